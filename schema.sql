@@ -1,0 +1,31 @@
+-- The table that `backlog init` creates, and that `sqlite3 FILE < schema.sql`
+-- creates just as well. Only ID, STATUS and DATE_INSERTED are needed; the
+-- program works on any table that has these three, whatever else it holds.
+CREATE TABLE BACKLOG (
+  -- What a record is called in every message, claim and handler.
+  ID            INTEGER PRIMARY KEY,
+
+  -- NEW       waits for its first attempt
+  -- ERROR     the last attempt failed; it will be tried again
+  -- SUCCESS   done
+  -- ARCHIVED  ran out of attempts; kept, and never tried again by itself
+  STATUS        TEXT NOT NULL DEFAULT 'NEW'
+                CHECK (STATUS IN ('NEW', 'ERROR', 'SUCCESS', 'ARCHIVED')),
+
+  -- UTC, fixed width, so that the order of the text is the order in time.
+  DATE_INSERTED TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')),
+
+  -- What the handler needs to know, as JSON.
+  PAYLOAD       TEXT CHECK (PAYLOAD IS NULL OR json_valid(PAYLOAD)),
+
+  -- Optional from here on. FAILURES and LAST_FAILURE are what
+  -- `process --fibonacci` and `--max-attempts` go by; they are written before
+  -- a handler runs and taken back when it succeeds. LAST_ERROR is for people.
+  FAILURES      INTEGER NOT NULL DEFAULT 0,
+  LAST_FAILURE  TEXT,
+  LAST_ERROR    TEXT
+) STRICT;
+
+-- Pending rows only: a pass finds its work at once, however many rows are done.
+CREATE INDEX BACKLOG_PENDING ON BACKLOG (DATE_INSERTED)
+  WHERE STATUS IN ('NEW', 'ERROR');

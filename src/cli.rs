@@ -1,0 +1,253 @@
+//! What the user types, and nothing else.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::instant::{DAY, Instant};
+
+/// Works off a table of pending records: each goes to your own command, failed ones are tried
+/// again, less and less often.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, propagate_version = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Args)]
+pub struct Global {
+    /// The SQLite database
+    #[arg(long, global = true, env = "BACKLOG_DB", value_name = "FILE")]
+    pub db: Option<PathBuf>,
+
+    /// The table with the columns ID, STATUS and DATE_INSERTED
+    #[arg(long, global = true, default_value = "BACKLOG", value_name = "NAME")]
+    pub table: String,
+
+    /// Where claims and cursors are kept [default: FILE.backlog]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+
+    /// Pretend that it is this instant: 2026-11-21T03:40:00Z, or @ and epoch seconds
+    #[arg(long, global = true, value_name = "INSTANT")]
+    pub now: Option<Instant>,
+
+    /// Say more: every record; twice, everything (RUST_LOG overrides)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create the table
+    Init(Init),
+    /// Add records
+    Add(Add),
+    /// Hand the due records to a command
+    Process(Box<Process>),
+    /// Count the records, and say what is due
+    Status(Status),
+    /// List the records
+    List(List),
+    /// End the handlers of a killed pass (started by `process`)
+    #[command(hide = true)]
+    Guard { token: String },
+}
+
+#[derive(Args)]
+pub struct Init {
+    /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
+    #[arg(long)]
+    pub minimal: bool,
+}
+
+#[derive(Args)]
+pub struct Add {
+    /// JSON documents; `-` reads one from each line of standard input
+    #[arg(required = true, value_name = "PAYLOAD")]
+    pub payloads: Vec<String>,
+}
+
+/// By which rule records are due.
+#[derive(Args)]
+pub struct Schedule {
+    /// Records inserted in the last N days, as often as this is run; may be a fraction
+    #[arg(long, value_name = "N", value_parser = days_above_zero, allow_hyphen_values = true)]
+    pub ndays: Option<i64>,
+
+    /// Leave out the records of the last M days: another line takes them
+    #[arg(long, value_name = "M", value_parser = days, requires = "ndays", allow_hyphen_values = true)]
+    pub min_ndays: Option<i64>,
+
+    /// After f failures wait Fibonacci(f) minutes (columns FAILURES and LAST_FAILURE)
+    #[arg(long, conflicts_with = "ndays")]
+    pub fibonacci: bool,
+
+    /// Fibonacci(1): 30s, 1m, 1h
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs, default_value = "1m", requires = "fibonacci")]
+    pub unit: i64,
+
+    /// How often cron runs this: waits are counted in such ticks
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs, default_value = "1m", requires = "fibonacci")]
+    pub every: i64,
+}
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("schedule").args(["ndays", "fibonacci"]).required(true))]
+pub struct Process {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// Handlers at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+
+    /// End a handler that runs longer, as a failure; `none` for no limit
+    #[arg(long, value_name = "DURATION", value_parser = duration_or_none, default_value = "1h")]
+    pub timeout: Limit,
+
+    /// What a handler gets to end in before it is killed
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "10s")]
+    pub grace: Duration,
+
+    /// Stop after N attempts; the next pass goes on behind them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_records: Option<u64>,
+
+    /// Start no more handlers after this long: 4m30s
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub max_runtime: Option<Duration>,
+
+    /// Archive a record whose N-th attempt fails (column FAILURES)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+
+    /// Which records go first
+    #[arg(long, value_enum, default_value_t = Order::Newest)]
+    pub order: Order,
+
+    /// Print what would be tried, and why not the others; touch nothing
+    #[arg(long, conflicts_with_all = ["drain", "wait", "joblog"])]
+    pub dry_run: bool,
+
+    /// Go on until nothing is due
+    #[arg(long)]
+    pub drain: bool,
+
+    /// Exit 1 if any record failed
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Wait for a running pass of the same line, instead of leaving the work to it
+    #[arg(long)]
+    pub wait: bool,
+
+    /// Append one JSON line for each attempt
+    #[arg(long, value_name = "FILE")]
+    pub joblog: Option<PathBuf>,
+
+    /// The handler; {column} in an argument is replaced by the record's value
+    #[arg(last = true, required_unless_present = "dry_run", value_name = "COMMAND")]
+    pub handler: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct Status {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct List {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
+    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<StatusName>,
+
+    /// Only what is due (with --ndays or --fibonacci)
+    #[arg(long)]
+    pub due: bool,
+
+    /// Which records go first
+    #[arg(long, value_enum, default_value_t = Order::Newest)]
+    pub order: Order,
+
+    /// One JSON object for each record
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Order {
+    Newest,
+    Oldest,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub enum StatusName {
+    New,
+    Error,
+    Success,
+    Archived,
+}
+
+/// A duration, or none.
+#[derive(Clone, Copy)]
+pub struct Limit(pub Option<Duration>);
+
+/// More than this is no age of a record, in days.
+const MAX_DAYS: f64 = 36_500.0;
+
+fn days(text: &str) -> Result<i64, String> {
+    let error = || format!("not a number of days from 0 to {MAX_DAYS}");
+    let days: f64 = text.parse().map_err(|_| error())?;
+    if !(0.0..=MAX_DAYS).contains(&days) {
+        return Err(error());
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "the edge where a fraction becomes whole seconds; both are far below 2^53"
+    )]
+    Ok((days * DAY as f64).round() as i64)
+}
+
+fn days_above_zero(text: &str) -> Result<i64, String> {
+    match days(text) {
+        Ok(0) => Err(format!("must be more than 0, and at most {MAX_DAYS} days")),
+        other => other,
+    }
+}
+
+fn whole_secs(text: &str) -> Result<i64, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    i64::try_from(duration.as_secs())
+        .ok()
+        .filter(|secs| (1..=365 * DAY).contains(secs) && duration.subsec_nanos() == 0)
+        .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
+}
+
+fn duration_or_none(text: &str) -> Result<Limit, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write 30s, 5m, 1h or none"))?;
+    if duration.is_zero() {
+        return Err("must be more than 0; `none` sets no limit".into());
+    }
+    Ok(Limit(Some(duration)))
+}

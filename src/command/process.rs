@@ -1,0 +1,200 @@
+//! `backlog process`: one pass.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::Sender;
+
+use anyhow::{Context, Result, anyhow};
+use indicatif::ProgressBar;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::open_for;
+use crate::clock::Clock;
+use crate::config::{PassSettings, Queue};
+use crate::engine::{self, Attempt, Event, Inbox, Observer, Pass, Plan, Stopped, Summary};
+use crate::exit::Exit;
+use crate::handler::{Exec, ExecSettings, Handler, Reply};
+use crate::record::Key;
+use crate::report;
+use crate::store::{self, Database, SqliteStore, StateDir};
+use crate::terminal::Terminal;
+
+pub fn run(
+    queue: &Queue,
+    settings: &PassSettings,
+    clock: Clock,
+    terminal: &Terminal,
+) -> Result<Exit> {
+    let database = open_for(queue, Some(&settings.policy), settings.limits.max_attempts)?;
+    let state = state_dir(queue, &database)?;
+    let line = line(queue, settings, &database);
+    let Some(_lock) = state.lock_line(&line, settings.wait)? else {
+        log::warn!("a pass of this line is running; --wait waits for its end");
+        return Ok(Exit::Done);
+    };
+    let watcher = Watcher {
+        joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
+        state: state.clone(),
+        line: line.clone(),
+        terminal: terminal.clone(),
+        bar: ProgressBar::hidden(),
+    };
+    let table = database.table.name.clone();
+    let store = SqliteStore::new(database, &state)?;
+    let token = token()?;
+    let began = clock.monotonic();
+    let pass = Pass {
+        store: Box::new(store),
+        policy: settings.policy.clone(),
+        limits: settings.limits.clone(),
+        clock,
+        plan: plan(settings, &state, &line),
+        token: token.clone(),
+        observer: Box::new(watcher),
+    };
+    let summary = engine::run(pass, |inbox, wake| {
+        begin(queue, &table, settings, clock, &token, &inbox, wake)
+    })?;
+    if terminal.attended {
+        let elapsed = clock.monotonic().saturating_duration_since(began);
+        terminal.say(&report::summary(&summary, elapsed));
+    }
+    exit(&summary, settings.strict)
+}
+
+/// What tells one crontab line from another: two passes of the same never run at once.
+pub fn line(queue: &Queue, settings: &PassSettings, database: &Database) -> String {
+    format!("{} {} {}", queue.name, database.table.name, settings.policy.line())
+}
+
+/// The order of the pass; the cursor counts only where a limit may cut the pass short.
+pub fn plan(settings: &PassSettings, state: &StateDir, line: &str) -> Plan {
+    let order = settings.order;
+    if settings.limits.max_records.is_some() || settings.limits.max_runtime.is_some() {
+        Plan::Capped { order, cursor: state.cursor(line) }
+    } else {
+        Plan::Full { order }
+    }
+}
+
+pub fn state_dir(queue: &Queue, database: &Database) -> Result<StateDir> {
+    let model = std::fs::metadata(&database.path)
+        .with_context(|| format!("could not read {}", database.path.display()))?;
+    let path = queue.state_dir.clone().unwrap_or_else(|| database.default_state_dir());
+    Ok(StateDir::new(path, model))
+}
+
+/// What is needed once a record is due: the signals and the workers.
+fn begin(
+    queue: &Queue,
+    table: &str,
+    settings: &PassSettings,
+    clock: Clock,
+    token: &str,
+    inbox: &Inbox,
+    wake: Sender<Event>,
+) -> Result<Box<dyn Handler + Send>> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("could not listen for signals")?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            // The pass may be over already.
+            let _ = wake.send(Event::Signal(signal));
+        }
+    });
+    let exec = ExecSettings {
+        argv: settings.handler.clone(),
+        jobs: settings.jobs,
+        timeout: settings.timeout,
+        grace: settings.limits.grace,
+        max_attempts: settings.limits.max_attempts,
+        env: vec![
+            ("BACKLOG_QUEUE", queue.name.clone()),
+            ("BACKLOG_TABLE", table.into()),
+            (store::TOKEN, token.into()),
+        ],
+    };
+    let reply = || -> Reply {
+        let inbox = inbox.clone();
+        Box::new(move |answer| inbox.bring(answer))
+    };
+    Ok(Box::new(Exec::new(&exec, clock, reply)?))
+}
+
+/// What marks the handlers of this pass, and of no other.
+fn token() -> Result<String> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("could not get random bytes")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
+    match &summary.stopped {
+        Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
+        Some(Stopped::Unable(error)) => {
+            return Err(anyhow!("{error}; the pass stops here, and the record stays as it was"));
+        }
+        Some(Stopped::Runtime) | None => {}
+    }
+    let failed = summary.archived > 0 || strict && summary.failed + summary.snoozed > 0;
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// Keeps the joblog, the cursor and the progress bar up to date.
+struct Watcher {
+    joblog: Option<Joblog>,
+    state: StateDir,
+    line: String,
+    terminal: Terminal,
+    bar: ProgressBar,
+}
+
+impl Observer for Watcher {
+    fn selected(&mut self, due: usize) {
+        self.bar = self.terminal.progress(due);
+    }
+
+    fn attempted(&mut self, attempt: &Attempt) {
+        self.bar.inc(1);
+        if let Some(joblog) = &mut self.joblog {
+            joblog.append(attempt);
+        }
+    }
+
+    fn reached(&mut self, key: &Key) {
+        self.state.save_cursor(&self.line, key);
+    }
+
+    fn finished(&mut self) -> Result<()> {
+        self.bar.finish_and_clear();
+        self.joblog.take().map_or(Ok(()), |joblog| joblog.result)
+    }
+}
+
+/// The history of attempts: one JSON line each, appended in one write, so that several passes
+/// may share a file.
+struct Joblog {
+    file: File,
+    result: Result<()>,
+}
+
+impl Joblog {
+    fn open(path: &Path) -> Result<Self> {
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(|| format!("could not open the joblog {}", path.display()))?;
+        Ok(Self { file, result: Ok(()) })
+    }
+
+    /// A line that cannot be written does not end the pass: its outcome is in the table.
+    fn append(&mut self, attempt: &Attempt) {
+        let written = self.file.write_all(report::joblog_line(attempt).as_bytes());
+        if self.result.is_ok() {
+            self.result = written.context("the records are settled, but the joblog is incomplete");
+        }
+    }
+}

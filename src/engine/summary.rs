@@ -1,0 +1,72 @@
+//! What a pass did, in numbers, and what it says of each attempt.
+
+use crate::instant::Instant;
+use crate::record::{Answer, Outcome, Settlement, Status};
+
+/// The tally of a pass.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Summary {
+    pub succeeded: u64,
+    pub failed: u64,
+    pub snoozed: u64,
+    pub archived: u64,
+    pub interrupted: u64,
+    /// Rows that the application changed while their handler ran.
+    pub changed: u64,
+    /// Records that other passes held.
+    pub busy: u64,
+    pub stopped: Option<Stopped>,
+    /// Whether anything was written since the last round of a drain.
+    progress: bool,
+}
+
+/// Why a pass ended before everything due was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stopped {
+    Signal(i32),
+    Runtime,
+    /// The handler cannot be run, so there is no point in going on.
+    Unable(String),
+}
+
+/// One attempt, settled.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    pub attempt: u32,
+    pub started_at: Instant,
+    pub answer: &'a Answer,
+    /// What was written; `None` if the row was left to the application.
+    pub status: Option<Status>,
+}
+
+impl Summary {
+    pub fn attempts(&self) -> u64 {
+        self.succeeded + self.failed + self.snoozed + self.archived + self.changed
+    }
+
+    /// Books an outcome and what was written for it.
+    pub fn count(&mut self, outcome: &Outcome, written: Option<&Settlement>) {
+        let Some(settlement) = written else {
+            self.changed += 1;
+            return;
+        };
+        match outcome {
+            Outcome::Success => self.succeeded += 1,
+            Outcome::Failure { .. } | Outcome::Snooze { .. }
+                if settlement.status == Status::Archived =>
+            {
+                self.archived += 1;
+            }
+            Outcome::Failure { .. } => self.failed += 1,
+            Outcome::Snooze { .. } => self.snoozed += 1,
+            Outcome::Interrupted => self.interrupted += 1,
+            Outcome::Unable { .. } => return,
+        }
+        self.progress = true;
+    }
+
+    /// Whether anything was written since this was last asked.
+    pub fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progress)
+    }
+}

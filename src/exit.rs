@@ -1,0 +1,59 @@
+//! The exit codes, all of them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything that was asked for is done. Records that failed will be tried again.
+    Done,
+    /// A record was archived (with `--strict`: failed), or the job could not be done.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// The database stays locked or out of reach: the same command may work later.
+    TryLater,
+    /// Ended by this signal.
+    Signal(i32),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::TryLater => 75,
+            Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
+        })
+    }
+}
+
+/// An error that carries its own exit code, anywhere in a chain.
+#[derive(Debug)]
+pub struct ExitError {
+    pub exit: Exit,
+    pub message: String,
+}
+
+impl fmt::Display for ExitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ExitError {}
+
+pub fn usage(message: impl Into<String>) -> ExitError {
+    ExitError { exit: Exit::Usage, message: message.into() }
+}
+
+pub fn try_later(message: impl Into<String>) -> ExitError {
+    ExitError { exit: Exit::TryLater, message: message.into() }
+}
+
+/// The exit code for an error: its own, or 1.
+pub fn of(error: &anyhow::Error) -> Exit {
+    error.downcast_ref::<ExitError>().map_or(Exit::Failed, |error| error.exit)
+}

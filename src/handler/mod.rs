@@ -1,0 +1,36 @@
+//! WHAT is done with a record: the user's own program.
+
+mod exec;
+mod process;
+mod tail;
+
+pub use exec::{Exec, ExecSettings};
+
+use std::time::Duration;
+
+use crate::record::{Answer, Record};
+
+/// Handles records, some at a time. Each record that was started is answered once, on the channel
+/// that the handler was made with.
+pub trait Handler {
+    /// How many records are handled at once.
+    fn capacity(&self) -> usize;
+
+    /// Takes a record in hand; beyond the capacity it waits until another one is answered.
+    fn start(&mut self, job: Job);
+
+    /// No more records will come. What is in hand has `grace` to end, then it is ended and
+    /// answered as interrupted.
+    fn stop(&mut self, grace: Duration);
+}
+
+/// One attempt, as the handler is told of it.
+#[derive(Debug)]
+pub struct Job {
+    pub record: Record,
+    /// 1 for the first.
+    pub attempt: u32,
+}
+
+/// Where answers go.
+pub type Reply = Box<dyn Fn(Answer) + Send>;

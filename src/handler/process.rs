@@ -1,0 +1,270 @@
+//! One run of a command: started, fed, read, timed and reaped by one thread, which polls the
+//! process and its pipes.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, ChildStdin, Command, ExitStatus};
+use std::time::{Duration, Instant as Monotonic};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use super::tail::Tail;
+use crate::clock::Clock;
+
+/// What a write to an empty pipe takes without blocking, on any system (PIPE_BUF).
+const PIPE_BUF: usize = 4096;
+/// How much is read at a time.
+const CHUNK: usize = 16 * 1024;
+/// How much of what is left in a pipe is read after the command's end. No pipe of an
+/// unprivileged process holds more; a grandchild may go on writing for ever.
+const LEFTOVER: usize = 1024 * 1024;
+/// How long a stopped pass waits between asking a handler to end and killing it.
+const STOP_KILL_DELAY: Duration = Duration::from_secs(1);
+
+/// How a command ended.
+pub struct Ended {
+    pub status: ExitStatus,
+    /// Whether it was ended from outside, and why.
+    pub forced: Option<Forced>,
+    /// Whether the pass was stopping when it ended.
+    pub stopping: bool,
+    pub stdout: Tail,
+    pub stderr: Tail,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forced {
+    Timeout,
+    Stop,
+}
+
+/// The bounds that a command runs within.
+pub struct Bounds<'a> {
+    pub clock: Clock,
+    pub timeout: Option<Duration>,
+    /// Between the request to end and the kill, after a timeout.
+    pub grace: Duration,
+    /// Becomes readable when the pass stops.
+    pub stop: BorrowedFd<'a>,
+    /// How long the command may still run once that has happened.
+    pub stop_grace: &'a dyn Fn() -> Duration,
+}
+
+/// Starts the command, writes `input` to it and stays with it until its end. Its process group
+/// ends with it: what it leaves in the background is killed.
+pub fn run(command: &mut Command, input: &[u8], bounds: &Bounds) -> io::Result<Ended> {
+    let mut child = command.spawn()?;
+    let group = Pid::from_child(&child);
+    match Attended::new(&mut child, input) {
+        Ok(mut attended) => {
+            let stayed = attended.stay(group, bounds);
+            // The child is not reaped yet, so its number, and with it the group's, is still its
+            // own: the signal cannot reach anybody else.
+            let _ = kill_process_group(group, Signal::KILL);
+            attended.read_leftovers();
+            let Attended { stdout, stderr, .. } = attended;
+            let status = child.wait()?;
+            let (forced, stopping) = stayed?;
+            Ok(Ended { status, forced, stopping, stdout: stdout.tail, stderr: stderr.tail })
+        }
+        Err(error) => {
+            let _ = kill_process_group(group, Signal::KILL);
+            child.wait()?;
+            Err(error)
+        }
+    }
+}
+
+/// A running command with its pipes.
+struct Attended<'a> {
+    process: OwnedFd,
+    stdin: Option<ChildStdin>,
+    input: &'a [u8],
+    stdout: Output,
+    stderr: Output,
+}
+
+/// One output pipe; closed at its end.
+struct Output {
+    pipe: Option<OwnedFd>,
+    tail: Tail,
+}
+
+/// The order to end that a command was given.
+#[derive(Clone, Copy)]
+enum Phase {
+    Running { deadline: Option<Monotonic>, stopping: bool },
+    Asked { why: Forced, kill_at: Monotonic },
+    Killed { why: Forced },
+}
+
+impl<'a> Attended<'a> {
+    fn new(child: &mut Child, input: &'a [u8]) -> io::Result<Self> {
+        let output = |pipe: Option<OwnedFd>| Output { pipe, tail: Tail::default() };
+        let mut attended = Self {
+            stdin: child.stdin.take(),
+            input,
+            stdout: output(child.stdout.take().map(OwnedFd::from)),
+            stderr: output(child.stderr.take().map(OwnedFd::from)),
+            process: pidfd_open(Pid::from_child(child), PidfdFlags::empty())?,
+        };
+        if input.len() <= PIPE_BUF {
+            attended.write();
+        } else if let Some(stdin) = &attended.stdin {
+            rustix::io::ioctl_fionbio(stdin, true)?;
+        }
+        Ok(attended)
+    }
+
+    /// Serves the pipes until the command has ended, and makes it end when its time is up.
+    /// Says whether it had to be made, and whether the pass was stopping.
+    fn stay(&mut self, group: Pid, bounds: &Bounds) -> io::Result<(Option<Forced>, bool)> {
+        let clock = bounds.clock;
+        let mut phase = Phase::Running {
+            deadline: bounds.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout)),
+            stopping: false,
+        };
+        loop {
+            let (deadline, watch_stop) = match phase {
+                Phase::Running { deadline, stopping } => (deadline, !stopping),
+                Phase::Asked { kill_at, .. } => (Some(kill_at), false),
+                Phase::Killed { .. } => (None, false),
+            };
+            let woken =
+                self.wait(deadline.map(|at| clock.until(at)), watch_stop.then_some(bounds.stop))?;
+            if woken.ended {
+                return Ok(match phase {
+                    Phase::Running { stopping, .. } => (None, stopping),
+                    Phase::Asked { why, .. } | Phase::Killed { why } => {
+                        (Some(why), why == Forced::Stop)
+                    }
+                });
+            }
+            phase = match phase {
+                Phase::Running { deadline, .. } if woken.stop => {
+                    let stop_at = clock.monotonic() + (bounds.stop_grace)();
+                    let sooner = deadline.is_some_and(|deadline| deadline <= stop_at);
+                    let deadline = if sooner { deadline } else { Some(stop_at) };
+                    Phase::Running { deadline, stopping: true }
+                }
+                Phase::Running { deadline: Some(at), stopping } if clock.until(at).is_zero() => {
+                    let _ = kill_process_group(group, Signal::TERM);
+                    let (why, grace) = if stopping {
+                        (Forced::Stop, STOP_KILL_DELAY)
+                    } else {
+                        (Forced::Timeout, bounds.grace)
+                    };
+                    Phase::Asked { why, kill_at: clock.monotonic() + grace }
+                }
+                Phase::Asked { why, kill_at } if clock.until(kill_at).is_zero() => {
+                    let _ = kill_process_group(group, Signal::KILL);
+                    Phase::Killed { why }
+                }
+                unchanged
+                @ (Phase::Running { .. } | Phase::Asked { .. } | Phase::Killed { .. }) => unchanged,
+            };
+        }
+    }
+
+    /// Waits for something to happen, at most `timeout`, and serves what did.
+    fn wait(&mut self, timeout: Option<Duration>, stop: Option<BorrowedFd>) -> io::Result<Woken> {
+        let mut fds = Vec::with_capacity(5);
+        fds.push(PollFd::new(&self.process, PollFlags::IN));
+        let out = watch(&mut fds, self.stdout.pipe.as_ref(), PollFlags::IN);
+        let err = watch(&mut fds, self.stderr.pipe.as_ref(), PollFlags::IN);
+        let input = watch(&mut fds, self.stdin.as_ref(), PollFlags::OUT);
+        let stop = watch(&mut fds, stop.as_ref(), PollFlags::IN);
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => {
+                return Ok(Woken { ended: false, stop: false });
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        let ready =
+            |index: Option<usize>| index.is_some_and(|index| !fds[index].revents().is_empty());
+        let woken = Woken { ended: ready(Some(0)), stop: ready(stop) };
+        let (out, err, input) = (ready(out), ready(err), ready(input));
+        if !woken.ended {
+            if out {
+                self.stdout.read();
+            }
+            if err {
+                self.stderr.read();
+            }
+            if input {
+                self.write();
+            }
+        }
+        Ok(woken)
+    }
+
+    /// Writes what the pipe takes. A command that does not read its input is none the worse
+    /// for it.
+    fn write(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(self.input) {
+            Ok(written) if written < self.input.len() => self.input = &self.input[written..],
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
+            Ok(_) | Err(_) => self.stdin = None,
+        }
+    }
+
+    /// Reads what is still in the pipes, without waiting for their end: a process that escaped
+    /// the group may hold them open.
+    fn read_leftovers(&mut self) {
+        for output in [&mut self.stdout, &mut self.stderr] {
+            let mut left = LEFTOVER;
+            while let Some(pipe) = &output.pipe {
+                let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+                let readable = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
+                if !readable || left == 0 {
+                    break;
+                }
+                left = left.saturating_sub(output.read());
+            }
+        }
+    }
+}
+
+/// Adds a descriptor to what is polled, if there is one; says where it stands.
+fn watch<'fd>(
+    fds: &mut Vec<PollFd<'fd>>,
+    fd: Option<&'fd impl AsFd>,
+    flags: PollFlags,
+) -> Option<usize> {
+    fds.push(PollFd::new(fd?, flags));
+    Some(fds.len() - 1)
+}
+
+/// Why `wait` returned, besides the pipes.
+struct Woken {
+    ended: bool,
+    stop: bool,
+}
+
+impl Output {
+    /// Reads once, which does not block after poll said so; says how much there was.
+    fn read(&mut self) -> usize {
+        let Some(pipe) = &self.pipe else { return 0 };
+        let mut chunk = [0; CHUNK];
+        match rustix::io::read(pipe, &mut chunk) {
+            Err(Errno::INTR | Errno::AGAIN) => 0,
+            Ok(0) | Err(_) => {
+                self.pipe = None;
+                0
+            }
+            Ok(count) => {
+                self.tail.push(&chunk[..count]);
+                count
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A point in time: whole seconds since the epoch, UTC, and the spellings in which tables hold it.
+
+use std::fmt;
+
+use chrono::{DateTime, NaiveDate, SecondsFormat};
+
+use crate::record::Value;
+
+/// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub i64);
+
+/// Seconds in a day.
+pub const DAY: i64 = 86_400;
+
+/// Numbers that can be epoch seconds: 1973 to 2286. What lies outside (0, a
+/// year, 20261120, 20261120101500) is not taken for an instant.
+pub const EPOCH_SECS: std::ops::Range<i64> = 100_000_000..10_000_000_000;
+/// Numbers that can be epoch milliseconds: the same years.
+pub const EPOCH_MS: std::ops::Range<i64> = 100_000_000_000..10_000_000_000_000;
+
+impl Instant {
+    /// The instant that a column's value stands for, if it stands for one: ISO 8601
+    /// text (without a zone it is UTC), epoch seconds or epoch milliseconds.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Self::parse(text),
+            Value::Integer(number) => Self::from_number(*number),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the cast saturates, and saturated values are out of range"
+            )]
+            Value::Real(number) => Self::from_number(number.floor() as i64),
+            Value::Null | Value::Blob(_) => None,
+        }
+    }
+
+    fn from_number(number: i64) -> Option<Self> {
+        if EPOCH_SECS.contains(&number) {
+            Some(Self(number))
+        } else if EPOCH_MS.contains(&number) {
+            Some(Self(number.div_euclid(1000)))
+        } else {
+            None
+        }
+    }
+
+    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same
+    /// with `Z`, ` UTC`, `+02:00` or `+0200` behind it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        // The fixed-width spellings of nearly every table take the short way.
+        if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
+            return Some(Self(instant.timestamp()));
+        }
+        if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+            return Some(Self(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp()));
+        }
+        let utc = format!("{}Z", text.trim_end_matches("UTC").trim_end());
+        if let Ok(instant) = DateTime::parse_from_rfc3339(&utc) {
+            return Some(Self(instant.timestamp()));
+        }
+        ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f %#z"]
+            .into_iter()
+            .chain(["%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z"])
+            .find_map(|format| {
+                let parsed = DateTime::parse_from_str(text, format)
+                    .or_else(|_| DateTime::parse_from_str(&utc, format));
+                parsed.ok().map(|instant| Self(instant.timestamp()))
+            })
+    }
+
+    /// Which tick this instant lies in; `every` is the tick's length in seconds.
+    pub fn tick(self, every: i64) -> i64 {
+        self.0.div_euclid(every)
+    }
+
+    pub fn saturating_add(self, secs: i64) -> Self {
+        Self(self.0.saturating_add(secs))
+    }
+
+    pub fn saturating_sub(self, secs: i64) -> Self {
+        Self(self.0.saturating_sub(secs))
+    }
+
+    /// The UTC date, `2026-11-21`.
+    pub fn date(self) -> String {
+        self.to_string().chars().take(10).collect()
+    }
+}
+
+impl fmt::Display for Instant {
+    /// RFC 3339 in UTC: `2026-11-21T03:40:00Z`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match DateTime::from_timestamp(self.0, 0) {
+            Some(instant) => f.pad(&instant.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            None => write!(f, "@{}", self.0),
+        }
+    }
+}
+
+impl std::str::FromStr for Instant {
+    type Err = String;
+
+    /// As typed for `--now`: ISO 8601, or `@` and epoch seconds.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let instant = match text.strip_prefix('@') {
+            Some(secs) => secs.parse().ok().map(Self),
+            None => Self::parse(text),
+        };
+        // Years 0 to 9999: what can be written as RFC 3339 again.
+        instant
+            .filter(|at| (-62_167_219_200..=253_402_300_799).contains(&at.0))
+            .ok_or_else(|| "not an instant; write 2026-11-21T03:40:00Z or @1795232400".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_iso_spelling_is_the_same_instant() {
+        for text in [
+            "2026-11-21T03:40:00Z",
+            "2026-11-21 03:40:00",
+            "2026-11-21T03:40:00",
+            "2026-11-21 03:40",
+            "2026-11-21T03:40",
+            "2026-11-21 03:40:00.999",
+            "2026-11-21 03:40:00 UTC",
+            "2026-11-21T03:40:00UTC",
+            "2026-11-21T03:40Z",
+            "2026-11-21T05:40:00+02:00",
+            "2026-11-21 05:40:00+0200",
+            "2026-11-21 05:40:00 +02:00",
+            "2026-11-20T22:40:00.25-05:00",
+            " 2026-11-21T03:40:00Z ",
+        ] {
+            assert_eq!(Instant::parse(text), Some(Instant(1_795_232_400)), "{text}");
+        }
+        assert_eq!(Instant::parse("2026-11-21"), Some(Instant(1_795_219_200)));
+    }
+
+    #[test]
+    fn what_is_not_a_date_is_not_guessed_at() {
+        for text in [
+            "",
+            "now",
+            "12:30",
+            "tomorrow",
+            "0000-00-00",
+            "0000-00-00 00:00:00",
+            "2026-02-30",
+            "2026-13-01",
+            "20261120",
+            "20261120101500",
+            "1795232400",
+            "2460000.5",
+            "21.11.2026",
+        ] {
+            assert_eq!(Instant::parse(text), None, "{text}");
+        }
+        for number in [i64::MIN, -1, 0, 2026, 20_261_120, 20_261_120_101_500, i64::MAX] {
+            assert_eq!(Instant::from_value(&Value::Integer(number)), None, "{number}");
+        }
+        assert_eq!(Instant::from_value(&Value::Real(f64::NAN)), None);
+    }
+
+    #[test]
+    fn epoch_seconds_and_milliseconds_are_told_apart_by_size() {
+        let expected = Some(Instant(1_795_232_400));
+        assert_eq!(Instant::from_value(&Value::Integer(1_795_232_400)), expected);
+        assert_eq!(Instant::from_value(&Value::Integer(1_795_232_400_999)), expected);
+        assert_eq!(Instant::from_value(&Value::Real(1_795_232_400.75)), expected);
+    }
+
+    #[test]
+    fn an_instant_reads_back_what_it_prints() {
+        for secs in [-1, 0, 1_795_232_400, 253_402_300_799] {
+            assert_eq!(Instant(secs).to_string().parse(), Ok(Instant(secs)));
+        }
+        assert_eq!("@1795232400".parse(), Ok(Instant(1_795_232_400)));
+        assert!("@99999999999999".parse::<Instant>().is_err());
+    }
+}

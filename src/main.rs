@@ -1,0 +1,88 @@
+//! `backlog`: cron starts it, it hands the due records of a table to a command, and writes down
+//! how it went.
+//!
+//! # The way of the data
+//!
+//! ```text
+//! main -> cli -> config -> command -> engine -> { policy | store | handler } -> summary -> report -> main
+//! ```
+//!
+//! | module      | owns                                                                   |
+//! |-------------|------------------------------------------------------------------------|
+//! | `cli`       | what the user types                                                    |
+//! | `config`    | what that means: nothing behind it sees a raw flag                     |
+//! | `command`   | one file for each subcommand: acquires, calls one function, reports     |
+//! | `engine`    | one pass: claim, handle, settle; where the three parts below meet      |
+//! | `policy`    | WHEN: pure functions of a record and an instant                        |
+//! | `store`     | WHERE: the table, the claims on its records, the state directory       |
+//! | `handler`   | WHAT: the user's program, one process for each record                  |
+//! | `report`    | text and JSON out of what the others found; never prints               |
+//! | `record`, `selection`, `instant`, `clock`, `exit` | plain data that they share        |
+//! | `terminal`  | standard error: the log and the progress bar                           |
+//!
+//! # Invariants
+//!
+//! - Imports point down only; policy, store and handler do not know each other.
+//! - The machine's clocks are read here and nowhere else.
+//! - A record is handled only under a claim, and only after it was read again under that claim.
+//! - A claim is never a value in a row: it ends with the process that holds it.
+//! - All writes to the table go through one guarded statement that leaves a row alone whose
+//!   status is not the expected one.
+//! - Nothing is ever deleted.
+
+mod cli;
+mod clock;
+mod command;
+mod config;
+mod engine;
+mod exit;
+mod handler;
+mod instant;
+mod policy;
+mod record;
+mod report;
+mod selection;
+mod store;
+mod terminal;
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use clock::Clock;
+use exit::Exit;
+use instant::Instant;
+use terminal::Terminal;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let terminal = Terminal::new(cli.global.verbose);
+    match run(cli, &terminal) {
+        Ok(exit) => exit.into(),
+        // Whoever read our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
+        Err(error) => {
+            terminal.say(&format!("backlog: {error:#}"));
+            exit::of(&error).into()
+        }
+    }
+}
+
+fn run(cli: cli::Cli, terminal: &Terminal) -> Result<Exit> {
+    let clock = clock(cli.global.now);
+    let mut out = BufWriter::new(io::stdout().lock());
+    let exit = command::run(cli, clock, terminal, &mut out)?;
+    out.flush().context("could not write to standard output")?;
+    Ok(exit)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]
+fn clock(fixed: Option<Instant>) -> Clock {
+    Clock::new(fixed, || Instant(chrono::Utc::now().timestamp()), std::time::Instant::now)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

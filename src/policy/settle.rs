@@ -1,0 +1,127 @@
+//! What is written when an attempt begins and when it ends.
+
+use crate::instant::Instant;
+use crate::record::{Counter, Outcome, Record, Settlement, Status};
+
+/// What settling goes by, besides the record and its outcome.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Whether the table has columns to count failures in.
+    pub has_counter: bool,
+    /// The number of the last attempt, if there is one.
+    pub max_attempts: Option<u32>,
+}
+
+/// Whether a record that is still pending has had its last attempt: the pass that made it never
+/// lived to write its end.
+pub fn exhausted(record: &Record, rules: Rules) -> bool {
+    record.status == Status::Error && rules.max_attempts.is_some_and(|most| record.failures >= most)
+}
+
+/// What is written before the handler runs: the attempt counts as failed until it is known to
+/// have gone otherwise, so that a record that kills its processor is charged for it.
+pub fn charge(record: &Record, now: Instant) -> Settlement {
+    let attempt = record.next_attempt();
+    let last_error = format!("attempt {attempt} began at {now} and has not reported back");
+    Settlement { status: Status::Error, counter: failed(attempt, now, last_error) }
+}
+
+/// What is written when the handler has answered. `now` is the instant of the answer.
+pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> Settlement {
+    let attempt = record.next_attempt();
+    match outcome {
+        Outcome::Success => as_before(Status::Success),
+        Outcome::Interrupted | Outcome::Unable { .. } => as_before(record.status),
+        Outcome::Snooze { error } if rules.has_counter => Settlement {
+            status: Status::Error,
+            counter: failed(record.failures, now, error.clone()),
+        },
+        Outcome::Failure { error } | Outcome::Snooze { error } => {
+            let last = rules.max_attempts.is_some_and(|most| attempt >= most);
+            Settlement {
+                status: if last { Status::Archived } else { Status::Error },
+                counter: failed(attempt, now, error.clone()),
+            }
+        }
+    }
+}
+
+fn as_before(status: Status) -> Settlement {
+    Settlement { status, counter: Counter::AsBefore }
+}
+
+fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counter {
+    Counter::Set { failures, last_failure_at, last_error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Id, Row, Value};
+
+    const NOW: Instant = Instant(1_795_232_400);
+    const COUNTED: Rules = Rules { has_counter: true, max_attempts: Some(3) };
+
+    fn record(status: Status, failures: u32) -> Record {
+        Record {
+            id: Id::Integer(7),
+            status,
+            status_text: status.name().into(),
+            inserted: Value::Null,
+            inserted_at: None,
+            failures,
+            last_failure_at: None,
+            last_error: None,
+            row: Row { columns: [].into(), values: Vec::new() },
+        }
+    }
+
+    fn failure() -> Outcome {
+        Outcome::Failure { error: "refused".into() }
+    }
+
+    fn set(failures: u32) -> Counter {
+        Counter::Set { failures, last_failure_at: NOW, last_error: "refused".into() }
+    }
+
+    #[test]
+    fn success_takes_the_charge_back() {
+        let settlement = settle(&record(Status::Error, 2), &Outcome::Success, NOW, COUNTED);
+        assert_eq!(settlement, as_before(Status::Success));
+    }
+
+    #[test]
+    fn the_last_attempt_archives_and_no_earlier_one_does() {
+        for (failures, status) in [(0, Status::Error), (1, Status::Error), (2, Status::Archived)] {
+            let settlement = settle(&record(Status::Error, failures), &failure(), NOW, COUNTED);
+            assert_eq!(settlement, Settlement { status, counter: set(failures + 1) });
+        }
+        let unlimited = Rules { max_attempts: None, ..COUNTED };
+        let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, unlimited);
+        assert_eq!(settlement, Settlement { status: Status::Error, counter: set(u32::MAX) });
+    }
+
+    #[test]
+    fn a_snooze_is_not_charged_where_there_is_a_counter() {
+        let snooze = Outcome::Snooze { error: "refused".into() };
+        let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED);
+        assert_eq!(settlement, Settlement { status: Status::Error, counter: set(2) });
+    }
+
+    #[test]
+    fn what_was_no_attempt_leaves_the_record_as_it_was() {
+        for outcome in [Outcome::Interrupted, Outcome::Unable { error: "not found".into() }] {
+            for status in Status::PENDING {
+                let settlement = settle(&record(status, 1), &outcome, NOW, COUNTED);
+                assert_eq!(settlement, as_before(status));
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_record_that_was_tried_can_have_run_out_of_attempts() {
+        assert!(exhausted(&record(Status::Error, 3), COUNTED));
+        assert!(!exhausted(&record(Status::Error, 2), COUNTED));
+        assert!(!exhausted(&record(Status::New, 3), COUNTED));
+    }
+}

@@ -1,0 +1,211 @@
+//! The plain data that policy, store, handler and engine share. Nothing here does anything.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::instant::Instant;
+
+/// What names a record: the value of its ID column.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Id {
+    Integer(i64),
+    Text(Box<str>),
+}
+
+impl fmt::Display for Id {
+    /// Control characters are escaped, so that an id stays on its line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(id) => f.pad(&id.to_string()),
+            Self::Text(id) => f.pad(&one_line(id)),
+        }
+    }
+}
+
+/// The text with its control characters escaped: it stays on one line.
+pub fn one_line(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
+        .collect()
+}
+
+/// One column's value, as the database holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+impl fmt::Display for Value {
+    /// As text: NULL is empty, a BLOB is hexadecimal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => Ok(()),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Real(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+            Self::Blob(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    New,
+    Error,
+    Success,
+    Archived,
+    /// Any other value of the status column: not ours, and never touched.
+    Foreign,
+}
+
+impl Status {
+    /// The four that the program writes and reads, in the order of a record's life.
+    pub const OURS: [Self; 4] = [Self::New, Self::Error, Self::Success, Self::Archived];
+    pub const PENDING: [Self; 2] = [Self::New, Self::Error];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "NEW",
+            Self::Error => "ERROR",
+            Self::Success => "SUCCESS",
+            Self::Archived => "ARCHIVED",
+            Self::Foreign => "(other)",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Self {
+        Self::OURS.into_iter().find(|status| status.name() == name).unwrap_or(Self::Foreign)
+    }
+
+    pub fn is_pending(self) -> bool {
+        Self::PENDING.contains(&self)
+    }
+}
+
+/// One row, as it was read. `failures` and `last_failure_at` are 0 and `None` where
+/// the table has no such column.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub id: Id,
+    pub status: Status,
+    /// The status as the row holds it: what `status` cannot say if it is foreign.
+    pub status_text: String,
+    /// The insertion date as the row holds it: what records are ordered by.
+    pub inserted: Value,
+    /// The same as an instant; `None` if it is NULL or cannot be read as one.
+    pub inserted_at: Option<Instant>,
+    pub failures: u32,
+    pub last_failure_at: Option<Instant>,
+    pub last_error: Option<String>,
+    /// Every column of the row, for the handler.
+    pub row: Row,
+}
+
+impl Record {
+    /// The number of the attempt that would be the next.
+    pub fn next_attempt(&self) -> u32 {
+        self.failures.saturating_add(1)
+    }
+
+    pub fn key(&self) -> Key {
+        Key { inserted: self.inserted.clone(), id: self.id.clone() }
+    }
+}
+
+/// A record's place in the order of the table: by insertion date, then by id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    pub inserted: Value,
+    pub id: Id,
+}
+
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub columns: Arc<[String]>,
+    pub values: Vec<Value>,
+}
+
+impl Row {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.columns.iter().map(String::as_str).zip(&self.values)
+    }
+
+    /// The value of a column, whose name is matched without regard to case.
+    pub fn get(&self, column: &str) -> Option<&Value> {
+        self.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)).map(|(_, value)| value)
+    }
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Success,
+    Failure {
+        error: String,
+    },
+    /// The handler asks for a later attempt and for this one not to be charged.
+    Snooze {
+        error: String,
+    },
+    /// Our own stop ended the handler: as if it had never been started.
+    Interrupted,
+    /// The handler cannot be run at all: no fault of the record's.
+    Unable {
+        error: String,
+    },
+}
+
+impl Outcome {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure { .. } => "failure",
+            Self::Snooze { .. } => "snooze",
+            Self::Interrupted => "interrupted",
+            Self::Unable { .. } => "unable",
+        }
+    }
+
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Failure { error } | Self::Snooze { error } | Self::Unable { error } => {
+                Some(error)
+            }
+            Self::Success | Self::Interrupted => None,
+        }
+    }
+}
+
+/// What a handler says of one record.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub id: Id,
+    pub outcome: Outcome,
+    /// The exit code of a command; 124 for a timeout, as timeout(1) has it.
+    pub exit: Option<i32>,
+    pub duration: Duration,
+}
+
+/// What is written to a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    pub status: Status,
+    pub counter: Counter,
+}
+
+/// What becomes of FAILURES, LAST_FAILURE and LAST_ERROR, as far as the table has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counter {
+    /// As they were when the record was claimed.
+    AsBefore,
+    Set {
+        failures: u32,
+        last_failure_at: Instant,
+        last_error: String,
+    },
+}

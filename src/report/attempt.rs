@@ -1,0 +1,53 @@
+//! One attempt as a line of the joblog, and a whole pass as one line.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::id_json;
+use crate::engine::{Attempt, Stopped, Summary};
+use crate::record::Status;
+
+/// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
+pub fn joblog_line(attempt: &Attempt) -> String {
+    let Attempt { attempt, started_at, answer, status } = attempt;
+    let line = json!({
+        "id": id_json(&answer.id),
+        "attempt": attempt,
+        "started_at": started_at.to_string(),
+        "duration_ms": u64::try_from(answer.duration.as_millis()).unwrap_or(u64::MAX),
+        "outcome": answer.outcome.name(),
+        "exit": answer.exit,
+        "error": answer.outcome.error(),
+        "status": status.map(Status::name),
+    });
+    format!("{line}\n")
+}
+
+/// `12 attempts in 1.3s: 9 succeeded, 3 failed`
+pub fn summary(summary: &Summary, elapsed: Duration) -> String {
+    let counts = [
+        (summary.succeeded, "succeeded"),
+        (summary.failed, "failed and will be tried again"),
+        (summary.snoozed, "snoozed"),
+        (summary.archived, "archived"),
+        (summary.changed, "changed by the application meanwhile"),
+        (summary.interrupted, "interrupted"),
+        (summary.busy, "in the hands of another pass"),
+    ];
+    let counts: Vec<_> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if counts.is_empty() {
+        return "nothing was due".into();
+    }
+    let why = match &summary.stopped {
+        Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
+        Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
+        Some(Stopped::Unable(_)) | None => String::new(),
+    };
+    let secs = elapsed.as_secs_f64();
+    format!("{} attempts in {secs:.1}s: {}{why}", summary.attempts(), counts.join(", "))
+}

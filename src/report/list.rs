@@ -1,0 +1,102 @@
+//! Records as lines: for `list` and for `process --dry-run`.
+
+use serde_json::json;
+
+use super::{id_json, instant_json};
+use crate::instant::Instant;
+use crate::policy::{Obstacle, Verdict};
+use crate::record::{Record, one_line};
+
+/// What a pass would do with a record.
+#[derive(Debug, Clone, Copy)]
+pub enum Fate {
+    Try,
+    /// Its last attempt was the last it had.
+    Archive,
+    /// Due, but `--max-records` ends the pass before.
+    BeyondLimit,
+    /// Due, but its id is not its own.
+    Ambiguous,
+    Wait(Instant),
+    Never(Obstacle),
+}
+
+/// `7  try   attempt 3`
+pub fn dry_run_line(record: &Record, fate: Fate) -> String {
+    let (verb, why) = match fate {
+        Fate::Try => {
+            ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
+        }
+        Fate::Archive => ("archive", format!("{} attempts failed", record.failures)),
+        Fate::BeyondLimit => ("skip", "due, but beyond --max-records".into()),
+        Fate::Ambiguous => ("skip", "more than one row has this id".into()),
+        Fate::Wait(until) => ("wait", format!("until {until}")),
+        Fate::Never(obstacle) => ("skip", obstacle_text(obstacle, record)),
+    };
+    format!("{:<10}  {verb:<7}  {why}\n", record.id)
+}
+
+fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
+    match obstacle {
+        Obstacle::NotPending => format!("is {}", record.status.name()),
+        Obstacle::TooOld => "older than --ndays".into(),
+        Obstacle::Undated => "its insertion date cannot be read".into(),
+    }
+}
+
+/// Widths that fit what nearly every table holds; longer values push their line to the right.
+pub fn list_header(with_verdict: bool) -> String {
+    let next = if with_verdict { "NEXT ATTEMPT          " } else { "" };
+    format!(
+        "{:<10}  {:<8}  {:<20}  {:>8}  {:<20}  {next}LAST ERROR\n",
+        "ID", "STATUS", "INSERTED", "FAILURES", "LAST FAILURE"
+    )
+}
+
+pub fn list_line(record: &Record, verdict: Option<Verdict>) -> String {
+    let shown = |at: Option<Instant>| at.map_or_else(|| "-".into(), |at| at.to_string());
+    let inserted = match record.inserted_at {
+        Some(at) => at.to_string(),
+        None => format!("?{}", one_line(&record.inserted.to_string())),
+    };
+    let next = match verdict {
+        None => String::new(),
+        Some(Verdict::Due(_)) => format!("{:<20}  ", "now"),
+        Some(Verdict::Wait { until }) => format!("{until:<20}  "),
+        Some(Verdict::Never(_)) => format!("{:<20}  ", "-"),
+    };
+    let line = format!(
+        "{:<10}  {:<8}  {inserted:<20}  {:>8}  {:<20}  {next}{}",
+        record.id,
+        status_text(record),
+        record.failures,
+        shown(record.last_failure_at),
+        record.last_error.as_deref().map(one_line).unwrap_or_default(),
+    );
+    format!("{}\n", line.trim_end())
+}
+
+pub fn list_json(record: &Record, verdict: Option<Verdict>) -> String {
+    let mut line = json!({
+        "id": id_json(&record.id),
+        "status": status_text(record),
+        "date_inserted": instant_json(record.inserted_at),
+        "failures": record.failures,
+        "last_failure": instant_json(record.last_failure_at),
+        "last_error": record.last_error,
+    });
+    if let Some(verdict) = verdict {
+        let until = match verdict {
+            Verdict::Wait { until } => Some(until),
+            Verdict::Due(_) | Verdict::Never(_) => None,
+        };
+        line["due"] = matches!(verdict, Verdict::Due(_)).into();
+        line["next_attempt_at"] = instant_json(until);
+    }
+    format!("{line}\n")
+}
+
+/// The status as it stands in the row, also if it is none of ours.
+fn status_text(record: &Record) -> String {
+    one_line(&record.status_text)
+}

@@ -1,0 +1,159 @@
+//! The state of a table as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{id_json, instant_json, span};
+use crate::instant::Instant;
+use crate::record::{Id, Status, one_line};
+use crate::store::Count;
+
+pub struct StatusReport {
+    pub now: Instant,
+    /// The upper bounds of the age bands, in days.
+    pub bands: Vec<i64>,
+    pub counts: Vec<Count>,
+    pub oldest_pending: Option<Oldest>,
+    /// Under the policy that was chosen, if one was.
+    pub due: Option<DueReport>,
+}
+
+pub struct Oldest {
+    pub id: Id,
+    pub inserted_at: Instant,
+}
+
+#[derive(Default)]
+pub struct DueReport {
+    pub line: String,
+    pub due: u64,
+    pub waiting: u64,
+    /// Pending, but never due under this policy.
+    pub never: u64,
+    pub oldest: Option<Oldest>,
+    pub next_at: Option<Instant>,
+}
+
+/// The rows of one status: by band, older than all bands, and undated.
+struct Line<'a> {
+    status: &'a str,
+    cells: Vec<u64>,
+}
+
+impl StatusReport {
+    /// A line for each status: ours first, whether there are any or not, then what else the table
+    /// holds.
+    fn lines(&self) -> Vec<Line<'_>> {
+        let width = self.bands.len() + 2;
+        let mut by_status: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for count in &self.counts {
+            let cells = by_status.entry(&count.status).or_insert_with(|| vec![0; width]);
+            cells[count.band.unwrap_or(width - 1)] += count.rows;
+        }
+        let ours = Status::OURS.map(|status| {
+            let cells = by_status.remove(status.name()).unwrap_or_else(|| vec![0; width]);
+            Line { status: status.name(), cells }
+        });
+        let others = by_status.into_iter().map(|(status, cells)| Line { status, cells });
+        ours.into_iter().chain(others).collect()
+    }
+
+    fn band_names(&self) -> Vec<String> {
+        let from = std::iter::once(&0).chain(&self.bands);
+        let bands = from.zip(&self.bands).map(|(from, to)| format!("{from}-{to}d"));
+        bands.chain(["older".into(), "undated".into()]).collect()
+    }
+}
+
+pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
+    let mut text = format!("{table} in {db} at {}\n\n", report.now);
+    let mut rows = vec![
+        std::iter::once("STATUS".to_string())
+            .chain(report.band_names())
+            .chain(["total".into()])
+            .collect::<Vec<_>>(),
+    ];
+    for line in report.lines() {
+        let total: u64 = line.cells.iter().sum();
+        let cells = line.cells.iter().chain([&total]).map(u64::to_string);
+        rows.push(std::iter::once(one_line(line.status)).chain(cells).collect());
+    }
+    text += &aligned(&rows);
+    let oldest = |oldest: &Option<Oldest>| match oldest {
+        None => "none".into(),
+        Some(Oldest { id, inserted_at }) => {
+            let age = span(report.now.0.saturating_sub(inserted_at.0));
+            format!("{id}, inserted {inserted_at}, {age} ago")
+        }
+    };
+    text += &format!("\noldest pending  {}\n", oldest(&report.oldest_pending));
+    match &report.due {
+        None => text += "due now         say --ndays N or --fibonacci to see\n",
+        Some(due) => {
+            text += &format!("due now         {} ({})\n", due.due, due.line);
+            text += &format!("oldest due      {}\n", oldest(&due.oldest));
+            text += &format!("waiting         {}\n", due.waiting);
+            if due.never > 0 {
+                text +=
+                    &format!("never due       {} (too old or undated for this line)\n", due.never);
+            }
+            let next = match due.next_at {
+                None => "never".into(),
+                Some(at) if at <= report.now => "now".into(),
+                Some(at) => format!("{at}, in {}", span(at.0 - report.now.0)),
+            };
+            text += &format!("next due        {next}\n");
+        }
+    }
+    text
+}
+
+/// The first column to the left, the others to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        cells.collect::<Vec<_>>().join("  ") + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
+    let names = report.band_names();
+    let statuses: serde_json::Map<_, _> = report
+        .lines()
+        .into_iter()
+        .map(|line| {
+            let total: u64 = line.cells.iter().sum();
+            let bands: serde_json::Map<_, _> =
+                names.iter().cloned().zip(line.cells.into_iter().map(Into::into)).collect();
+            (line.status.to_string(), json!({ "total": total, "by_age": bands }))
+        })
+        .collect();
+    let oldest = |oldest: &Option<Oldest>| {
+        oldest.as_ref().map(|oldest| {
+            json!({ "id": id_json(&oldest.id), "date_inserted": oldest.inserted_at.to_string() })
+        })
+    };
+    let mut object = json!({
+        "db": db,
+        "table": table,
+        "now": report.now.to_string(),
+        "statuses": statuses,
+        "oldest_pending": oldest(&report.oldest_pending),
+    });
+    if let Some(due) = &report.due {
+        object["line"] = due.line.as_str().into();
+        object["due"] = due.due.into();
+        object["waiting"] = due.waiting.into();
+        object["never_due"] = due.never.into();
+        object["oldest_due"] = oldest(&due.oldest).into();
+        object["next_due_at"] = instant_json(due.next_at);
+    }
+    format!("{object}\n")
+}

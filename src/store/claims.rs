@@ -1,0 +1,180 @@
+//! Claims of records and of crontab lines: locks that the kernel holds for a living process.
+//!
+//! A claim is a write lock on one byte of a side file, owned by the open file description (see
+//! fcntl(2), F_OFD_SETLK). It is gone the moment the last descriptor of that description is
+//! closed, which the kernel does for a process that dies; nothing is ever left to clean up. The
+//! byte need not exist: the file stays empty.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+use crate::record::Id;
+
+/// The claims that this process holds on the records of one table.
+pub struct Claims {
+    file: File,
+    /// The kernel grants the same description a lock twice, so each is noted here.
+    held: HashSet<i64>,
+}
+
+impl Claims {
+    pub fn new(file: File) -> Self {
+        Self { file, held: HashSet::new() }
+    }
+
+    /// Claims the record, unless another process or this one holds it.
+    pub fn claim(&mut self, id: &Id) -> io::Result<bool> {
+        let offset = offset(id);
+        if !self.held.insert(offset) {
+            return Ok(false);
+        }
+        match lock_byte(&self.file, offset, Wait::No) {
+            Ok(true) => Ok(true),
+            refused => {
+                self.held.remove(&offset);
+                refused
+            }
+        }
+    }
+
+    pub fn release(&mut self, id: &Id) {
+        let offset = offset(id);
+        if self.held.remove(&offset) {
+            let unlock = flock(libc::F_UNLCK, offset);
+            // Unlocking a range that is locked cannot fail.
+            let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&unlock));
+        }
+    }
+}
+
+impl AsFd for Claims {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The lock of one crontab line: held as long as this value lives.
+pub struct LineLock {
+    _file: File,
+}
+
+impl LineLock {
+    /// Takes the lock of the line with this name; `None` if a pass of the
+    /// same line is running and `wait` is false.
+    pub fn take(file: File, line: &str, wait: bool) -> io::Result<Option<Self>> {
+        let wait = if wait { Wait::Yes } else { Wait::No };
+        let granted = lock_byte(&file, positive(fnv1a64(line.as_bytes())), wait)?;
+        Ok(granted.then_some(Self { _file: file }))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Yes,
+    No,
+}
+
+fn lock_byte(file: &File, offset: i64, wait: Wait) -> io::Result<bool> {
+    let lock = flock(libc::F_WRLCK, offset);
+    loop {
+        let result = match wait {
+            Wait::Yes => fcntl(file, FcntlArg::F_OFD_SETLKW(&lock)),
+            Wait::No => fcntl(file, FcntlArg::F_OFD_SETLK(&lock)),
+        };
+        match result {
+            Ok(_) => return Ok(true),
+            Err(Errno::EAGAIN | Errno::EACCES) => return Ok(false),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn flock(kind: libc::c_int, offset: i64) -> libc::flock {
+    #[expect(clippy::cast_possible_truncation, reason = "F_WRLCK and SEEK_SET are small constants")]
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: offset,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// The byte that stands for a record: its number, so that the kernel merges the locks of
+/// neighbours into one range; a hash where the id is no file offset.
+fn offset(id: &Id) -> i64 {
+    match id {
+        Id::Integer(id) if *id >= 0 => *id,
+        Id::Integer(id) => positive(fnv1a64(&id.to_le_bytes())),
+        Id::Text(id) => positive(fnv1a64(id.as_bytes())),
+    }
+}
+
+fn positive(hash: u64) -> i64 {
+    i64::try_from(hash >> 1).unwrap_or(i64::MAX)
+}
+
+/// FNV-1a with 64 bits (Fowler, Noll, Vo): stable across versions and machines, as a lock that
+/// two versions of the program share must be.
+pub fn fnv1a64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &std::path::Path) -> Claims {
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        Claims::new(file)
+    }
+
+    #[test]
+    fn a_record_is_claimed_once_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claims");
+        let (mut first, mut second) = (open(&path), open(&path));
+        let ids = [0, 7, i64::MAX, -1, i64::MIN].map(Id::Integer);
+        let texts = ["", "7", "it's", "\n", "😀"].map(|id| Id::Text(id.into()));
+        for id in ids.iter().chain(&texts) {
+            assert!(first.claim(id).unwrap(), "{id:?}");
+            assert!(!first.claim(id).unwrap(), "the same process, {id:?}");
+            assert!(!second.claim(id).unwrap(), "another one, {id:?}");
+        }
+        for id in ids.iter().chain(&texts) {
+            first.release(id);
+            assert!(second.claim(id).unwrap(), "{id:?}");
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_claim_ends_with_its_holder_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claims");
+        let (mut first, mut second) = (open(&path), open(&path));
+        assert!(first.claim(&Id::Integer(7)).unwrap());
+        let duplicate = first.file.try_clone().unwrap();
+        drop(first);
+        assert!(!second.claim(&Id::Integer(7)).unwrap(), "a duplicate of the descriptor lives");
+        drop(duplicate);
+        assert!(second.claim(&Id::Integer(7)).unwrap());
+    }
+
+    #[test]
+    fn the_hash_is_fnv1a() {
+        assert_eq!(fnv1a64(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a64(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a64(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

@@ -1,0 +1,112 @@
+//! WHERE the records are: what a store must do, and the stores there are.
+
+mod claims;
+mod guard;
+mod sqlite;
+mod state_dir;
+
+pub use guard::{TOKEN, keep_watch};
+pub use sqlite::{Database, SqliteStore, create};
+pub use state_dir::StateDir;
+
+use anyhow::Result;
+
+use crate::instant::Instant;
+use crate::record::{Id, Key, Record, Settlement, Status};
+use crate::selection::{Order, Selection};
+
+/// What there is to know of a table. Nothing here writes or locks.
+pub trait Reader {
+    /// Whether the table counts failures (FAILURES and LAST_FAILURE).
+    fn has_counter(&self) -> bool;
+
+    /// The ids of a stretch of records that can be due, read to the end at once.
+    fn due(&mut self, selection: &Selection) -> Result<Page>;
+
+    /// One record as it is at this moment.
+    fn read(&mut self, id: &Id) -> Result<Found>;
+
+    /// Hands every record with one of these statuses to `each`, in order; all records if
+    /// `statuses` is empty.
+    fn scan(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()>;
+
+    /// How many rows there are of each status, as it is written in the table, and of each age.
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
+}
+
+/// What a pass does with a table. All claims end with the process that holds them.
+pub trait Store {
+    fn reader(&mut self) -> &mut dyn Reader;
+
+    /// Claims a record for this pass. False if another pass, or an earlier claim of this one,
+    /// holds it.
+    fn claim(&mut self, id: &Id) -> Result<bool>;
+
+    /// Gives a claim back, not before all that was applied until now is durable.
+    fn release(&mut self, id: &Id);
+
+    /// Makes each row what its settlement says, all in one transaction, and says row by row how
+    /// it went. An error means that nothing was written. The death of this process
+    /// undoes nothing of it.
+    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>>;
+
+    /// Tries each chain of settlements on the record, one after the other, and takes
+    /// everything back: an error names what the table refuses.
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<()>;
+
+    /// Called once, before the first claim. Makes sure that if this process is killed, the
+    /// handlers whose environment carries `token` end before its claims do.
+    fn begin(&mut self, token: &str) -> Result<()>;
+
+    /// Waits until all that was applied is durable and all that was released is free.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// The result of [`Reader::due`].
+#[derive(Debug, Default)]
+pub struct Page {
+    pub ids: Vec<Id>,
+    /// Where to go on; `None` if this was all.
+    pub next: Option<Key>,
+}
+
+/// The result of [`Reader::read`].
+#[derive(Debug)]
+pub enum Found {
+    Record(Box<Record>),
+    Gone,
+    /// More than one row has this id.
+    Ambiguous,
+}
+
+/// One row to be changed: only if its status is still `expected`.
+#[derive(Debug)]
+pub struct Change<'a> {
+    pub record: &'a Record,
+    pub expected: Status,
+    pub settlement: Settlement,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    Written,
+    /// The application changed or deleted the row meanwhile; it was left alone.
+    ChangedMeanwhile,
+    /// The table refuses the change, by a constraint or a trigger.
+    Refused(String),
+}
+
+/// One line of [`Reader::census`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    pub status: String,
+    /// The index of the first bound (in seconds) that the age does not exceed, the number of
+    /// bounds if it exceeds them all, `None` if the row has no readable date.
+    pub band: Option<usize>,
+    pub rows: u64,
+}

@@ -1,0 +1,192 @@
+//! Opening a SQLite file: what is checked before anything is done with it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, Error as SqlError, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::table::Table;
+use super::{query, value};
+use crate::exit::try_later;
+use crate::instant::Instant;
+
+/// How long one statement waits for a lock that another connection holds.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An open database and the table in it that the command is about.
+pub struct Database {
+    pub connection: Connection,
+    pub path: PathBuf,
+    pub table: Table,
+    /// What was reported already, so that each thing is said once.
+    pub reported: HashSet<String>,
+}
+
+impl Database {
+    /// Opens an existing database; never creates one.
+    pub fn open(path: &Path, table: &str) -> Result<Self> {
+        let found = match fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let shown = path.display();
+                bail!("no database at {shown}; `backlog init --db {shown}` creates one");
+            }
+            found => found.with_context(|| format!("could not open {}", path.display()))?,
+        };
+        if found.is_dir() {
+            bail!("could not open {}: it is a directory, not a database", path.display());
+        }
+        let path = path.canonicalize()?;
+        let connection = connect(&path, OpenFlags::empty())?;
+        let table = Table::find(&connection, table).map_err(|error| {
+            match error.downcast::<SqlError>() {
+                Ok(error) => explain(&path, &error, "read"),
+                Err(error) => error.context(format!("could not use {}", path.display())),
+            }
+        })?;
+        Ok(Self { connection, path, table, reported: HashSet::new() })
+    }
+
+    /// Where claims and cursors are kept unless the user names another place.
+    pub fn default_state_dir(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".backlog");
+        name.into()
+    }
+
+    /// The write-ahead log, if the database has one. From then on commits of this connection
+    /// leave syncing it to the caller.
+    pub fn write_ahead_log(&self) -> Result<Option<PathBuf>> {
+        let mode: String =
+            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        if mode != "wal" {
+            return Ok(None);
+        }
+        self.connection.pragma_update(None, "synchronous", "normal")?;
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        Ok(Some(log.into()))
+    }
+
+    /// Fails, with what to do about it, if the table does not count failures.
+    pub fn require_counter(&self, wanted_by: &str) -> Result<()> {
+        let table = &self.table;
+        let missing: Vec<_> = [
+            ("FAILURES", "INTEGER NOT NULL DEFAULT 0", &table.failures),
+            ("LAST_FAILURE", "TEXT", &table.last_failure),
+        ]
+        .into_iter()
+        .filter(|(_, _, column)| column.is_none())
+        .map(|(name, definition, _)| {
+            format!("ALTER TABLE {} ADD COLUMN {name} {definition};", query::quote(&table.name))
+        })
+        .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "{wanted_by} goes by the columns FAILURES and LAST_FAILURE, and table {} does not have \
+             them; add them with: {}",
+            table.name,
+            missing.join(" ")
+        );
+    }
+
+    /// Adds pending records with these payloads, all or none.
+    pub fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        let table = &self.table;
+        let Some(payload) = &table.payload else {
+            bail!("table {} has no column PAYLOAD to add records with", table.name);
+        };
+        if !table.id.has_default {
+            bail!(
+                "the database gives no {} to new rows of table {}; insert them yourself",
+                table.id.name,
+                table.name
+            );
+        }
+        let sql = query::insert(table, &payload.name);
+        let mut insert = || {
+            let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut statement = tx.prepare_cached(&sql)?;
+            let inserted = table.inserted.instant(now);
+            for payload in payloads {
+                statement.execute((&inserted, payload))?;
+            }
+            drop(statement);
+            tx.commit()
+        };
+        insert().map_err(|error| explain(&self.path, &error, "add records to"))
+    }
+
+    /// A database error as the user is told it.
+    pub fn explain(&self, error: &SqlError, verb: &str) -> anyhow::Error {
+        explain(&self.path, error, verb)
+    }
+}
+
+/// Runs a schema on the database at `path`, creating the file if there is none: a new one gets
+/// write-ahead logging, an existing one keeps its journal mode.
+pub fn create(path: &Path, schema: &str) -> Result<()> {
+    let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let run = |connection: &mut Connection| {
+        if is_new {
+            connection.pragma_update(None, "journal_mode", "wal")?;
+        }
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        tx.execute_batch(schema)?;
+        tx.commit()
+    };
+    run(&mut connection).map_err(|error| explain(path, &error, "create the table in"))
+}
+
+fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
+    let open = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        // One implementation tells instants from other values, here and in SQL.
+        connection.create_scalar_function(
+            "backlog_instant",
+            1,
+            FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC,
+            |context| Ok(Instant::from_value(&value(context.get_raw(0))).map(|at| at.0)),
+        )?;
+        Ok(connection)
+    };
+    open().map_err(|error| explain(path, &error, "open"))
+}
+
+pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
+    let shown = path.display();
+    if is_busy(error) {
+        let message =
+            format!("could not {verb} {shown}: another process keeps it locked; try later");
+        return try_later(message).into();
+    }
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            "; the file and its directory must be writable for this user"
+        }
+        Some(ErrorCode::DiskFull) => "; make room and run the same command again",
+        _ => "",
+    };
+    anyhow!("could not {verb} {shown}: {error}{hint}")
+}
+
+pub fn is_busy(error: &SqlError) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Whether the table itself refuses what was to be written: a constraint, a trigger's RAISE, a
+/// strict type, or an id that stands in more than one row.
+pub fn is_constraint(error: &SqlError) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
+    ) || matches!(error, SqlError::StatementChangedRows(_))
+}

@@ -1,0 +1,208 @@
+//! The state directory: the claims files, the locks of the crontab lines and the cursors.
+//! Nothing in it that a person would miss.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::claims::{LineLock, fnv1a64};
+use crate::record::{Id, Key, Value};
+
+#[derive(Clone)]
+pub struct StateDir {
+    path: PathBuf,
+    /// What new files take after: the database, so that whoever may write
+    /// that may take claims.
+    model: Metadata,
+}
+
+impl StateDir {
+    /// Nothing is made before the first file is needed. `model` is the metadata of the database.
+    pub fn new(path: PathBuf, model: Metadata) -> Self {
+        Self { path, model }
+    }
+
+    /// The file whose bytes are the claims on the records of `table`.
+    pub fn claims_file(&self, table: &str) -> Result<File> {
+        self.file(&format!("{}.claims", file_name(table)))
+    }
+
+    /// The lock of a crontab line; see [`LineLock::take`].
+    pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
+        let file = self.file("lines")?;
+        LineLock::take(file, line, wait)
+            .with_context(|| format!("could not lock {}", self.path.join("lines").display()))
+    }
+
+    /// Where the last pass of a line stopped, if a limit made it stop.
+    pub fn cursor(&self, line: &str) -> Option<Key> {
+        let text = fs::read(self.cursor_path(line)).ok()?;
+        key_from_json(&serde_json::from_slice(&text).ok()?)
+    }
+
+    /// Notes where a pass stopped. Without it the next pass begins at the head again, which is
+    /// no loss of records, so a failure is only a warning.
+    pub fn save_cursor(&self, line: &str, key: &Key) {
+        let path = self.cursor_path(line);
+        let Some(json) = key_to_json(key) else { return };
+        let new = path.with_extension("new");
+        let saved = fs::write(&new, json.to_string()).and_then(|()| {
+            take_after(&new, &self.model, self.model.mode() & 0o777);
+            fs::rename(&new, &path)
+        });
+        if let Err(error) = saved {
+            log::warn!("could not write the cursor {}: {error}", path.display());
+        }
+    }
+
+    fn cursor_path(&self, line: &str) -> PathBuf {
+        self.path.join(format!("{}.cursor", file_name(line)))
+    }
+
+    /// Makes the directory, with the owner of the database and its mode.
+    fn make(&self) -> Result<()> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.path).with_context(|| denied(&self.path))?;
+        take_after(&self.path, &self.model, dir_mode(&self.model));
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> Result<File> {
+        let path = self.path.join(name);
+        let mut options = File::options();
+        options.read(true).write(true).mode(0o600);
+        match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make()?;
+                let file = options.create(true).truncate(false).open(&path);
+                let file = file.with_context(|| denied(&path))?;
+                take_after(&path, &self.model, self.model.mode() & 0o777);
+                Ok(file)
+            }
+            opened => opened.with_context(|| denied(&path)),
+        }
+    }
+}
+
+/// Gives a new file the model's owner and the mode. Only root can give a file away; for
+/// anybody else the file is their own, and that is right.
+fn take_after(path: &Path, model: &Metadata, mode: u32) {
+    let _ = std::os::unix::fs::chown(path, Some(model.uid()), Some(model.gid()));
+    if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
+        log::warn!("could not set the mode of {}: {error}", path.display());
+    }
+}
+
+/// The model's mode, and whoever may read may enter.
+fn dir_mode(model: &Metadata) -> u32 {
+    let mode = model.mode() & 0o777;
+    mode | (mode & 0o444) >> 2
+}
+
+/// What could not be done, and whose the place is.
+fn denied(path: &Path) -> String {
+    let owner = [Some(path), path.parent()]
+        .into_iter()
+        .flatten()
+        .find_map(|path| Some((path, fs::metadata(path).ok()?)))
+        .map(|(path, found)| {
+            format!(
+                "; {} belongs to user {} with mode {:o}, this is user {}: \
+                 run as that user, or name another place with --state-dir",
+                path.display(),
+                found.uid(),
+                found.mode() & 0o777,
+                rustix::process::geteuid().as_raw(),
+            )
+        });
+    format!("could not open the claims {}{}", path.display(), owner.unwrap_or_default())
+}
+
+/// A file name that a person recognises and that no two names share.
+fn file_name(name: &str) -> String {
+    let readable: String = name
+        .chars()
+        .take(40)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
+        .collect();
+    format!("{readable}-{:08x}", fnv1a64(name.as_bytes()) >> 32)
+}
+
+fn key_to_json(key: &Key) -> Option<serde_json::Value> {
+    let inserted = match &key.inserted {
+        Value::Null => serde_json::Value::Null,
+        Value::Integer(number) => (*number).into(),
+        Value::Real(number) => (*number).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Blob(_) => return None,
+    };
+    let id: serde_json::Value = match &key.id {
+        Id::Integer(id) => (*id).into(),
+        Id::Text(id) => id.as_ref().into(),
+    };
+    Some(serde_json::json!({ "inserted": inserted, "id": id }))
+}
+
+fn key_from_json(json: &serde_json::Value) -> Option<Key> {
+    let (inserted, id) = (json.get("inserted")?, json.get("id")?);
+    let inserted = match inserted.as_str() {
+        _ if inserted.is_null() => Value::Null,
+        Some(text) => Value::Text(text.into()),
+        None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
+    };
+    let id = match id.as_str() {
+        Some(id) => Id::Text(id.into()),
+        None => Id::Integer(id.as_i64()?),
+    };
+    Some(Key { inserted, id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = fs::metadata(dir.path()).unwrap();
+        let state = StateDir::new(dir.path().join("state"), model);
+        state.make().unwrap();
+        assert_eq!(state.cursor("line"), None);
+        for inserted in [
+            Value::Null,
+            Value::Integer(i64::MIN),
+            Value::Real(0.5),
+            Value::Text("2026-11-21 '\n😀".into()),
+        ] {
+            for id in [Id::Integer(i64::MAX), Id::Text("it's \"7\"".into())] {
+                let key = Key { inserted: inserted.clone(), id };
+                state.save_cursor("line", &key);
+                assert_eq!(state.cursor("line"), Some(key));
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_cursor_counts_as_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = fs::metadata(dir.path()).unwrap();
+        let state = StateDir::new(dir.path().into(), model);
+        for damaged in
+            ["", "{", "{}", "[]", r#"{"inserted":[],"id":7}"#, r#"{"inserted":1,"id":1.5}"#]
+        {
+            fs::write(state.cursor_path("line"), damaged).unwrap();
+            assert_eq!(state.cursor("line"), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn names_that_look_alike_have_files_of_their_own() {
+        assert_ne!(file_name("a/b"), file_name("a-b"));
+        assert!(!file_name("../../etc").contains(['/', '.']));
+    }
+}

@@ -1,0 +1,76 @@
+//! Standard error: the log, the progress bar and the last word. All three go through here, so
+//! that they do not write over each other. Nothing panics if it cannot be written.
+
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use log::{Level, LevelFilter};
+
+#[derive(Clone)]
+pub struct Terminal {
+    bars: MultiProgress,
+    /// Whether a person is looking. Cron mails every line.
+    pub attended: bool,
+}
+
+impl Terminal {
+    /// Sets up the log: warnings at a terminal, errors only from cron; `-v` and `RUST_LOG` say
+    /// otherwise.
+    pub fn new(verbose: u8) -> Self {
+        let terminal = Self { bars: MultiProgress::new(), attended: io::stderr().is_terminal() };
+        let level = match verbose {
+            0 if terminal.attended => LevelFilter::Warn,
+            0 => LevelFilter::Error,
+            1 => LevelFilter::Info,
+            _ => LevelFilter::Trace,
+        };
+        env_logger::Builder::new()
+            .filter_level(level)
+            .parse_default_env()
+            .format(|out, record| {
+                let level = match record.level() {
+                    Level::Error => "",
+                    Level::Warn => "warning: ",
+                    Level::Info => "info: ",
+                    Level::Debug | Level::Trace => "debug: ",
+                };
+                writeln!(out, "backlog: {level}{}", record.args())
+            })
+            .target(env_logger::Target::Pipe(Box::new(AboveBars(terminal.bars.clone()))))
+            .init();
+        terminal
+    }
+
+    /// Writes one line.
+    pub fn say(&self, line: &str) {
+        let _ = AboveBars(self.bars.clone()).write_all(format!("{line}\n").as_bytes());
+    }
+
+    /// A progress bar with rate and time left; a hidden one if nobody is looking.
+    pub fn progress(&self, total: usize) -> ProgressBar {
+        if !self.attended {
+            return ProgressBar::hidden();
+        }
+        let style = "{bar:30} {pos}/{len} {per_sec}, {eta} left";
+        self.bars.add(ProgressBar::new(total as u64).with_style(
+            ProgressStyle::with_template(style).unwrap_or_else(|_| {
+                // The template is a constant; were it wrong, the default is no loss.
+                ProgressStyle::default_bar()
+            }),
+        ))
+    }
+}
+
+/// Writes to standard error with the bars out of the way.
+struct AboveBars(MultiProgress);
+
+impl Write for AboveBars {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.suspend(|| io::stderr().write_all(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

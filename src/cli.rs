@@ -89,13 +89,13 @@ pub struct Schedule {
     #[arg(long, conflicts_with = "ndays")]
     pub fibonacci: bool,
 
-    /// Fibonacci(1): 30s, 1m, 1h
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs, default_value = "1m", requires = "fibonacci")]
-    pub unit: i64,
+    /// Fibonacci(1): 30s, 1m, 1h [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    pub unit: Option<i64>,
 
-    /// How often cron runs this: waits are counted in such ticks
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs, default_value = "1m", requires = "fibonacci")]
-    pub every: i64,
+    /// How often cron runs this: waits are counted in such ticks [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    pub every: Option<i64>,
 }
 
 #[derive(Args)]

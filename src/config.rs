@@ -53,8 +53,13 @@ impl Queue {
 /// The policy that was chosen, if one was.
 pub fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
     if schedule.fibonacci {
-        let fibonacci = Fibonacci { unit_secs: schedule.unit, every_secs: schedule.every };
-        return Ok(Some(Policy::Fibonacci(fibonacci)));
+        return Ok(Some(Policy::Fibonacci(Fibonacci {
+            unit_secs: schedule.unit.unwrap_or(60),
+            every_secs: schedule.every.unwrap_or(60),
+        })));
+    }
+    if schedule.unit.or(schedule.every).is_some() {
+        return Err(usage("--unit and --every go with --fibonacci"));
     }
     let Some(max_secs) = schedule.ndays else {
         return Ok(None);

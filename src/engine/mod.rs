@@ -88,10 +88,22 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Takes the answer in and, unless a round is running that will take it up, runs one.
+    /// Takes the answer in and, unless somebody is at it who will take it up, runs a round.
     pub fn bring(&self, answer: Answer) {
         lock(&self.answers).push(answer);
-        // Whoever holds the coordinator looks here again after letting go of it.
+        self.catch_up();
+    }
+
+    /// Does something with the coordinator, and what came in meanwhile.
+    fn with<T>(&self, act: impl FnOnce(&mut Coordinator) -> T) -> T {
+        let result = act(&mut lock(&self.coordinator));
+        self.catch_up();
+        result
+    }
+
+    /// Runs rounds until no answer waits. Whoever finds the coordinator taken can leave: its
+    /// holder comes here after letting go of it.
+    fn catch_up(&self) {
         while !lock(&self.answers).is_empty() {
             let mut coordinator = match self.coordinator.try_lock() {
                 Ok(coordinator) => coordinator,
@@ -145,19 +157,18 @@ pub fn run(
         summary: Summary::default(),
     };
     let coordinator = Arc::new(Mutex::new(coordinator));
-    let inbox = Inbox { answers: Arc::default(), coordinator: coordinator.clone() };
+    let inbox = Inbox { answers: Arc::default(), coordinator };
     let handler = begin(inbox.clone(), wake)?;
-    lock(&coordinator).handler = Some(handler);
+    inbox.with(|coordinator| coordinator.handler = Some(handler));
     attend(&inbox, &events, deadline);
-    let handler = lock(&coordinator).handler.take();
-    // Joins the handler's threads, which may hold the coordinator for a last look.
-    drop(handler);
-    lock(&coordinator).finish()
+    // Joins the handler's threads, which may still look for more to do.
+    drop(inbox.with(|coordinator| coordinator.handler.take()));
+    inbox.with(Coordinator::finish)
 }
 
 /// Sees the pass to its end: starts its rounds, heeds signals and the time.
 fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotonic>) {
-    let clock = lock(&inbox.coordinator).pass.clock;
+    let clock = inbox.with(|coordinator| coordinator.pass.clock);
     // Waits for an event, at most `pause`.
     let mut wait = |pause: Option<Duration>| {
         let left = deadline.map(|deadline| clock.until(deadline));
@@ -174,23 +185,22 @@ fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotoni
         };
         if let Some(why) = why {
             deadline = None;
-            lock(&inbox.coordinator).stop(why);
+            inbox.with(|coordinator| coordinator.stop(why));
         }
     };
-    lock(&inbox.coordinator).take_up(Vec::new());
+    let round = || inbox.with(|coordinator| coordinator.take_up(Vec::new()));
+    round();
     loop {
-        let idle = lock(&inbox.coordinator).is_idle();
-        if !idle {
+        if !inbox.with(|coordinator| coordinator.is_idle()) {
             wait(None);
             continue;
         }
-        let again = lock(&inbox.coordinator).begin_again();
-        match again {
+        match inbox.with(Coordinator::begin_again) {
             Again::No => return,
             Again::Now => {}
             Again::AfterOthers => wait(Some(BUSY_PAUSE)),
         }
-        lock(&inbox.coordinator).take_up(Vec::new());
+        round();
     }
 }
 

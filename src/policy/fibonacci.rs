@@ -45,6 +45,17 @@ impl Fibonacci {
         (1..).find(|&f| self.wait_secs(f) == self.max_secs()).unwrap_or(1)
     }
 
+    /// `--fibonacci --unit 10m --every 5m`, without what is the default.
+    pub fn line(&self) -> String {
+        let option = |name: &str, secs: i64| {
+            let duration = std::time::Duration::from_secs(secs.unsigned_abs());
+            let shown = humantime::format_duration(duration).to_string().replace(' ', "");
+            if secs == 60 { String::new() } else { format!(" --{name} {shown}") }
+        };
+        let (unit, every) = (option("unit", self.unit_secs), option("every", self.every_secs));
+        format!("--fibonacci{unit}{every}")
+    }
+
     pub fn next_attempt_at(&self, failures: u32, failed_at: Instant) -> Instant {
         let tick = failed_at.tick(self.every_secs).saturating_add(self.delay(failures));
         Instant(tick.saturating_mul(self.every_secs))

@@ -97,13 +97,11 @@ impl Policy {
         }
     }
 
-    /// What tells this policy from another: the name of a crontab line, with its window.
+    /// The policy as it is typed, which also tells one crontab line from another.
     pub fn line(&self) -> String {
         match self {
-            Self::Age(age) => format!("ndays {}..{}", age.min_secs, age.max_secs),
-            Self::Fibonacci(fibonacci) => {
-                format!("fibonacci {}/{}", fibonacci.unit_secs, fibonacci.every_secs)
-            }
+            Self::Age(age) => age.line(),
+            Self::Fibonacci(fibonacci) => fibonacci.line(),
         }
     }
 }

@@ -22,20 +22,19 @@ fn instant_json(at: Option<Instant>) -> serde_json::Value {
     at.map(|at| at.to_string()).into()
 }
 
-/// A span of time in its two largest units, `3d 4h`.
+/// A span of time in its largest unit and the next smaller one, `3d 4h`.
 fn span(secs: i64) -> String {
-    let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-    let mut left = secs.max(0);
-    let parts: Vec<String> = units
+    let secs = secs.max(0);
+    let units = [("d", 86_400, i64::MAX), ("h", 3_600, 24), ("m", 60, 60), ("s", 1, 60)];
+    let mut counts = units
+        .map(|(unit, length, most)| (unit, secs / length % most))
         .into_iter()
-        .filter_map(|(unit, length)| {
-            let count = left / length;
-            left %= length;
-            (count > 0).then(|| format!("{count}{unit}"))
-        })
-        .take(2)
-        .collect();
-    if parts.is_empty() { "0s".into() } else { parts.join(" ") }
+        .skip_while(|(_, count)| *count == 0);
+    let Some((unit, count)) = counts.next() else { return "0s".into() };
+    match counts.next() {
+        Some((next, more)) if more > 0 => format!("{count}{unit} {more}{next}"),
+        _ => format!("{count}{unit}"),
+    }
 }
 
 #[cfg(test)]
@@ -44,9 +43,15 @@ mod tests {
 
     #[test]
     fn a_span_shows_its_two_largest_units() {
-        for (secs, shown) in
-            [(0, "0s"), (59, "59s"), (61, "1m 1s"), (86_400, "1d"), (98_765, "1d 3h"), (-5, "0s")]
-        {
+        for (secs, shown) in [
+            (0, "0s"),
+            (59, "59s"),
+            (61, "1m 1s"),
+            (86_400, "1d"),
+            (86_460, "1d"),
+            (98_765, "1d 3h"),
+            (-5, "0s"),
+        ] {
             assert_eq!(span(secs), shown);
         }
     }

@@ -96,7 +96,7 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
             text += &format!("waiting         {}\n", due.waiting);
             if due.never > 0 {
                 text +=
-                    &format!("never due       {} (too old or undated for this line)\n", due.never);
+                    &format!("never due       {} (too old for this line, or undated)\n", due.never);
             }
             let next = match due.next_at {
                 None => "never".into(),

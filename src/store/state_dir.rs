@@ -106,11 +106,8 @@ fn dir_mode(model: &Metadata) -> u32 {
 
 /// What could not be done, and whose the place is.
 fn denied(path: &Path) -> String {
-    let owner = [Some(path), path.parent()]
-        .into_iter()
-        .flatten()
-        .find_map(|path| Some((path, fs::metadata(path).ok()?)))
-        .map(|(path, found)| {
+    let owner = path.ancestors().find_map(|path| Some((path, fs::metadata(path).ok()?))).map(
+        |(path, found)| {
             format!(
                 "; {} belongs to user {} with mode {:o}, this is user {}: \
                  run as that user, or name another place with --state-dir",
@@ -119,7 +116,8 @@ fn denied(path: &Path) -> String {
                 found.mode() & 0o777,
                 rustix::process::geteuid().as_raw(),
             )
-        });
+        },
+    );
     format!("could not open the claims {}{}", path.display(), owner.unwrap_or_default())
 }
 

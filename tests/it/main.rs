@@ -1,1 +1,12 @@
+//! The program, run as a user or cron runs it. Each test is a sentence of behaviour.
 
+mod bad_input;
+mod claims;
+mod cron;
+mod handlers;
+mod inspect;
+mod process;
+mod readme;
+mod schedule;
+mod setup;
+mod testenv;

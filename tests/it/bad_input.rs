@@ -1,0 +1,329 @@
+//! Bad input: a clear message, the right exit code, and nothing lost.
+
+use std::process::Command;
+
+use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
+
+const PROCESS: [&str; 5] = ["process", "--ndays", "1", "--", "true"];
+
+fn at_midnight(env: &TestEnv) -> crate::testenv::Ran {
+    env.run_at(MIDNIGHT, &PROCESS)
+}
+
+#[test]
+fn a_database_must_be_named() {
+    let env = TestEnv::empty();
+    let output = env.command(&PROCESS).env_remove("BACKLOG_DB").output().unwrap();
+    ran(&output).fails(2, &["--db FILE", "BACKLOG_DB"]);
+}
+
+#[test]
+fn a_missing_database_is_never_created() {
+    let env = TestEnv::empty();
+    for args in [&PROCESS[..], &["status"], &["list"], &["add", "{}"]] {
+        let ran = env.run(args).fails(1, &["no database at ", "test.db", "backlog init --db"]);
+        assert_eq!(ran.stderr.lines().count(), 1);
+        assert!(!env.db().exists());
+    }
+}
+
+#[test]
+fn what_is_no_database_is_said_to_be_none() {
+    let env = TestEnv::empty();
+    std::fs::create_dir(env.db()).unwrap();
+    env.run(&PROCESS).fails(1, &["test.db", "is a directory"]);
+    let env = TestEnv::empty();
+    std::fs::write(env.db(), [7; 5000]).unwrap();
+    env.run(&PROCESS).fails(1, &["could not read ", "test.db", "file is not a database"]);
+    assert_eq!(std::fs::read(env.db()).unwrap(), [7; 5000]);
+    let env = TestEnv::empty();
+    std::fs::write(env.db(), "").unwrap();
+    env.run(&PROCESS).fails(1, &["no table \"BACKLOG\"", "tables here: none"]);
+}
+
+#[test]
+fn a_read_only_database_is_found_out_before_the_first_handler() {
+    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    env.insert(2, MIDNIGHT);
+    // Root may write everything; somebody else may not.
+    let nobody = "65534";
+    let script = format!(
+        "chmod 755 {dir}; chmod 644 {db}; exec setpriv --reuid {nobody} --regid {nobody} --clear-groups \
+         {program} process --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch {dir}/ran",
+        dir = env.path("").display(),
+        db = env.db().display(),
+        program = env!("CARGO_BIN_EXE_backlog"),
+        state = "/tmp/backlog-test-state-of-nobody",
+    );
+    let output =
+        Command::new("sh").args(["-c", &script]).env("BACKLOG_DB", env.db()).output().unwrap();
+    let _ = std::fs::remove_dir_all("/tmp/backlog-test-state-of-nobody");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("setpriv")
+        || said.contains("not found")
+        || said.contains("ermission denied") && !said.contains("backlog:")
+    {
+        return skipped(&format!("a read-only database as another user: {said}"));
+    }
+    ran(&output)
+        .fails(1, &["could not write to", "readonly database", "must be writable for this user"]);
+    assert_eq!(env.count("NEW"), 2);
+    assert!(!env.path("ran").exists());
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_made_is_named_with_its_owner() {
+    let env = TestEnv::new();
+    std::fs::write(env.path("file"), "").unwrap();
+    env.run(&["process", "--ndays", "1", "--state-dir", "file/state", "--", "true"])
+        .fails(1, &["could not open the claims file/state", "--state-dir"]);
+}
+
+#[test]
+fn a_missing_table_or_column_is_named_with_what_there_is() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE orders (ID, STATE); CREATE VIEW pending AS SELECT * FROM orders",
+    );
+    env.run(&PROCESS).fails(1, &["no table \"BACKLOG\"; tables here: orders"]);
+    let with = |table| [&["process", "--table", table], &PROCESS[1..]].concat();
+    env.run(&with("orders")).fails(1, &["table orders has no column STATUS; it has ID, STATE"]);
+    env.run(&with("pending")).fails(1, &["pending is a view"]);
+    for injection in ["orders; DROP TABLE orders", "orders\"; DROP TABLE orders; --", "'", "\"", ""]
+    {
+        env.run(&with(injection)).fails(1, &["no table "]);
+    }
+    assert_eq!(env.query("SELECT name FROM sqlite_master WHERE name = 'orders'"), "orders");
+}
+
+#[test]
+fn a_table_may_have_any_name() {
+    for name in ["orders; DROP TABLE x", "it's", "select", "a\"b", "ünï😀", "a b", "x/../y"] {
+        let env = TestEnv::empty();
+        let quoted = format!("\"{}\"", name.replace('"', "\"\""));
+        env.sql(&format!("CREATE TABLE {quoted} (id INTEGER, status TEXT, date_inserted TEXT, \"Failures\" INT, last_failure)"));
+        env.sql(&format!("INSERT INTO {quoted} VALUES (1, 'NEW', '2026-11-21', NULL, NULL)"));
+        let args = ["process", "--table", name, "--fibonacci", "--", "true"];
+        env.run_at(MIDNIGHT, &args).silent();
+        assert_eq!(
+            env.query(&format!("SELECT * FROM {quoted}")),
+            "1|SUCCESS|2026-11-21||",
+            "{name}"
+        );
+        env.run(&["status", "--table", name]).success();
+    }
+}
+
+#[test]
+fn ids_may_be_any_integer_or_text() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID PRIMARY KEY, STATUS, DATE_INSERTED) WITHOUT ROWID",
+    );
+    let texts = ["it''s", "a\"b", "two\nlines", "😀", "", "7", "../x", "{ID}", "-n", "$(id)"];
+    for id in texts.map(|text| format!("'{text}'")).iter().map(String::as_str).chain([
+        "7",
+        "0",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775808",
+    ]) {
+        env.sql(&format!("INSERT INTO BACKLOG VALUES ({id}, 'NEW', '2026-11-21')"));
+    }
+    let handler = env.script("handler", "printf '%s\\n' \"$BACKLOG_ID\" >>ids");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--jobs", "3", "--", &handler]).silent();
+    assert_eq!(env.count("SUCCESS"), 15);
+    let mut ids: Vec<_> =
+        std::fs::read_to_string(env.path("ids")).unwrap().lines().map(String::from).collect();
+    ids.sort();
+    let mut expected: Vec<String> =
+        texts.join("\n").replace("''", "'").lines().map(String::from).collect();
+    expected
+        .extend(["7", "0", "-1", "9223372036854775807", "-9223372036854775808"].map(String::from));
+    expected.sort();
+    assert_eq!(ids, expected);
+    let listed = env.run(&["list"]).success().stdout;
+    assert_eq!(listed.lines().count(), 16, "an id stays on its line\n{listed}");
+}
+
+#[test]
+fn ids_that_name_no_single_record_are_reported_and_left_alone() {
+    let env = TestEnv::with_schema("CREATE TABLE BACKLOG (ID, STATUS, DATE_INSERTED)");
+    env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21'), (7, 'NEW', '2026-11-21'), (7, 'ERROR', '2026-11-21'), (NULL, 'NEW', '2026-11-21'), (1.5, 'NEW', '2026-11-21'), (x'00', 'NEW', '2026-11-21')");
+    let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], &PROCESS[1..]].concat()).success();
+    for says in [
+        "record 7 is not tried: more than one row has this id",
+        "its id is NULL",
+        "its id is a Real",
+        "its id is a Blob",
+    ] {
+        assert!(ran.stderr.contains(says), "{says:?} is not in {}", ran.stderr);
+    }
+    let rows = env.query("SELECT DISTINCT STATUS FROM BACKLOG WHERE ID IS NOT 1 ORDER BY 1");
+    assert_eq!(rows, "ERROR\nNEW");
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn dates_in_any_spelling_are_instants_and_garbage_is_reported() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS DEFAULT 'NEW', DATE_INSERTED)",
+    );
+    // The window of one day begins at 2026-11-20T00:00:00Z.
+    let within = [
+        "'2026-11-20'",
+        "'2026-11-20 00:00:00'",
+        "'2026-11-20T02:00:00+02:00'",
+        "'2026-11-19T19:00:00-0500'",
+        "'2026-11-20 00:00:00 UTC'",
+        "1795132800",
+        "1795132800000",
+        "1795132800.5",
+        "'2030-01-01'",
+    ];
+    let before = [
+        "'2026-11-19T23:59:59Z'",
+        "'2026-11-20T01:59:59+02:00'",
+        "'2026-11-19'",
+        "1795132799",
+        "1795132799999",
+        "'1999-12-31'",
+    ];
+    let garbage = [
+        "NULL",
+        "'soon'",
+        "''",
+        "'20261121'",
+        "'2026-02-30'",
+        "'2026-99-99'",
+        "20261121",
+        "20261121101500",
+        "0",
+        "x'00'",
+        "'1795132800'",
+        "'0000-00-00'",
+    ];
+    for date in within.iter().chain(&before).chain(&garbage) {
+        env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({date})"));
+    }
+    let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], &PROCESS[1..]].concat()).success();
+    let tried = env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS' ORDER BY ID");
+    assert_eq!(tried, (1..=9).map(|id| id.to_string()).collect::<Vec<_>>().join("\n"));
+    let undated = env.run_at(MIDNIGHT, &["status", "--json", "--ndays", "1"]).success().stdout;
+    let undated: serde_json::Value = serde_json::from_str(&undated).unwrap();
+    assert_eq!(undated["statuses"]["NEW"]["by_age"]["undated"], garbage.len());
+    // 2026-02-30 sorts among the old dates; status counts it.
+    let says = format!(
+        "{} pending records are not tried, because their DATE_INSERTED cannot be read",
+        garbage.len() - 1
+    );
+    assert!(ran.stderr.contains(&says), "{}", ran.stderr);
+}
+
+#[test]
+fn garbage_in_the_counters_counts_as_due() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS DEFAULT 'ERROR', DATE_INSERTED, FAILURES, LAST_FAILURE)",
+    );
+    env.sql("INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES (NULL, NULL), (3, NULL), (3, 'soon'), (-5, '2026-11-20'), ('many', '2026-11-20'), (9999999999, '2026-10-01'), (2.5, '2026-11-20'), (99, '2026-11-20')");
+    let handler = env.noting("exit 0");
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--order", "oldest", "--", &handler]).silent();
+    // Only number 8 waits: 30 days after its last failure, and one with more does not overflow.
+    assert_eq!(env.handled(), ["1", "2", "3", "4", "5", "6", "7"]);
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_usage_errors() {
+    let env = TestEnv::new();
+    for ndays in ["0", "-1", "nan", "1e300", "inf", "", "a", "36501"] {
+        env.run(&["process", "--ndays", ndays, "--", "true"]).fails(2, &["--ndays", "36500"]);
+    }
+    for (args, says) in [
+        (&["process", "--", "true"][..], "--ndays <N>|--fibonacci"),
+        (&["process", "--ndays", "1"], "COMMAND"),
+        (&["process", "--ndays", "1", "--fibonacci", "--", "true"], "cannot be used with"),
+        (
+            &["process", "--ndays", "1", "--min-ndays", "1", "--", "true"],
+            "--min-ndays must be less than --ndays",
+        ),
+        (&["process", "--ndays", "1", "--unit", "1m", "--", "true"], "--fibonacci"),
+        (&["process", "--fibonacci", "--unit", "0s", "--", "true"], "whole seconds, from 1s"),
+        (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
+        (&["process", "--ndays", "1", "--jobs", "0", "--", "true"], "1..=1024"),
+        (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "--max-attempts"),
+        (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "--max-records"),
+        (&["process", "--ndays", "1", "--timeout", "soon", "--", "true"], "none"),
+        (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
+        (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),
+        (&["status", "--now", "yesterday"], "2026-11-21T03:40:00Z"),
+        (&["frobnicate"], "unrecognized subcommand"),
+    ] {
+        env.run(args).fails(2, &[says]);
+    }
+}
+
+#[test]
+fn a_table_that_refuses_a_status_stops_the_pass_before_the_first_handler() {
+    for (refusal, says) in [
+        (
+            "STATUS TEXT CHECK (STATUS IN ('NEW', 'ERROR'))",
+            "refuses STATUS = 'SUCCESS' for record 3: CHECK constraint failed",
+        ),
+        (
+            "STATUS TEXT CHECK (STATUS IN ('NEW', 'SUCCESS'))",
+            "refuses STATUS = 'ERROR' for record 3: CHECK constraint failed",
+        ),
+        (
+            "STATUS TEXT CHECK (STATUS <> 'ARCHIVED')",
+            "refuses STATUS = 'ARCHIVED' for record 3: CHECK constraint failed",
+        ),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, {refusal}, DATE_INSERTED TEXT, FAILURES INT, LAST_FAILURE TEXT)"
+        ));
+        env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21', 0, NULL), (3, 'NEW', '2026-11-21', 0, NULL)");
+        let handler = env.noting("exit 0");
+        let args = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
+        env.run_at(MIDNIGHT, &args).fails(1, &[says, "no handler was started"]);
+        assert_eq!(env.handled(), [""; 0]);
+        assert_eq!(env.statuses(), "1|NEW\n3|NEW");
+    }
+}
+
+#[test]
+fn a_trigger_that_refuses_one_record_stops_the_pass_there_and_names_it() {
+    let env = TestEnv::new();
+    env.insert(5, MIDNIGHT);
+    env.sql("CREATE TRIGGER no_three BEFORE UPDATE ON BACKLOG WHEN new.ID = 3 AND new.STATUS = 'SUCCESS' BEGIN SELECT raise(ABORT, 'not this one'); END");
+    env.run_at(MIDNIGHT, &PROCESS)
+        .fails(1, &["record 3 could not be set to SUCCESS: not this one"]);
+    assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS\n5|SUCCESS");
+}
+
+#[test]
+fn a_joblog_that_cannot_be_opened_is_found_out_before_the_first_handler() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--joblog", "no/such/dir", "--", "true"])
+        .fails(1, &["could not open the joblog no/such/dir"]);
+    assert_eq!(env.count("NEW"), 1);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--joblog", "/dev/full", "--", "true"])
+        .fails(1, &["the records are settled, but the joblog is incomplete"]);
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn status_and_dates_of_odd_types_are_read_as_they_are() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE backlog (id INTEGER PRIMARY KEY, status DATETIME, date_inserted TIMESTAMP NOT NULL, failures BIGINT, last_failure BIGINT)",
+    );
+    env.sql("INSERT INTO backlog VALUES (1, 'NEW', 1795219200, 0, NULL), (2, NULL, 1795219200, 0, NULL), (3, 5, 1795219200, 0, NULL)");
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]).silent();
+    assert_eq!(
+        env.query("SELECT * FROM backlog"),
+        "1|ERROR|1795219200|1|1795219200\n2||1795219200|0|\n3|5|1795219200|0|"
+    );
+    env.run_at(MIDNIGHT + 60, &["process", "--fibonacci", "--", "true"]).silent();
+    assert_eq!(
+        env.query("SELECT * FROM backlog WHERE id = 1"),
+        "1|SUCCESS|1795219200|1|1795219200"
+    );
+}

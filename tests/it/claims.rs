@@ -1,0 +1,185 @@
+//! Exclusive, and crash-proof: overlapping passes, and passes that are killed.
+
+use std::collections::HashMap;
+use std::process::{Child, Command};
+
+use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, wait_until};
+
+/// A handler that notes the begin and the end of each run in one file.
+fn tracing(env: &TestEnv, body: &str) -> String {
+    let log = env.path("trace").display().to_string();
+    env.script(
+        "tracing",
+        &format!("echo begin $BACKLOG_ID $$ >>{log}\n{body}\necho end $BACKLOG_ID $$ >>{log}"),
+    )
+}
+
+/// The trace, checked: no record is ever handled twice at once. A run without an end was
+/// killed; it counts as over when its process is gone, which `killed` says.
+fn runs(env: &TestEnv) -> HashMap<String, Vec<(String, bool)>> {
+    let trace = std::fs::read_to_string(env.path("trace")).unwrap();
+    let mut runs: HashMap<String, Vec<(String, bool)>> = HashMap::new();
+    for line in trace.lines() {
+        let [what, id, pid] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let runs = runs.entry(id.into()).or_default();
+        match what {
+            "begin" => runs.push((pid.into(), false)),
+            _ => {
+                let (last, ended) = runs.last_mut().unwrap();
+                assert_eq!(last, pid, "record {id} was begun again before its run ended");
+                *ended = true;
+            }
+        }
+    }
+    runs
+}
+
+fn kill(child: &Child) {
+    let status = Command::new("kill").args(["-9", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn two_passes_at_once_handle_each_record_once() {
+    let env = TestEnv::new();
+    env.insert(500, MIDNIGHT);
+    let handler = tracing(&env, "");
+    let now = format!("@{MIDNIGHT}");
+    let children: Vec<_> = ["1", "2"]
+        .map(|ndays| {
+            env.spawn(&["process", "--now", &now, "--ndays", ndays, "--jobs", "2", "--", &handler])
+        })
+        .into();
+    for child in children {
+        assert!(child.wait_with_output().unwrap().status.success());
+    }
+    assert_eq!(env.count("SUCCESS"), 500);
+    let runs = runs(&env);
+    assert_eq!(runs.len(), 500);
+    assert!(runs.values().all(|runs| runs.len() == 1));
+}
+
+#[test]
+fn passes_killed_at_any_point_lose_nothing_and_repeat_little() {
+    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+        let env = TestEnv::new();
+        env.insert(400, MIDNIGHT);
+        let handler = tracing(&env, "sleep 0.01");
+        let now = format!("@{MIDNIGHT}");
+        // Fibonacci lets a record that was charged wait; an hour later it is due.
+        let later = format!("@{}", MIDNIGHT + 3600);
+        let args =
+            |now| [&["process", "--now", now, "--jobs", "2"], mode, &["--", &handler]].concat();
+        let kills = 20;
+        for round in 0..kills {
+            let mut child = env.spawn(&args(&now));
+            // Points all over the life of a pass, its start included.
+            std::thread::sleep(std::time::Duration::from_millis(round * 7 % 60));
+            kill(&child);
+            child.wait().unwrap();
+        }
+        let drain = [&args(&later)[..3], &["--drain"], &args(&later)[3..]].concat();
+        env.run(&drain).silent();
+        assert_eq!(env.count("SUCCESS"), 400, "{mode:?}");
+        let runs = runs(&env);
+        assert_eq!(runs.len(), 400);
+        let repeats: usize = runs.values().map(|runs| runs.len() - 1).sum();
+        assert!(repeats <= 2 * kills as usize, "{repeats} repeats for {kills} kills of 2 handlers");
+    }
+}
+
+#[test]
+fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    let log = env.path("trace").display().to_string();
+    // One run ignores TERM, one has a session of its own.
+    let handler = env.script(
+        "stubborn",
+        &format!("trap '' TERM; echo begin $BACKLOG_ID $$ >>{log}; setsid sleep 1000 & sleep 1000; echo end >>{log}"),
+    );
+    let now = format!("@{MIDNIGHT}");
+    let mut child =
+        env.spawn(&["process", "--now", &now, "--ndays", "1", "--jobs", "3", "--", &handler]);
+    let began = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    wait_until("three handlers begin", || began() == 3);
+    kill(&child);
+    child.wait().unwrap();
+    // The next pass gets the records only when nobody works on them any more.
+    let check = env.script(
+        "check",
+        &format!(
+            "for pid in $(cut -d' ' -f3 {log}); do kill -0 $pid 2>/dev/null && exit 1; done; exit 0"
+        ),
+    );
+    env.run(&["process", "--now", &now, "--ndays", "1", "--drain", "--", &check]).silent();
+    assert_eq!(env.count("SUCCESS"), 3);
+    let left = Command::new("pgrep").args(["-f", "^sleep 1000$"]).output();
+    if let Ok(left) = left {
+        let mine = String::from_utf8(left.stdout).unwrap();
+        let mine = mine.lines().filter(|pid| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environ).contains(&*env.db().to_string_lossy())
+        });
+        assert_eq!(mine.count(), 0, "no descendant of a handler is left");
+    }
+}
+
+#[test]
+fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let (began, go) = (env.path("began"), env.path("go"));
+    let script =
+        format!("touch {}; while [ ! -e {} ]; do sleep 0.01; done", began.display(), go.display());
+    let now = format!("@{MIDNIGHT}");
+    let first = env.spawn(&["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &script]);
+    wait_until("the first pass handles its record", exists(&began));
+    env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (2, '2026-11-21')");
+    let handler = env.noting("exit 0");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(env.handled(), [""; 0], "the same line leaves all to the first");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["2"], "another line does not touch the claimed record");
+    let waiting = env.spawn(&["process", "--now", &now, "--ndays", "1", "--wait", "--", &handler]);
+    std::fs::write(&go, "").unwrap();
+    assert!(first.wait_with_output().unwrap().status.success());
+    assert!(waiting.wait_with_output().unwrap().status.success());
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS");
+}
+
+#[test]
+fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
+    let env = TestEnv::new();
+    let tiers = ["0", "1", "7", "14", "30", "180", "360"];
+    for id in 0..200 {
+        let days: i64 = tiers[id as usize % 6].parse().unwrap();
+        env.insert_one(id + 1, MIDNIGHT - days * DAY - 60);
+    }
+    let now = format!("@{MIDNIGHT}");
+    for round in 1..=100 {
+        let passes: Vec<_> = tiers
+            .windows(2)
+            .map(|pair| {
+                env.spawn(&[
+                    "process",
+                    "--now",
+                    &now,
+                    "--min-ndays",
+                    pair[0],
+                    "--ndays",
+                    pair[1],
+                    "--",
+                    "false",
+                ])
+            })
+            .collect();
+        for pass in passes {
+            let output = pass.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            assert!(output.stderr.is_empty(), "{output:?}");
+        }
+        let counts = env.query("SELECT FAILURES, count(*) FROM BACKLOG GROUP BY 1");
+        assert_eq!(counts, format!("{round}|200"), "each record once in each round");
+    }
+}

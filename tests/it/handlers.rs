@@ -1,0 +1,259 @@
+//! Commands as handlers: what they get, what their end means, and what they cannot do to a pass.
+
+use std::process::Command;
+
+use crate::testenv::{MIDNIGHT, TestEnv, exists, wait_until};
+
+/// One record, one pass with this shell script as the handler.
+fn pass(env: &TestEnv, options: &[&str], script: &str) -> crate::testenv::Ran {
+    let args = [&["process", "--ndays", "1"], options, &["--", "sh", "-c", script]].concat();
+    env.run_at(MIDNIGHT, &args)
+}
+
+fn one_record() -> TestEnv {
+    let env = TestEnv::new();
+    env.insert_one(7, MIDNIGHT - 60);
+    env
+}
+
+#[test]
+fn the_record_comes_as_environment_and_as_json() {
+    let env = one_record();
+    env.sql("ALTER TABLE BACKLOG ADD COLUMN \"odd name\" BLOB");
+    env.sql("UPDATE BACKLOG SET PAYLOAD = '{\"a\":\"\u{1F600}\"}', \"odd name\" = x'00ff'");
+    pass(&env, &["--max-attempts", "5"], "env | grep ^BACKLOG_ | sort >env; cat >json").silent();
+    let variables = std::fs::read_to_string(env.path("env")).unwrap();
+    let variables: Vec<_> = variables
+        .lines()
+        .filter(|line| !line.starts_with("BACKLOG_PASS=") && !line.starts_with("BACKLOG_DB="))
+        .collect();
+    assert_eq!(
+        variables,
+        [
+            "BACKLOG_ATTEMPT=1",
+            "BACKLOG_DATE_INSERTED=2026-11-20T23:59:00Z",
+            "BACKLOG_ID=7",
+            "BACKLOG_MAX_ATTEMPTS=5",
+            "BACKLOG_QUEUE=default",
+            "BACKLOG_STATUS=NEW",
+            "BACKLOG_TABLE=BACKLOG",
+        ]
+    );
+    let json = std::fs::read_to_string(env.path("json")).unwrap();
+    assert_eq!(
+        json,
+        "{\"ID\":7,\"STATUS\":\"NEW\",\"DATE_INSERTED\":\"2026-11-20T23:59:00Z\",\
+         \"PAYLOAD\":\"{\\\"a\\\":\\\"\u{1F600}\\\"}\",\"FAILURES\":0,\"LAST_FAILURE\":null,\
+         \"LAST_ERROR\":null,\"odd name\":\"00FF\"}\n"
+    );
+}
+
+#[test]
+fn columns_are_filled_into_arguments_without_a_shell() {
+    let env = one_record();
+    env.sql("UPDATE BACKLOG SET PAYLOAD = '\"$(touch pwned); {ID}\"'");
+    let script = env.script("args", "printf '%s\\n' \"$@\" >args");
+    let handler = ["{id}", "--p={PAYLOAD}", "{unknown}", "{ print }"];
+    let args = [&["process", "--ndays", "1", "--", &script], &handler[..]].concat();
+    env.run_at(MIDNIGHT, &args).silent();
+    let args = std::fs::read_to_string(env.path("args")).unwrap();
+    assert_eq!(args, "7\n--p=\"$(touch pwned); {ID}\"\n{unknown}\n{ print }\n");
+    assert!(!env.path("pwned").exists());
+}
+
+#[test]
+fn the_exit_code_is_the_outcome() {
+    for (script, status, failures, error) in [
+        ("exit 0", "SUCCESS", 0, ""),
+        ("echo said >&2; exit 1", "ERROR", 1, "said"),
+        ("echo printed; exit 99", "ERROR", 1, "printed"),
+        ("exit 124", "ERROR", 1, "exit status 124"),
+        ("kill -SEGV $$", "ERROR", 1, "killed by signal 11"),
+        ("echo later >&2; exit 75", "ERROR", 0, "later"),
+    ] {
+        let env = one_record();
+        pass(&env, &[], script).silent();
+        let row = env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG");
+        assert_eq!(row, format!("{status}|{failures}|{error}"), "{script}");
+    }
+}
+
+#[test]
+fn a_snooze_is_an_ordinary_failure_where_nothing_counts() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    env.insert_one(7, MIDNIGHT);
+    pass(&env, &["--strict"], "exit 75").fails(1, &[]);
+    assert_eq!(env.statuses(), "7|ERROR");
+}
+
+#[test]
+fn a_snoozed_record_waits_and_is_not_charged() {
+    let env = one_record();
+    let args = ["process", "--fibonacci", "--drain", "--", "sh", "-c", "exit 75"];
+    env.run_at(MIDNIGHT, &args).silent();
+    let row = "SELECT STATUS, FAILURES, LAST_FAILURE FROM BACKLOG";
+    assert_eq!(env.query(row), "ERROR|0|2026-11-21T00:00:00Z");
+    let handler = env.noting("exit 0");
+    env.run_at(MIDNIGHT + 59, &["process", "--fibonacci", "--", &handler]).silent();
+    env.run_at(MIDNIGHT + 60, &["process", "--fibonacci", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["7"]);
+}
+
+#[test]
+fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_the_records_untouched() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    std::fs::write(env.path("plain"), "").unwrap();
+    let no_interpreter = env.script("no_interpreter", "");
+    std::fs::write(&no_interpreter, "true\n").unwrap();
+    let rows = "SELECT ID, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG";
+    let before = env.query(rows);
+    for (handler, says) in [
+        (&["/no/such/handler"][..], "could not run /no/such/handler: No such file or directory"),
+        (&["no-such-handler"], "is it in PATH"),
+        (&["./plain"], "Permission denied (os error 13); is it executable?"),
+        (&["./no_interpreter"], "Exec format error (os error 8); does it begin with #!"),
+        (&["sh", "-c", "no-such-command"], "the handler exited with 127: "),
+        (&["sh", "-c", "echo go away >&2; exit 126"], "the handler exited with 126: go away"),
+    ] {
+        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+            let args = [&["process"], mode, &["--"], handler].concat();
+            let ran = env.run_at(MIDNIGHT, &args).fails(1, &[says, "the pass stops here"]);
+            assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+            assert_eq!(env.query(rows), before, "{handler:?}");
+        }
+    }
+}
+
+#[test]
+fn a_handler_that_takes_too_long_is_ended_with_all_it_started() {
+    let env = one_record();
+    let pids = env.path("pids").display().to_string();
+    let script = format!("trap '' TERM; sleep 1000 & echo $$ $! >{pids}; wait; sleep 1000");
+    pass(&env, &["--timeout", "200ms", "--grace", "100ms", "--joblog", "joblog"], &script).silent();
+    assert_eq!(
+        env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"),
+        "ERROR|1|timed out after 200ms"
+    );
+    assert!(std::fs::read_to_string(env.path("joblog")).unwrap().contains("\"exit\":124"));
+    for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{pid} is still alive: {state}");
+    }
+}
+
+#[test]
+fn a_gigabyte_of_output_is_let_go_by() {
+    let env = one_record();
+    pass(&env, &[], "head -c 1G /dev/zero; echo the end >&2; exit 1").silent();
+    assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "the end");
+}
+
+#[test]
+fn a_large_payload_comes_on_standard_input_whether_it_is_read_or_not() {
+    let env = one_record();
+    env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 10000000, 'x'))");
+    pass(&env, &[], "exit 3").silent();
+    assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "exit status 3");
+    pass(&env, &[], "wc -c >size").silent();
+    let size: u64 = std::fs::read_to_string(env.path("size")).unwrap().trim().parse().unwrap();
+    assert!(size > 10_000_000 && size < 10_001_000, "{size}");
+    assert_eq!(env.statuses(), "7|SUCCESS");
+}
+
+#[test]
+fn a_value_too_long_for_an_argument_fails_its_record_only() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 3000000, 'x')) WHERE ID = 1");
+    env.sql("UPDATE BACKLOG SET PAYLOAD = '1' WHERE ID = 2");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true", "{PAYLOAD}"]).silent();
+    assert_eq!(env.statuses(), "1|ERROR\n2|SUCCESS");
+    let error = env.query("SELECT LAST_ERROR FROM BACKLOG WHERE ID = 1");
+    assert!(error.contains("Argument list too long"), "{error}");
+}
+
+#[test]
+fn a_grandchild_that_holds_the_pipes_does_not_hang_the_pass() {
+    let env = one_record();
+    let pid = env.path("pid").display().to_string();
+    pass(&env, &[], &format!("setsid sh -c 'echo $$ >{pid}; exec sleep 1000' & while [ ! -s {pid} ]; do sleep 0.01; done; echo done >&2; exit 1"))
+        .silent();
+    assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "done");
+    let pid = std::fs::read_to_string(&pid).unwrap();
+    Command::new("kill").args(["-9", pid.trim()]).status().unwrap();
+}
+
+#[test]
+fn a_signal_lets_running_handlers_end_and_settles_them() {
+    for (signal, exit) in [("-TERM", 143), ("-INT", 130)] {
+        let env = TestEnv::new();
+        env.insert(5, MIDNIGHT);
+        let (began, go) = (env.path("began"), env.path("go"));
+        let script = format!(
+            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
+            began.display(),
+            go.display()
+        );
+        let now = format!("@{MIDNIGHT}");
+        let child =
+            env.spawn(&["process", "--ndays", "1", "--now", &now, "-v", "--", "sh", "-c", &script]);
+        wait_until("the handler begins", exists(&began));
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::fs::write(&go, "").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+        assert_eq!(env.count("SUCCESS"), 1, "the running one is settled, no other is begun");
+        assert_eq!(env.count("NEW"), 4);
+    }
+}
+
+#[test]
+fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
+    for stop in ["signal", "--max-runtime"] {
+        let env = one_record();
+        let began = env.path("began");
+        let now = format!("@{MIDNIGHT}");
+        let script = format!("touch {}; sleep 1000", began.display());
+        let mut args = vec!["process", "--fibonacci", "--now", &now, "--grace", "50ms"];
+        if stop != "signal" {
+            args.extend([stop, "300ms"]);
+        }
+        args.extend(["--", "sh", "-c", &script]);
+        let child = env.spawn(&args);
+        wait_until("the handler begins", exists(&began));
+        if stop == "signal" {
+            Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let expected = if stop == "signal" { 143 } else { 0 };
+        assert_eq!(output.status.code(), Some(expected), "{output:?}");
+        let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
+        assert_eq!(row, "NEW|0||", "{stop}");
+    }
+}
+
+#[test]
+fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
+    let env = TestEnv::new();
+    env.insert(2_000, MIDNIGHT);
+    let now = format!("@{MIDNIGHT}");
+    let census = env.script(
+        "census",
+        "case $BACKLOG_ID in 1|1000|2000) ls /proc/$PPID/fd | wc -l >>fds; grep -l $PPID /proc/[0-9]*/stat 2>/dev/null | xargs grep -h ') Z '$PPID' ' >>zombies 2>/dev/null;; esac; exit 0",
+    );
+    let script = format!(
+        "ulimit -n 64; exec {} process --ndays 1 --now {now} --jobs 4 -- {census}",
+        env!("CARGO_BIN_EXE_backlog")
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).env("BACKLOG_DB", env.db()).current_dir(env.path(""));
+    crate::testenv::ran(&command.output().unwrap()).silent();
+    assert_eq!(env.count("SUCCESS"), 2_000);
+    let fds = std::fs::read_to_string(env.path("fds")).unwrap();
+    let fds: Vec<i64> = fds.lines().map(|line| line.trim().parse().unwrap()).collect();
+    assert_eq!(fds.len(), 3);
+    assert!(fds.iter().all(|fds| *fds < 40), "{fds:?}");
+}

@@ -1,0 +1,182 @@
+//! `status` and `list`.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
+
+/// Records of several ages and states.
+fn mixed() -> TestEnv {
+    let env = TestEnv::new();
+    for (id, days) in [(1, 0), (2, 3), (3, 10), (4, 20), (5, 100), (6, 300), (7, 400), (8, 0)] {
+        env.insert_one(id, MIDNIGHT - days * DAY - 60);
+    }
+    env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = 3");
+    env.sql(
+        "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 5, LAST_ERROR = 'no route',
+         LAST_FAILURE = '2026-11-20T23:58:00Z' WHERE ID IN (2, 8)",
+    );
+    env
+}
+
+#[test]
+fn status_counts_by_status_and_age() {
+    let env = mixed();
+    env.sql("PRAGMA ignore_check_constraints = 1; INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED) VALUES (9, 'PAUSED', 'never')");
+    let ran = env.run_at(MIDNIGHT, &["status", "--ndays", "7"]).success();
+    let expected = format!(
+        "BACKLOG in {} at 2026-11-21T00:00:00Z
+
+STATUS    0-1d  1-7d  7-14d  14-30d  30-180d  180-360d  older  undated  total
+NEW          1     0      0       1        1         1      1        0      5
+ERROR        1     1      0       0        0         0      0        0      2
+SUCCESS      0     0      1       0        0         0      0        0      1
+ARCHIVED     0     0      0       0        0         0      0        0      0
+PAUSED       0     0      0       0        0         0      0        1      1
+
+oldest pending  7, inserted 2025-10-16T23:59:00Z, 400d ago
+due now         3 (--ndays 7)
+oldest due      2, inserted 2026-11-17T23:59:00Z, 3d ago
+waiting         0
+never due       4 (too old for this line, or undated)
+next due        now
+",
+        env.db().canonicalize().unwrap().display()
+    );
+    assert_eq!(ran.stdout, expected);
+}
+
+#[test]
+fn status_tells_the_next_due_instant() {
+    let env = mixed();
+    env.sql("DELETE FROM BACKLOG WHERE STATUS = 'NEW'");
+    let ran = env.run_at(MIDNIGHT, &["status", "--fibonacci"]).success();
+    for line in [
+        "due now         0 (--fibonacci)",
+        "oldest due      none",
+        "waiting         2",
+        "next due        2026-11-21T00:03:00Z, in 3m",
+    ] {
+        assert!(ran.stdout.contains(line), "{line:?} is not in\n{}", ran.stdout);
+    }
+    let ran = env.run_at(MIDNIGHT - DAY, &["status", "--ndays", "9", "--min-ndays", "3"]).success();
+    assert!(
+        ran.stdout.contains("next due        2026-11-20T23:59:01Z, in 23h 59m"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn status_as_json_says_the_same() {
+    let env = mixed();
+    let ran = env.run_at(MIDNIGHT, &["status", "--fibonacci", "--json"]).success();
+    let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(status["table"], "BACKLOG");
+    assert_eq!(status["now"], "2026-11-21T00:00:00Z");
+    assert_eq!(status["statuses"]["NEW"]["total"], 5);
+    assert_eq!(status["statuses"]["ERROR"]["by_age"]["1-7d"], 1);
+    assert_eq!(status["due"], 5);
+    assert_eq!(status["waiting"], 2);
+    assert_eq!(status["oldest_pending"]["id"], 7);
+    assert_eq!(status["oldest_due"]["date_inserted"], "2025-10-16T23:59:00Z");
+    assert_eq!(status["next_due_at"], "2026-11-21T00:00:00Z");
+    let ran = env.run_at(MIDNIGHT, &["status", "--json"]).success();
+    let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(status.get("due"), None, "no policy, no verdict");
+}
+
+#[test]
+fn list_shows_records_by_status() {
+    let env = mixed();
+    let ran = env.run_at(MIDNIGHT, &["list", "--status", "error,success", "--fibonacci"]).success();
+    assert_eq!(
+        ran.stdout,
+        "ID          STATUS    INSERTED              FAILURES  LAST FAILURE          NEXT ATTEMPT          LAST ERROR\n\
+         8           ERROR     2026-11-20T23:59:00Z         5  2026-11-20T23:58:00Z  2026-11-21T00:03:00Z  no route\n\
+         2           ERROR     2026-11-17T23:59:00Z         5  2026-11-20T23:58:00Z  2026-11-21T00:03:00Z  no route\n\
+         3           SUCCESS   2026-11-10T23:59:00Z         0  -                     -\n"
+    );
+}
+
+#[test]
+fn list_due_is_what_a_pass_takes() {
+    let env = mixed();
+    for mode in [&["--ndays", "7"][..], &["--ndays", "200", "--min-ndays", "1"], &["--fibonacci"]] {
+        let now = MIDNIGHT + 2 * MINUTE;
+        let ran = env.run_at(now, &[&["list", "--due", "--json"], mode].concat()).success();
+        let listed: Vec<String> = ran
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string())
+            .collect();
+        let handler = env.noting("exit 75");
+        env.run_at(now, &[&["process"], mode, &["--", &handler]].concat()).silent();
+        assert_eq!(env.handled(), listed, "{mode:?}");
+    }
+    env.run(&["list", "--due"]).fails(2, &["--ndays N or --fibonacci"]);
+    env.run(&["list", "--due", "--status", "SUCCESS", "--fibonacci"])
+        .fails(2, &["only NEW and ERROR records can be due"]);
+}
+
+#[test]
+fn list_as_json_has_one_object_per_line() {
+    let env = mixed();
+    let ran = env
+        .run_at(
+            MIDNIGHT,
+            &["list", "--json", "--status", "ERROR", "--fibonacci", "--order", "oldest"],
+        )
+        .success();
+    assert_eq!(
+        ran.stdout.lines().next().unwrap(),
+        r#"{"id":2,"status":"ERROR","date_inserted":"2026-11-17T23:59:00Z","failures":5,"last_failure":"2026-11-20T23:58:00Z","last_error":"no route","due":false,"next_attempt_at":"2026-11-21T00:03:00Z"}"#
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let env = TestEnv::new();
+    env.insert(20_000, MIDNIGHT);
+    for args in [
+        &["list"][..],
+        &["process", "--ndays", "99999", "--dry-run"],
+        &["process", "--ndays", "9999", "--dry-run"],
+    ] {
+        let script = format!("{} {} | head -1", env!("CARGO_BIN_EXE_backlog"), args.join(" "));
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &format!("set -o pipefail; {script}")]).env("BACKLOG_DB", env.db());
+        let ran = crate::testenv::ran(&command.output().unwrap());
+        if args.contains(&"99999") {
+            ran.fails(2, &["--ndays"]);
+        } else {
+            assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    for args in
+        [&["status"][..], &["list"], &["process", "--ndays", "1", "--dry-run"], &["add", "{}"]]
+    {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = env.command(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        crate::testenv::ran(&output)
+            .fails(1, &["could not write to standard output: No space left on device"]);
+    }
+}
+
+#[test]
+fn status_and_list_read_a_database_that_cannot_be_written() {
+    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    env.insert(2, MIDNIGHT);
+    let mut permissions = std::fs::metadata(env.db()).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(env.db(), permissions).unwrap();
+    let ran = env.run_at(MIDNIGHT, &["status"]).success();
+    assert!(ran.stdout.contains("NEW          2"), "{}", ran.stdout);
+    assert_eq!(env.run(&["list"]).success().stdout.lines().count(), 3);
+}

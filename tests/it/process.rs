@@ -1,0 +1,387 @@
+//! A pass: what is tried, in which order, and what is written.
+
+use std::time::Duration;
+
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, exists, wait_until};
+
+#[test]
+fn records_are_handed_to_the_handler_and_settled() {
+    let env = TestEnv::new();
+    env.insert(4, MIDNIGHT);
+    let handler = env.noting("[ $BACKLOG_ID != 2 ]");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|ERROR\n3|SUCCESS\n4|SUCCESS");
+    assert_eq!(env.handled(), ["4", "3", "2", "1"]);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["2"]);
+}
+
+#[test]
+fn the_newest_go_first_unless_told_otherwise() {
+    let env = TestEnv::new();
+    for (id, age) in [(1, 10), (2, 30), (3, 20)] {
+        env.insert_one(id, MIDNIGHT - age);
+    }
+    let handler = env.noting("exit 1");
+    for (order, expected) in [
+        (&[][..], ["1", "3", "2"]),
+        (&["--order", "newest"], ["1", "3", "2"]),
+        (&["--order", "oldest"], ["2", "3", "1"]),
+    ] {
+        let args = [&["process", "--ndays", "1"], order, &["--", &handler]].concat();
+        env.run_at(MIDNIGHT, &args).silent();
+        assert_eq!(env.handled(), expected, "{order:?}");
+    }
+}
+
+#[test]
+fn failures_are_counted_and_a_success_takes_its_attempt_back() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT);
+    let row = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG";
+    for mode in [&["--fibonacci"][..], &["--ndays", "9"]] {
+        env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0, LAST_FAILURE = NULL, LAST_ERROR = NULL");
+        let fail = [&["process"], mode, &["--", "sh", "-c", "echo no route >&2; exit 1"]].concat();
+        env.run_at(MIDNIGHT, &fail).silent();
+        assert_eq!(env.query(row), "ERROR|1|2026-11-21T00:00:00Z|no route");
+        env.run_at(MIDNIGHT + 5 * MINUTE, &fail).silent();
+        assert_eq!(env.query(row), "ERROR|2|2026-11-21T00:05:00Z|no route");
+        let succeed = [&["process"], mode, &["--", "true"]].concat();
+        env.run_at(MIDNIGHT + DAY, &succeed).silent();
+        assert_eq!(env.query(row), "SUCCESS|2|2026-11-21T00:05:00Z|no route");
+    }
+}
+
+#[test]
+fn an_attempt_is_written_down_before_its_handler_runs() {
+    for mode in [&["--fibonacci"][..], &["--ndays", "1", "--max-attempts", "3"]] {
+        let env = TestEnv::new();
+        env.insert_one(1, MIDNIGHT);
+        let (began, go) = (env.path("began"), env.path("go"));
+        let script = format!(
+            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
+            began.display(),
+            go.display()
+        );
+        let now = format!("@{MIDNIGHT}");
+        let args = [&["process", "--now", &now], mode, &["--", "sh", "-c", &script]].concat();
+        let child = env.spawn(&args);
+        wait_until("the handler begins", exists(&began));
+        let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
+        let error = "attempt 1 began at 2026-11-21T00:00:00Z and has not reported back";
+        assert_eq!(row, format!("ERROR|1|2026-11-21T00:00:00Z|{error}"));
+        std::fs::write(&go, "").unwrap();
+        assert!(child.wait_with_output().unwrap().status.success());
+        let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
+        assert_eq!(row, "SUCCESS|0||");
+    }
+}
+
+#[test]
+fn a_record_that_kills_the_processor_every_time_ends_archived() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - 60);
+    env.insert_one(2, MIDNIGHT);
+    // Record 2 kills the pass that tries it; record 1 stands behind it in the order.
+    let handler = env.noting("[ $BACKLOG_ID = 2 ] && kill -9 $PPID; exit 0");
+    let args = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
+    let mut exits = Vec::new();
+    // More minutes than needed: a pass that starts while the guard of a killed one is still at
+    // work finds the record claimed.
+    for minute in 0..20 {
+        exits.push(env.run_at(MIDNIGHT + minute * MINUTE, &args).exit);
+    }
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|ARCHIVED");
+    assert_eq!(env.query("SELECT FAILURES FROM BACKLOG WHERE ID = 2"), "3");
+    assert_eq!(env.handled().iter().filter(|id| *id == "2").count(), 3);
+    assert_eq!(exits.iter().filter(|exit| exit.is_none()).count(), 3, "{exits:?}");
+    assert_eq!(exits.iter().filter(|exit| **exit == Some(1)).count(), 1, "{exits:?}");
+}
+
+#[test]
+fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT);
+    let args = [
+        "process",
+        "--fibonacci",
+        "--max-attempts",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "echo $BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS >&2; exit 1",
+    ];
+    env.run_at(MIDNIGHT, &args).silent();
+    let ran = env.run_at(MIDNIGHT + MINUTE, &args);
+    assert_eq!(ran.exit, Some(1));
+    assert_eq!(ran.stderr, "backlog: record 1 failed after 2 attempts; archived: 2/2\n");
+    assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ARCHIVED|2|2/2");
+    env.run_at(MIDNIGHT + DAY, &args).silent();
+}
+
+#[test]
+fn an_attempt_limit_needs_a_column_to_count_in() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    for args in [&["--ndays", "1", "--max-attempts", "3"][..], &["--fibonacci"]] {
+        let args = [&["process"], args, &["--", "true"]].concat();
+        let add = "ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0;";
+        env.run(&args).fails(1, &["columns FAILURES and LAST_FAILURE", add]);
+    }
+    // The advice works.
+    env.sql("ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0; ALTER TABLE \"BACKLOG\" ADD COLUMN LAST_FAILURE TEXT;");
+    env.run(&["process", "--fibonacci", "--", "true"]).silent();
+}
+
+#[test]
+fn waiting_records_do_not_count_against_the_limit() {
+    let env = TestEnv::new();
+    env.insert(10, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 9, LAST_FAILURE = '2026-11-21T00:00:00Z' WHERE ID > 2");
+    let handler = env.noting("exit 0");
+    env.run_at(
+        MIDNIGHT + MINUTE,
+        &["process", "--fibonacci", "--max-records", "2", "--", &handler],
+    )
+    .silent();
+    assert_eq!(env.handled(), ["2", "1"]);
+}
+
+#[test]
+fn a_block_of_failing_records_does_not_keep_a_healthy_one_from_being_tried() {
+    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+        let env = TestEnv::new();
+        env.insert_one(1, MIDNIGHT - 60);
+        for id in 2..=501 {
+            env.insert_one(id, MIDNIGHT);
+        }
+        env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = '2026-11-20T23:00:00Z'");
+        let handler = env.script("handler", "[ $BACKLOG_ID = 1 ]");
+        let args =
+            [&["process"], mode, &["--max-records", "100", "--jobs", "2", "--", &handler]].concat();
+        // Not even time need pass between the passes.
+        for _ in 0..6 {
+            assert_ne!(env.count("SUCCESS"), 1);
+            env.run_at(MIDNIGHT, &args).silent();
+        }
+        assert_eq!(env.count("SUCCESS"), 1, "{mode:?}");
+        let tried = env.query("SELECT count(*) FROM BACKLOG WHERE FAILURES > 1");
+        assert_eq!(tried, "500", "every record had its turn: {mode:?}");
+    }
+}
+
+#[test]
+fn new_records_go_before_failed_ones_where_a_limit_binds() {
+    let env = TestEnv::new();
+    env.insert(6, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID > 2");
+    let handler = env.noting("exit 1");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--max-records", "3", "--", &handler])
+        .silent();
+    assert_eq!(env.handled(), ["2", "1", "6"]);
+    // The next pass goes on behind record 6, and comes round.
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--max-records", "4", "--", &handler])
+        .silent();
+    assert_eq!(env.handled(), ["5", "4", "3", "2"]);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--max-records", "4", "--", &handler])
+        .silent();
+    assert_eq!(env.handled(), ["1", "6", "5", "4"]);
+}
+
+#[test]
+fn a_dry_run_says_what_and_why_and_touches_nothing() {
+    let env = TestEnv::new();
+    for (id, age) in [(1, 0), (2, 2 * DAY), (3, 8 * DAY), (4, 0)] {
+        env.insert_one(id, MIDNIGHT - age);
+    }
+    env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = 4");
+    env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (5, 'soon')");
+    let before = std::fs::read(env.db()).unwrap();
+    let ran = env
+        .run_at(MIDNIGHT, &["process", "--ndays", "7", "--min-ndays", "1", "--dry-run"])
+        .success();
+    assert_eq!(
+        ran.stdout,
+        "2           try      NEW, attempt 1\n\
+         5           skip     its insertion date cannot be read\n\
+         1           wait     until 2026-11-22T00:00:01Z\n\
+         3           skip     older than --ndays\n"
+    );
+    assert_eq!(std::fs::read(env.db()).unwrap(), before);
+    assert!(!env.path("test.db.backlog").exists());
+    // What it says is what the pass then does.
+    let handler = env.noting("exit 1");
+    let args =
+        ["process", "--fibonacci", "--max-records", "2", "--max-attempts", "9", "--", &handler];
+    env.run_at(MIDNIGHT, &args).silent();
+    env.handled();
+    let dry = [&args[..6], &["--dry-run"]].concat();
+    let ran = env.run_at(MIDNIGHT + MINUTE, &dry).success();
+    let said: Vec<_> = ran
+        .stdout
+        .lines()
+        .filter(|line| line.contains(" try "))
+        .map(|line| line[..1].to_string())
+        .collect();
+    env.run_at(MIDNIGHT + MINUTE, &args).silent();
+    assert_eq!(env.handled(), said, "{}", ran.stdout);
+    assert_eq!(said.len(), 2);
+}
+
+#[test]
+fn a_drain_goes_on_until_nothing_is_due() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT);
+    // Each record up to the 4th brings another one; the 3rd fails.
+    let db = env.db().display().to_string();
+    let program = env!("CARGO_BIN_EXE_backlog");
+    let handler = env.noting(&format!(
+        "[ $BACKLOG_ID -lt 4 ] && {program} add --db {db} --now @{MIDNIGHT} {{}} >/dev/null\n[ $BACKLOG_ID != 3 ]"
+    ));
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--drain", "--", &handler]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|ERROR\n4|SUCCESS");
+    assert_eq!(env.handled(), ["1", "2", "3", "4"], "the failed one is tried once");
+    env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--drain", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["3", "5"], "by Fibonacci it waits, and 5 is what it brings");
+}
+
+#[test]
+fn strict_makes_a_failed_record_an_exit_code() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--strict", "--", "false"]);
+    assert_eq!((ran.exit, &*ran.stderr), (Some(1), ""));
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--strict", "--", "true"]).silent();
+}
+
+#[test]
+fn the_joblog_has_one_line_for_each_attempt() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
+    let script = "[ $BACKLOG_ID = 1 ] || { echo no >&2; exit 3; }";
+    let args = ["process", "--ndays", "1", "--joblog", "joblog", "--", "sh", "-c", script];
+    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &args).silent();
+    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    let shown = |line: &serde_json::Value| {
+        let mut line = line.clone();
+        assert!(line["duration_ms"].as_u64().unwrap() < 60_000);
+        line.as_object_mut().unwrap().shift_remove("duration_ms");
+        line.to_string()
+    };
+    let expected = r#"{"id":2,"attempt":1,"started_at":"2026-11-21T00:00:00Z","outcome":"failure","exit":3,"error":"no","status":"ERROR"}"#;
+    assert_eq!(shown(&lines[0]), expected);
+    let expected = r#"{"id":1,"attempt":1,"started_at":"2026-11-21T00:00:00Z","outcome":"success","exit":0,"error":null,"status":"SUCCESS"}"#;
+    assert_eq!(shown(&lines[1]), expected);
+    assert_eq!(lines[2]["attempt"], 2);
+}
+
+#[test]
+fn the_log_says_what_happens_to_each_record() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let args = [
+        "process",
+        "--fibonacci",
+        "--max-attempts",
+        "5",
+        "-v",
+        "--",
+        "sh",
+        "-c",
+        "echo boom >&2; exit 1",
+    ];
+    let ran = env.run_at(MIDNIGHT, &args).success();
+    assert_eq!(
+        ran.stderr,
+        "backlog: info: processing record 1 (attempt 1/5)\n\
+         backlog: warning: record 1 failed, will retry at 2026-11-21T00:01:00Z (attempt 1/5): boom\n"
+    );
+}
+
+#[test]
+fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
+    for (change, left) in [
+        (
+            "UPDATE BACKLOG SET STATUS = 'CANCELLED' WHERE ID = 2",
+            "1|SUCCESS\n2|CANCELLED\n3|SUCCESS",
+        ),
+        ("DELETE FROM BACKLOG WHERE ID = 2", "1|SUCCESS\n3|SUCCESS"),
+        ("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID = 2", "1|SUCCESS\n2|NEW\n3|SUCCESS"),
+    ] {
+        let env = TestEnv::with_schema(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, FAILURES INTEGER, LAST_FAILURE)",
+        );
+        env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21', 0, NULL), (2, 'NEW', '2026-11-21', 0, NULL), (3, 'NEW', '2026-11-21', 0, NULL)");
+        let (began, go) = (env.path("began"), env.path("go"));
+        let script = format!(
+            "[ $BACKLOG_ID = 2 ] || exit 0; touch {}; while [ ! -e {} ]; do sleep 0.01; done",
+            began.display(),
+            go.display()
+        );
+        let now = format!("@{MIDNIGHT}");
+        let child =
+            env.spawn(&["process", "--fibonacci", "-v", "--now", &now, "--", "sh", "-c", &script]);
+        wait_until("the handler begins", exists(&began));
+        env.sql(change);
+        std::fs::write(&go, "").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let warning =
+            "warning: record 2 was changed or deleted by the application while its handler ran";
+        assert!(said.contains(warning), "{said}");
+        assert_eq!(env.statuses(), left);
+    }
+}
+
+#[test]
+fn a_pass_waits_for_a_lock_and_loses_no_outcome() {
+    for journal in ["wal", "delete"] {
+        let env = TestEnv::new();
+        env.query(&format!("PRAGMA journal_mode = {journal}"));
+        env.insert(3, MIDNIGHT);
+        let began = env.path("began");
+        let locker = env.connection();
+        let script = format!("touch {}; sleep 0.2", began.display());
+        let now = format!("@{MIDNIGHT}");
+        let child = env.spawn(&[
+            "process", "--ndays", "1", "--now", &now, "--jobs", "3", "--", "sh", "-c", &script,
+        ]);
+        wait_until("a handler begins", exists(&began));
+        locker.execute_batch("BEGIN IMMEDIATE").unwrap();
+        // Longer than the handlers take: they end while the table is locked.
+        std::thread::sleep(Duration::from_millis(500));
+        locker.execute_batch("ROLLBACK").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(env.count("SUCCESS"), 3, "{journal}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_nothing_is_lost() {
+    let env = TestEnv::new();
+    env.insert(200, MIDNIGHT);
+    let handler = env.noting("exit 0");
+    // No file may grow beyond 64 KiB: the write-ahead log does after some records.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 128; exec {} process --ndays 1 --now @{MIDNIGHT} -- {handler}",
+        env!("CARGO_BIN_EXE_backlog")
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).env("BACKLOG_DB", env.db()).current_dir(env.path(""));
+    let ran = crate::testenv::ran(&command.output().unwrap());
+    ran.fails(1, &["could not write to", "test.db", "will be tried again: "]);
+    let handled = env.handled().len();
+    let settled = env.count("SUCCESS");
+    assert!(settled > 0 && settled < 200, "{settled} settled");
+    assert_eq!(handled as i64, settled + 1, "only the last outcome could not be written");
+    // With room again, the rest is done.
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(env.count("SUCCESS"), 200);
+}

@@ -1,0 +1,1 @@
+//! The README: every command in it is run.

@@ -1,0 +1,154 @@
+//! When records are tried: the progressive schedule and Fibonacci, by stepping `--now`.
+
+use std::collections::BTreeMap;
+
+use crate::cron::{Line, example_lines};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+
+/// Ages in seconds of 200 records, from now to older than every line, bounds included.
+fn mixed_ages() -> Vec<i64> {
+    let bounds = [1, 7, 14, 30, 180, 360].map(|days| days * DAY);
+    let at_bounds = bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
+    // Quadratic, so that the young, who are tried often, are there but do not prevail.
+    let others = (0..200 - 18).map(|i: i64| i * i * 1_097 % (420 * DAY));
+    at_bounds.chain(others).collect()
+}
+
+/// What a joblog says: for each record the instants at which it was tried.
+fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
+    let mut attempts = BTreeMap::<_, Vec<_>>::new();
+    for line in std::fs::read_to_string(env.path("joblog")).unwrap_or_default().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let at = chrono::DateTime::parse_from_rfc3339(line["started_at"].as_str().unwrap());
+        let attempts = attempts.entry(line["id"].as_i64().unwrap()).or_default();
+        attempts.push(at.unwrap().timestamp());
+    }
+    attempts
+}
+
+#[test]
+fn a_week_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    let ages = mixed_ages();
+    for (id, age) in (1..).zip(&ages) {
+        env.insert_one(id, MIDNIGHT - age);
+    }
+    let lines = example_lines();
+    assert_eq!(lines.len(), 6);
+    for now in (MIDNIGHT..MIDNIGHT + 7 * DAY).step_by(300) {
+        for line in lines.iter().filter(|line| line.fires_at(now)) {
+            let args: Vec<&str> = line.window.iter().map(String::as_str).collect();
+            let args = [&["process"], &args[..], &["--joblog", "joblog", "--", "false"]].concat();
+            env.run_at(now, &args).silent();
+        }
+    }
+    let attempts = attempts(&env);
+    let tiers = [
+        (0, 1, 5 * MINUTE),
+        (1, 7, HOUR),
+        (7, 14, 12 * HOUR),
+        (14, 30, 24 * HOUR),
+        (30, 180, 96 * HOUR),
+        (180, 360, 192 * HOUR),
+    ];
+    for (id, age) in (1..).zip(&ages) {
+        let inserted = MIDNIGHT - age;
+        let expected: Vec<i64> = (MIDNIGHT..MIDNIGHT + 7 * DAY)
+            .step_by(300)
+            .filter(|now| {
+                tiers.iter().any(|(min, max, interval)| {
+                    let age = now - inserted;
+                    let in_tier = age <= max * DAY && (age > min * DAY || *min == 0);
+                    in_tier && now % interval == 0
+                })
+            })
+            .collect();
+        let tried = attempts.get(&id).cloned().unwrap_or_default();
+        assert_eq!(tried, expected, "record {id}, {age} seconds old at the start");
+    }
+}
+
+#[test]
+fn fibonacci_tries_two_hundred_records_of_any_age_at_the_minutes_of_the_article() {
+    let env = TestEnv::new();
+    for (id, age) in (1..).zip(mixed_ages()) {
+        env.insert_one(id, MIDNIGHT - age);
+    }
+    for minute in 0..=60 {
+        // Never at the same second of the minute, as with a real cron.
+        let now = MIDNIGHT + minute * MINUTE + minute * 37 % 50;
+        env.run_at(now, &["process", "--fibonacci", "--joblog", "joblog", "--", "false"]).silent();
+    }
+    let attempts = attempts(&env);
+    assert_eq!(attempts.len(), 200);
+    for (id, tried) in attempts {
+        let minutes: Vec<i64> = tried.iter().map(|at| (at - MIDNIGHT) / MINUTE).collect();
+        assert_eq!(minutes, [0, 1, 2, 4, 7, 12, 20, 33, 54], "record {id}");
+    }
+}
+
+#[test]
+fn a_fibonacci_unit_and_a_coarser_tick_scale_the_waits() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT);
+    for tick in 0..40 {
+        let args = ["process", "--fibonacci", "--unit", "10m", "--every", "5m"];
+        let rest = ["--joblog", "joblog", "--", "false"];
+        env.run_at(MIDNIGHT + tick * 5 * MINUTE, &[&args[..], &rest].concat()).silent();
+    }
+    let minutes: Vec<_> = attempts(&env)[&1].iter().map(|at| (at - MIDNIGHT) / MINUTE).collect();
+    assert_eq!(minutes, [0, 10, 20, 40, 70, 120]);
+}
+
+#[test]
+fn a_wait_of_one_minute_is_not_missed_by_a_pass_that_starts_early() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT);
+    let fail = ["process", "--fibonacci", "--", "false"];
+    env.run_at(MIDNIGHT + 2, &fail).silent();
+    env.run_at(MIDNIGHT + 59, &fail).silent();
+    assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "1");
+    env.run_at(MIDNIGHT + 60, &fail).silent();
+    assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "2");
+}
+
+#[test]
+fn the_age_limit_is_inclusive_to_the_second() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - 7 * DAY);
+    env.insert_one(2, MIDNIGHT - 7 * DAY - 1);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "7", "--", "true"]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
+}
+
+#[test]
+fn half_a_day_is_a_number_of_days() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - 12 * HOUR);
+    env.insert_one(2, MIDNIGHT - 12 * HOUR - 1);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "0.5", "--", "true"]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_records_due_and_says_so() {
+    for set_back in [HOUR, 4 * HOUR] {
+        let env = TestEnv::new();
+        env.insert_one(1, MIDNIGHT - DAY);
+        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]).silent();
+        let ran = env.run_at(MIDNIGHT - set_back, &["process", "--fibonacci", "-v", "--", "false"]);
+        assert!(ran.stderr.contains("record 1 is tried at once"), "{ran:?}");
+        assert!(ran.stderr.contains("the clock was set back"), "{ran:?}");
+        assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "2");
+    }
+}
+
+#[test]
+fn only_whole_lines_fire() {
+    let lines = example_lines();
+    let fired = |now| lines.iter().filter(|line: &&Line| line.fires_at(now)).count();
+    assert_eq!(fired(MIDNIGHT + 60), 0);
+    assert_eq!(fired(MIDNIGHT + 300), 1);
+    assert_eq!(fired(MIDNIGHT + HOUR), 2);
+}

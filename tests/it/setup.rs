@@ -1,0 +1,112 @@
+//! `init` and `add`.
+
+use crate::testenv::TestEnv;
+
+#[test]
+fn init_creates_exactly_the_table_of_schema_sql() {
+    let env = TestEnv::new();
+    let by_hand = TestEnv::with_schema(include_str!("../../schema.sql"));
+    let schema = "SELECT type, name, sql FROM sqlite_master ORDER BY name";
+    assert_eq!(env.query(schema), by_hand.query(schema));
+    assert_eq!(env.query("PRAGMA journal_mode"), "wal");
+}
+
+#[test]
+fn the_sqlite3_shell_runs_the_schema() {
+    let env = TestEnv::empty();
+    let schema = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).unwrap();
+    match std::process::Command::new("sqlite3").arg(env.db()).stdin(schema).output() {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => return crate::testenv::skipped(&format!("schema.sql in sqlite3: {error}")),
+    }
+    assert_eq!(env.run(&["add", "{}"]).success().stdout, "added 1 record\n");
+}
+
+#[test]
+fn init_minimal_creates_the_three_columns_and_the_payload() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    let columns = env.query("SELECT name FROM pragma_table_info('BACKLOG')");
+    assert_eq!(columns, "ID\nSTATUS\nDATE_INSERTED\nPAYLOAD");
+    assert_eq!(env.query("SELECT count(*) FROM sqlite_master"), "1");
+    env.run(&["add", "{}"]).success();
+    env.run(&["process", "--ndays", "1", "--", "true"]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn init_leaves_an_existing_table_and_journal_mode_alone() {
+    let env = TestEnv::with_schema("CREATE TABLE OTHER (X)");
+    env.run(&["init"]).success();
+    assert_eq!(env.query("PRAGMA journal_mode"), "delete");
+    env.run(&["add", "{}"]).success();
+    env.run(&["init"]).fails(1, &["BACKLOG already exists", "test.db"]);
+    assert_eq!(env.statuses(), "1|NEW");
+}
+
+#[test]
+fn add_takes_payloads_as_arguments() {
+    let env = TestEnv::new();
+    let ran = env.run(&["add", r#"{"order":1}"#, "2", r#""three""#]).success();
+    assert_eq!(ran.stdout, "added 3 records\n");
+    let rows = env.query("SELECT ID, STATUS, PAYLOAD, FAILURES FROM BACKLOG");
+    assert_eq!(rows, "1|NEW|{\"order\":1}|0\n2|NEW|2|0\n3|NEW|\"three\"|0");
+}
+
+#[test]
+fn add_stamps_records_with_now() {
+    let env = TestEnv::new();
+    env.run(&["add", "--now", "2026-03-29T02:30:00+01:00", "{}"]).success();
+    assert_eq!(env.query("SELECT DATE_INSERTED FROM BACKLOG"), "2026-03-29T01:30:00Z");
+}
+
+#[test]
+fn add_reads_one_document_per_line() {
+    let env = TestEnv::new();
+    let lines: String = (1..=2500).map(|i| format!("{{\"order\":{i}}}\n")).collect();
+    let ran = env.run_with_input(&["add", "-"], format!("{lines}\n  \n[]").as_bytes()).success();
+    assert_eq!(ran.stdout, "added 2501 records\n");
+    assert_eq!(
+        env.query("SELECT PAYLOAD FROM BACKLOG WHERE ID IN (1, 2500)"),
+        "{\"order\":1}\n{\"order\":2500}"
+    );
+}
+
+#[test]
+fn a_malformed_line_is_named_and_nothing_of_its_batch_is_written() {
+    for bad in ["{\"order\":", "{} {}", "\u{1}", "{'a':1}"] {
+        let env = TestEnv::new();
+        let mut lines = "{}\n".repeat(1499);
+        lines += bad;
+        lines += &"\n{}".repeat(600);
+        env.run_with_input(&["add", "-"], lines.as_bytes())
+            .fails(1, &["line 1500 is not JSON", "1000 records, up to line 1000, were added"]);
+        assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "1000", "{bad}");
+    }
+    let env = TestEnv::new();
+    env.run_with_input(&["add", "-"], b"{}\n\"\xff\"\n").fails(1, &["line 2 is not JSON", "utf-8"]);
+    env.run(&["add", "{}", "nonsense"]).fails(2, &["payload 2 is not JSON", "nothing was added"]);
+    assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
+}
+
+#[test]
+fn add_works_on_a_table_with_integer_dates() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE backlog (id integer primary key, status text, date_inserted integer, payload)",
+    );
+    env.run(&["add", "--now", "@1795219200", "{}"]).success();
+    assert_eq!(env.query("SELECT * FROM backlog"), "1|NEW|1795219200|{}");
+}
+
+#[test]
+fn add_says_what_a_table_lacks() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED)",
+    );
+    env.run(&["add", "{}"]).fails(1, &["no column PAYLOAD"]);
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS, DATE_INSERTED, PAYLOAD)",
+    );
+    env.run(&["add", "{}"]).fails(1, &["gives no ID to new rows"]);
+    assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
+}

@@ -1,0 +1,240 @@
+//! A directory with a database in it, and the program to run on it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+/// 2026-11-21T00:00:00Z, a Saturday.
+pub const MIDNIGHT: i64 = 1_795_219_200;
+pub const MINUTE: i64 = 60;
+pub const HOUR: i64 = 3_600;
+pub const DAY: i64 = 86_400;
+
+pub struct TestEnv {
+    dir: TempDir,
+}
+
+/// What a run of the program came to.
+#[derive(Debug)]
+pub struct Ran {
+    pub exit: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl TestEnv {
+    /// A database with the table of schema.sql.
+    pub fn new() -> Self {
+        let env = Self::empty();
+        env.run(&["init"]).success();
+        env
+    }
+
+    /// No database.
+    pub fn empty() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A database that somebody else made.
+    pub fn with_schema(sql: &str) -> Self {
+        let env = Self::empty();
+        env.sql(sql);
+        env
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn db(&self) -> PathBuf {
+        self.path("test.db")
+    }
+
+    pub fn connection(&self) -> Connection {
+        let connection = Connection::open(self.db()).unwrap();
+        connection.busy_timeout(Duration::from_secs(30)).unwrap();
+        connection
+    }
+
+    pub fn sql(&self, sql: &str) {
+        self.connection().execute_batch(sql).unwrap();
+    }
+
+    /// The rows of a query, `|` between columns as the sqlite3 shell has it.
+    pub fn query(&self, sql: &str) -> String {
+        let connection = self.connection();
+        let mut statement = connection.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| {
+            let cells = (0..columns).map(|column| {
+                let value: rusqlite::types::Value = row.get(column).unwrap();
+                match value {
+                    rusqlite::types::Value::Null => String::new(),
+                    rusqlite::types::Value::Integer(value) => value.to_string(),
+                    rusqlite::types::Value::Real(value) => value.to_string(),
+                    rusqlite::types::Value::Text(value) => value,
+                    rusqlite::types::Value::Blob(_) => "(blob)".into(),
+                }
+            });
+            Ok(cells.collect::<Vec<_>>().join("|"))
+        });
+        rows.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
+
+    /// The status of each record, by id.
+    pub fn statuses(&self) -> String {
+        self.query("SELECT ID, STATUS FROM BACKLOG ORDER BY ID")
+    }
+
+    pub fn count(&self, status: &str) -> i64 {
+        let sql = "SELECT count(*) FROM BACKLOG WHERE STATUS = ?1";
+        self.connection().query_row(sql, [status], |row| row.get(0)).unwrap()
+    }
+
+    /// Records 1 to `count`, inserted at `at`.
+    pub fn insert(&self, count: i64, at: i64) {
+        self.sql(&format!(
+            "INSERT INTO BACKLOG (DATE_INSERTED) \
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+             SELECT strftime('%Y-%m-%dT%H:%M:%SZ', {at}, 'unixepoch') FROM n"
+        ));
+    }
+
+    pub fn insert_one(&self, id: i64, at: i64) {
+        self.sql(&format!(
+            "INSERT INTO BACKLOG (ID, DATE_INSERTED) \
+             VALUES ({id}, strftime('%Y-%m-%dT%H:%M:%SZ', {at}, 'unixepoch'))"
+        ));
+    }
+
+    /// An executable script, to be named as a handler.
+    pub fn script(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().into()
+    }
+
+    /// A handler that notes the ids it gets in a file, and ends as `end` says.
+    pub fn noting(&self, end: &str) -> String {
+        let log = self.path("handled").display().to_string();
+        self.script("noting", &format!("echo $BACKLOG_ID >>{log}\n{end}"))
+    }
+
+    /// The ids that a `noting` handler got, in order; forgets them.
+    pub fn handled(&self) -> Vec<String> {
+        let path = self.path("handled");
+        let ids = fs::read_to_string(&path).unwrap_or_default();
+        let _ = fs::remove_file(&path);
+        ids.lines().map(String::from).collect()
+    }
+
+    /// The program as cron starts it: no terminal, next to no environment.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = program();
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", "/")
+            .env("SHELL", "/bin/sh")
+            .env("BACKLOG_DB", self.db())
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        ran(&self.command(args).output().unwrap())
+    }
+
+    /// Runs at an instant.
+    pub fn run_at(&self, now: i64, args: &[&str]) -> Ran {
+        let now = format!("@{now}");
+        let (subcommand, rest) = args.split_first().unwrap();
+        self.run(&[&[*subcommand, "--now", now.as_str()], rest].concat())
+    }
+
+    /// Runs with text on standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &[u8]) -> Ran {
+        let mut command = self.command(args);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || stdin.write_all(&input));
+        let output = child.wait_with_output().unwrap();
+        // A program that fails early does not read to the end.
+        let _ = writer.join().unwrap();
+        ran(&output)
+    }
+
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}
+
+pub fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_backlog"))
+}
+
+pub fn ran(output: &Output) -> Ran {
+    Ran {
+        exit: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+impl Ran {
+    /// Exit 0.
+    #[track_caller]
+    pub fn success(self) -> Self {
+        assert_eq!(self.exit, Some(0), "{self:?}");
+        self
+    }
+
+    /// Exit 0, and nothing said: what cron must see of a pass that did its job.
+    #[track_caller]
+    pub fn silent(self) -> Self {
+        assert_eq!((self.exit, &*self.stdout, &*self.stderr), (Some(0), "", ""));
+        self
+    }
+
+    /// This exit code, and a message that says all of this on one line.
+    #[track_caller]
+    pub fn fails(self, exit: i32, says: &[&str]) -> Self {
+        assert_eq!(self.exit, Some(exit), "{self:?}");
+        for part in says {
+            assert!(self.stderr.contains(part), "{part:?} is not in {}", self.stderr);
+        }
+        self
+    }
+}
+
+/// Waits until something is so, as long as a loaded machine may need.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn exists(path: &Path) -> impl FnMut() -> bool + '_ {
+    move || path.exists()
+}
+
+/// Says aloud that something could not be tested here.
+#[expect(clippy::print_stderr, reason = "a skipped test is never silent")]
+pub fn skipped(what: &str) {
+    eprintln!("SKIPPED: {what}");
+}

@@ -6,10 +6,6 @@ use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
 
 const PROCESS: [&str; 5] = ["process", "--ndays", "1", "--", "true"];
 
-fn at_midnight(env: &TestEnv) -> crate::testenv::Ran {
-    env.run_at(MIDNIGHT, &PROCESS)
-}
-
 #[test]
 fn a_database_must_be_named() {
     let env = TestEnv::empty();

@@ -1,5 +1,7 @@
 //! The program, run as a user or cron runs it. Each test is a sentence of behaviour.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod bad_input;
 mod claims;
 mod cron;

@@ -1,1 +1,87 @@
 //! The README: every command in it is run.
+
+use std::process::Command;
+
+use crate::testenv::{Ran, TestEnv, ran, skipped};
+
+const README: &str = include_str!("../../README.md");
+
+/// The shell blocks of the README.
+fn blocks() -> Vec<&'static str> {
+    let blocks = README.split("```sh\n").skip(1);
+    blocks.map(|block| block.split_once("```").unwrap().0).collect()
+}
+
+/// A directory in which the README's commands find what they name.
+fn env() -> TestEnv {
+    let env = TestEnv::empty();
+    std::fs::create_dir_all(env.path("target/release")).unwrap();
+    std::fs::create_dir(env.path("bin")).unwrap();
+    let program = env!("CARGO_BIN_EXE_backlog");
+    std::os::unix::fs::symlink(program, env.path("target/release/backlog")).unwrap();
+    // The program is built already, and there is no network.
+    env.script("bin/cargo", "[ \"$*\" = 'build --release' ]");
+    env.script(
+        "bin/curl",
+        "cat >>posted; echo \"$4\" | grep -q '^https://example.com/orders/[0-9]*$'",
+    );
+    env.script("sync-order", "exit 0");
+    std::fs::write(env.path("orders.jsonl"), "{\"order\": 1}\n{\"order\": 2}\n").unwrap();
+    std::fs::write(env.path("schema.sql"), include_str!("../../schema.sql")).unwrap();
+    env
+}
+
+fn shell(env: &TestEnv, script: &str) -> Ran {
+    let path = format!("{0}/bin:{0}/target/release:/usr/bin:/bin", env.path("").display());
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(env.path("")).env("PATH", path);
+    ran(&command.env("BACKLOG_DB", env.path("demo.db")).output().unwrap())
+}
+
+#[test]
+fn the_first_command_does_the_main_job() {
+    let first = README.lines().take(15).collect::<Vec<_>>().join("\n");
+    assert!(first.contains(blocks()[0]), "within the first 15 lines");
+    assert!(first.contains("`tests/run`"));
+    let env = env();
+    let ran = shell(&env, blocks()[0]).success();
+    assert!(
+        ran.stdout.starts_with("created table BACKLOG in demo.db\nadded 9 records\n"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("\nERROR        2 "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("\nSUCCESS      7 "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("due now         2 (--ndays 1)"), "{}", ran.stdout);
+    assert_eq!(ran.stdout.matches("no route to host").count(), 2, "{}", ran.stdout);
+}
+
+#[test]
+fn every_command_does_what_it_says() {
+    let env = env();
+    shell(&env, "backlog init && backlog add 1 2 3").success();
+    let mut commands = 0;
+    for line in blocks()[1..].iter().flat_map(|block| block.lines()) {
+        if line.starts_with("sqlite3") && Command::new("sqlite3").arg("-version").output().is_err()
+        {
+            skipped("the README's sqlite3 command: there is no sqlite3");
+            shell(&env, "backlog init --db shop.db").success();
+            continue;
+        }
+        let ran = shell(&env, line).success();
+        assert_eq!(ran.stderr, "", "{line}");
+        commands += 1;
+    }
+    assert!(commands >= 20, "{commands}");
+    let posted = std::fs::read_to_string(env.path("posted")).unwrap_or_default();
+    assert_eq!(posted, "", "everything was done before curl's turn");
+    // So give it something to do.
+    shell(&env, "backlog add '{\"order\":4}'").success();
+    let curl =
+        blocks().iter().flat_map(|block| block.lines()).find(|line| line.contains("curl")).unwrap();
+    shell(&env, curl).success();
+    let posted = std::fs::read_to_string(env.path("posted")).unwrap();
+    assert!(posted.contains(r#""PAYLOAD":"{\"order\":4}""#), "{posted}");
+    assert_eq!(shell(&env, "backlog list --status SUCCESS | wc -l").success().stdout.trim(), "5");
+    assert_eq!(shell(&env, "backlog list --db shop.db | wc -l").success().stdout.trim(), "5");
+}

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -222,19 +222,21 @@ impl Ran {
 /// Waits until something is so, as long as a loaded machine may need.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+    for _ in 0..30_000 {
+        if is_so() {
+            return;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
+    panic!("waited in vain: {what}");
 }
 
 pub fn exists(path: &Path) -> impl FnMut() -> bool + '_ {
     move || path.exists()
 }
 
-/// Says aloud that something could not be tested here.
-#[expect(clippy::print_stderr, reason = "a skipped test is never silent")]
+/// Says aloud that something could not be tested here. The harness swallows what a passing test
+/// prints with a macro, but not this.
 pub fn skipped(what: &str) {
-    eprintln!("SKIPPED: {what}");
+    std::io::stderr().write_all(format!("SKIPPED: {what}\n").as_bytes()).unwrap();
 }

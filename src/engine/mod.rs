@@ -238,7 +238,7 @@ struct Coordinator {
 }
 
 struct InHand {
-    record: Record,
+    record: Arc<Record>,
     /// The status that the row has now, unless the application changes it.
     expected: Status,
     started_at: Instant,
@@ -439,8 +439,10 @@ impl Coordinator {
             }
             self.last_error_tried = Some(key);
         }
+        let id = record.id.clone();
+        let record = Arc::new(record);
         let in_hand = InHand { record: record.clone(), expected, started_at: now };
-        self.in_hand.insert(record.id.clone(), in_hand);
+        self.in_hand.insert(id, in_hand);
         if let Some(handler) = &mut self.handler {
             handler.start(Job { record, attempt });
         }

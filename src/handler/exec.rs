@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::process::{self, Bounds, Ended, Forced};
 use super::{Handler, Job, Reply};
@@ -126,7 +127,7 @@ fn work(
             attempt(settings, clock, stop, &job)
         };
         let duration = clock.monotonic().saturating_duration_since(began);
-        reply(Answer { id: job.record.id, outcome, exit, duration });
+        reply(Answer { id: job.record.id.clone(), outcome, exit, duration });
     }
 }
 
@@ -144,7 +145,7 @@ fn attempt(
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
     let input = json(&job.record);
-    match process::run(&mut command(settings, job), &input, &bounds) {
+    match process::run(command(settings, job), &input, &bounds) {
         Ok(ended) => outcome(&ended, settings.timeout),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
     }
@@ -163,9 +164,6 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
         .env("BACKLOG_STATUS", record.status.name())
         .env("BACKLOG_DATE_INSERTED", record.inserted.to_string())
         .env("BACKLOG_ATTEMPT", job.attempt.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         // A group of its own, so that a timeout reaches what the command started.
         .process_group(0);
     match settings.max_attempts {
@@ -211,21 +209,27 @@ fn fill_in(arg: &OsStr, record: &Record) -> OsString {
 /// The record as one JSON object with every column, in the table's order, and a newline. A BLOB
 /// is hexadecimal text; numbers are exact.
 fn json(record: &Record) -> Vec<u8> {
-    let members: Vec<String> = record
-        .row
-        .iter()
-        .map(|(name, value)| {
-            let value: serde_json::Value = match value {
-                Value::Null => serde_json::Value::Null,
-                Value::Integer(number) => (*number).into(),
-                Value::Real(number) => (*number).into(),
-                Value::Text(text) => text.as_str().into(),
-                Value::Blob(_) => value.to_string().into(),
-            };
-            format!("{}:{value}", serde_json::Value::from(name))
-        })
-        .collect();
-    format!("{{{}}}\n", members.join(",")).into_bytes()
+    let mut json = serde_json::to_vec(&RowJson(record)).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
+
+struct RowJson<'a>(&'a Record);
+
+impl Serialize for RowJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        for (name, value) in self.0.row.iter() {
+            match value {
+                Value::Null => object.serialize_entry(name, &())?,
+                Value::Integer(number) => object.serialize_entry(name, number)?,
+                Value::Real(number) => object.serialize_entry(name, number)?,
+                Value::Text(text) => object.serialize_entry(name, text)?,
+                Value::Blob(_) => object.serialize_entry(name, &value.to_string())?,
+            }
+        }
+        object.end()
+    }
 }
 
 fn outcome(ended: &Ended, timeout: Option<Duration>) -> (Outcome, Option<i32>) {

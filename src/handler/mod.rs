@@ -6,6 +6,7 @@ mod tail;
 
 pub use exec::{Exec, ExecSettings};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::record::{Answer, Record};
@@ -27,7 +28,7 @@ pub trait Handler {
 /// One attempt, as the handler is told of it.
 #[derive(Debug)]
 pub struct Job {
-    pub record: Record,
+    pub record: Arc<Record>,
     /// 1 for the first.
     pub attempt: u32,
 }

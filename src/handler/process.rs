@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::{Child, ChildStdin, Command, ExitStatus};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::tail::Tail;
@@ -54,10 +55,15 @@ pub struct Bounds<'a> {
 
 /// Starts the command, writes `input` to it and stays with it until its end. Its process group
 /// ends with it: what it leaves in the background is killed.
-pub fn run(command: &mut Command, input: &[u8], bounds: &Bounds) -> io::Result<Ended> {
+pub fn run(mut command: Command, input: &[u8], bounds: &Bounds) -> io::Result<Ended> {
+    let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+    // As long as `command` lives, so do its ends of the pipes: when the process ends, they do
+    // not, and there is one thing to wake up for instead of three.
+    command.stdin(Stdio::piped()).stdout(its_stdout).stderr(its_stderr);
     let mut child = command.spawn()?;
     let group = Pid::from_child(&child);
-    match Attended::new(&mut child, input) {
+    match Attended::new(&mut child, input, stdout, stderr) {
         Ok(mut attended) => {
             let stayed = attended.stay(group, bounds);
             // The child is not reaped yet, so its number, and with it the group's, is still its
@@ -86,9 +92,9 @@ struct Attended<'a> {
     stderr: Output,
 }
 
-/// One output pipe; closed at its end.
+/// One output pipe. Its end is never seen: the process's own end is what counts.
 struct Output {
-    pipe: Option<OwnedFd>,
+    pipe: OwnedFd,
     tail: Tail,
 }
 
@@ -101,13 +107,17 @@ enum Phase {
 }
 
 impl<'a> Attended<'a> {
-    fn new(child: &mut Child, input: &'a [u8]) -> io::Result<Self> {
-        let output = |pipe: Option<OwnedFd>| Output { pipe, tail: Tail::default() };
+    fn new(
+        child: &mut Child,
+        input: &'a [u8],
+        stdout: OwnedFd,
+        stderr: OwnedFd,
+    ) -> io::Result<Self> {
         let mut attended = Self {
             stdin: child.stdin.take(),
             input,
-            stdout: output(child.stdout.take().map(OwnedFd::from)),
-            stderr: output(child.stderr.take().map(OwnedFd::from)),
+            stdout: Output { pipe: stdout, tail: Tail::default() },
+            stderr: Output { pipe: stderr, tail: Tail::default() },
             process: pidfd_open(Pid::from_child(child), PidfdFlags::empty())?,
         };
         if input.len() <= PIPE_BUF {
@@ -172,8 +182,8 @@ impl<'a> Attended<'a> {
     fn wait(&mut self, timeout: Option<Duration>, stop: Option<BorrowedFd>) -> io::Result<Woken> {
         let mut fds = Vec::with_capacity(5);
         fds.push(PollFd::new(&self.process, PollFlags::IN));
-        let out = watch(&mut fds, self.stdout.pipe.as_ref(), PollFlags::IN);
-        let err = watch(&mut fds, self.stderr.pipe.as_ref(), PollFlags::IN);
+        let out = watch(&mut fds, Some(&self.stdout.pipe), PollFlags::IN);
+        let err = watch(&mut fds, Some(&self.stderr.pipe), PollFlags::IN);
         let input = watch(&mut fds, self.stdin.as_ref(), PollFlags::OUT);
         let stop = watch(&mut fds, stop.as_ref(), PollFlags::IN);
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -217,18 +227,15 @@ impl<'a> Attended<'a> {
         }
     }
 
-    /// Reads what is still in the pipes, without waiting for their end: a process that escaped
-    /// the group may hold them open.
+    /// Reads what is still in the pipes, without waiting for their end.
     fn read_leftovers(&mut self) {
         for output in [&mut self.stdout, &mut self.stderr] {
             let mut left = LEFTOVER;
-            while let Some(pipe) = &output.pipe {
-                let mut fds = [PollFd::new(pipe, PollFlags::IN)];
-                let readable = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
-                if !readable || left == 0 {
-                    break;
+            while left > 0 && output.is_readable() {
+                match output.read() {
+                    0 => break,
+                    count => left = left.saturating_sub(count),
                 }
-                left = left.saturating_sub(output.read());
             }
         }
     }
@@ -251,20 +258,16 @@ struct Woken {
 }
 
 impl Output {
+    fn is_readable(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pipe, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// Reads once, which does not block after poll said so; says how much there was.
     fn read(&mut self) -> usize {
-        let Some(pipe) = &self.pipe else { return 0 };
         let mut chunk = [0; CHUNK];
-        match rustix::io::read(pipe, &mut chunk) {
-            Err(Errno::INTR | Errno::AGAIN) => 0,
-            Ok(0) | Err(_) => {
-                self.pipe = None;
-                0
-            }
-            Ok(count) => {
-                self.tail.push(&chunk[..count]);
-                count
-            }
-        }
+        let count = rustix::io::read(&self.pipe, &mut chunk).unwrap_or(0);
+        self.tail.push(&chunk[..count]);
+        count
     }
 }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
-use crate::record::Value;
-
 /// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
@@ -20,22 +18,8 @@ pub const EPOCH_SECS: std::ops::Range<i64> = 100_000_000..10_000_000_000;
 pub const EPOCH_MS: std::ops::Range<i64> = 100_000_000_000..10_000_000_000_000;
 
 impl Instant {
-    /// The instant that a column's value stands for, if it stands for one: ISO 8601
-    /// text (without a zone it is UTC), epoch seconds or epoch milliseconds.
-    pub fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Text(text) => Self::parse(text),
-            Value::Integer(number) => Self::from_number(*number),
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "the cast saturates, and saturated values are out of range"
-            )]
-            Value::Real(number) => Self::from_number(number.floor() as i64),
-            Value::Null | Value::Blob(_) => None,
-        }
-    }
-
-    fn from_number(number: i64) -> Option<Self> {
+    /// Epoch seconds or epoch milliseconds, told apart by their size.
+    pub fn from_number(number: i64) -> Option<Self> {
         if EPOCH_SECS.contains(&number) {
             Some(Self(number))
         } else if EPOCH_MS.contains(&number) {
@@ -162,17 +146,15 @@ mod tests {
             assert_eq!(Instant::parse(text), None, "{text}");
         }
         for number in [i64::MIN, -1, 0, 2026, 20_261_120, 20_261_120_101_500, i64::MAX] {
-            assert_eq!(Instant::from_value(&Value::Integer(number)), None, "{number}");
+            assert_eq!(Instant::from_number(number), None, "{number}");
         }
-        assert_eq!(Instant::from_value(&Value::Real(f64::NAN)), None);
     }
 
     #[test]
     fn epoch_seconds_and_milliseconds_are_told_apart_by_size() {
         let expected = Some(Instant(1_795_232_400));
-        assert_eq!(Instant::from_value(&Value::Integer(1_795_232_400)), expected);
-        assert_eq!(Instant::from_value(&Value::Integer(1_795_232_400_999)), expected);
-        assert_eq!(Instant::from_value(&Value::Real(1_795_232_400.75)), expected);
+        assert_eq!(Instant::from_number(1_795_232_400), expected);
+        assert_eq!(Instant::from_number(1_795_232_400_999), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The plain data that policy, store, handler and engine share. Nothing here does anything.
+//! The plain data that policy, store, handler and engine share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +38,23 @@ pub enum Value {
     Real(f64),
     Text(String),
     Blob(Vec<u8>),
+}
+
+impl Value {
+    /// The instant that the value stands for, if it stands for one: ISO 8601 text (without a zone
+    /// it is UTC), epoch seconds or epoch milliseconds.
+    pub fn instant(&self) -> Option<Instant> {
+        match self {
+            Self::Text(text) => Instant::parse(text),
+            Self::Integer(number) => Instant::from_number(*number),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the cast saturates, and saturated values are out of range"
+            )]
+            Self::Real(number) => Instant::from_number(number.floor() as i64),
+            Self::Null | Self::Blob(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Value {

@@ -154,7 +154,7 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
             "backlog_instant",
             1,
             FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC,
-            |context| Ok(Instant::from_value(&value(context.get_raw(0))).map(|at| at.0)),
+            |context| Ok(value(context.get_raw(0)).instant().map(|at| at.0)),
         )?;
         Ok(connection)
     };

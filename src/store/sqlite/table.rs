@@ -119,10 +119,10 @@ impl Table {
             id,
             status: Status::from_name(&status_text),
             status_text,
-            inserted_at: Instant::from_value(&inserted),
+            inserted_at: inserted.instant(),
             inserted,
             failures: optional(&self.failures).map_or(0, count),
-            last_failure_at: optional(&self.last_failure).and_then(Instant::from_value),
+            last_failure_at: optional(&self.last_failure).and_then(Value::instant),
             last_error: optional(&self.last_error)
                 .filter(|value| **value != Value::Null)
                 .map(Value::to_string),

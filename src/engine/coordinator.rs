@@ -1,0 +1,451 @@
+//! The rounds: what is done in one, and what is remembered from one to the next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::{Attempt, Candidates, Event, Pass, Stopped, Summary};
+use crate::clock::Clock;
+use crate::handler::{Handler, Job};
+use crate::instant::Instant;
+use crate::policy::{self, Reason, Rules, Verdict};
+use crate::record::{Answer, Counter, Id, Key, Outcome, Record, Settlement, Status};
+use crate::store::{Applied, Change, Found};
+
+/// Whether a drain goes on.
+pub enum Again {
+    No,
+    Now,
+    /// There are records that other passes hold: give them a moment.
+    AfterOthers,
+}
+
+/// Owns the parts of a pass and the state between its rounds.
+pub struct Coordinator {
+    pass: Pass,
+    /// There while the pass runs.
+    handler: Option<BoxedHandler>,
+    wake: Sender<Event>,
+    rules: Rules,
+    /// Whether attempts are written down before they begin.
+    charges: bool,
+    selected_at: Instant,
+    candidates: Candidates,
+    /// Attempts that `--max-records` leaves.
+    left: Option<u64>,
+    /// What handlers have, until it is settled.
+    in_hand: HashMap<Id, InHand>,
+    /// Due records that another pass has claimed.
+    busy: Vec<Id>,
+    /// Whether the table was shown to take every status that may be written.
+    proven: bool,
+    last_error_tried: Option<Key>,
+    /// Answers that could not be written, because of `error`.
+    unsettled: Vec<Answer>,
+    error: Option<anyhow::Error>,
+    summary: Summary,
+}
+
+type BoxedHandler = Box<dyn Handler + Send>;
+
+struct InHand {
+    record: Arc<Record>,
+    /// The status that the row has now, unless the application changes it.
+    expected: Status,
+    started_at: Instant,
+}
+
+impl Coordinator {
+    pub fn new(
+        mut pass: Pass,
+        candidates: Candidates,
+        selected_at: Instant,
+        wake: Sender<Event>,
+    ) -> Self {
+        let max_attempts = pass.limits.max_attempts;
+        let rules = Rules { has_counter: pass.store.reader().has_counter(), max_attempts };
+        // Where nothing is decided by the count of failures, it need not be right after a crash.
+        let counts = pass.policy.needs_counter() || max_attempts.is_some();
+        Self {
+            handler: None,
+            wake,
+            rules,
+            charges: rules.has_counter && counts,
+            selected_at,
+            candidates,
+            left: pass.limits.max_records,
+            pass,
+            in_hand: HashMap::new(),
+            busy: Vec::new(),
+            proven: false,
+            last_error_tried: None,
+            unsettled: Vec::new(),
+            error: None,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Puts a handler in the place of the one there was, which is returned.
+    pub fn set_handler(&mut self, handler: Option<BoxedHandler>) -> Option<BoxedHandler> {
+        std::mem::replace(&mut self.handler, handler)
+    }
+
+    pub fn clock(&self) -> Clock {
+        self.pass.clock
+    }
+
+    /// A round, unless an error has ended all rounds.
+    pub fn take_up(&mut self, answers: Vec<Answer>) {
+        if self.error.is_none()
+            && let Err(error) = self.round(&answers)
+        {
+            self.error = Some(error);
+            self.stop_handler(self.pass.limits.grace);
+        }
+        if self.error.is_some() {
+            let in_hand = &self.in_hand;
+            self.unsettled.extend(answers.into_iter().filter(|it| in_hand.contains_key(&it.id)));
+        }
+        if self.is_idle() {
+            // Whoever waits for the end of the pass holds the other end.
+            let _ = self.wake.send(Event::Idle);
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.in_hand.len() == self.unsettled.len()
+    }
+
+    /// Settles what has come in and fills the free places.
+    fn round(&mut self, answers: &[Answer]) -> Result<()> {
+        let capacity = self.handler.as_ref().map_or(0, |handler| handler.capacity());
+        let free = capacity - (self.in_hand.len() - answers.len());
+        let mut claimed = Vec::new();
+        while claimed.len() < free
+            && let Some(record) = self.claim_next()?
+        {
+            claimed.push(record);
+        }
+        let result = self.write_and_hand_out(answers, &mut claimed);
+        // What was claimed but not handed out goes back as it is.
+        for record in claimed {
+            self.pass.store.release(&record.id);
+        }
+        result
+    }
+
+    /// The next due record, claimed for this pass and read afresh.
+    fn claim_next(&mut self) -> Result<Option<Record>> {
+        while self.summary.stopped.is_none() && self.left != Some(0) {
+            let Some(id) = self.candidates.next(self.pass.store.reader())? else {
+                break;
+            };
+            if !self.pass.store.claim(&id)? {
+                self.busy.push(id);
+                continue;
+            }
+            match self.inspect(&id)? {
+                Some(record) => {
+                    self.left = self.left.map(|left| left - 1);
+                    return Ok(Some(record));
+                }
+                None => self.pass.store.release(&id),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at a claimed record once more: another pass may have settled it since it was
+    /// selected. `None` if there is nothing to try.
+    fn inspect(&mut self, id: &Id) -> Result<Option<Record>> {
+        let record = match self.pass.store.reader().read(id)? {
+            Found::Record(record) => *record,
+            Found::Gone => return Ok(None),
+            Found::Ambiguous => {
+                log::warn!("record {id} is not tried: more than one row has this id");
+                return Ok(None);
+            }
+        };
+        let now = self.pass.clock.now();
+        match self.pass.policy.verdict(&record, self.selected_at, now) {
+            Verdict::Due(Reason::ClockSetBack) => log::warn!(
+                "record {id} is tried at once: its last failure lies in the future, so the clock \
+                 was set back"
+            ),
+            Verdict::Due(_) => {}
+            Verdict::Wait { .. } | Verdict::Never(_) => return Ok(None),
+        }
+        self.prove(&record, now)?;
+        if policy::exhausted(&record, self.rules) {
+            self.archive(&record)?;
+            return Ok(None);
+        }
+        Ok(Some(record))
+    }
+
+    /// Proves with the first record that the table takes all that may have to be written, before
+    /// any handler runs for nothing.
+    fn prove(&mut self, record: &Record, now: Instant) -> Result<()> {
+        if self.proven {
+            return Ok(());
+        }
+        let charge = self.charges.then(|| policy::charge(record, now));
+        let failure = Outcome::Failure { error: "proof".into() };
+        let mut ends = vec![
+            policy::settle(record, &Outcome::Success, now, self.rules),
+            policy::settle(record, &failure, now, Rules { max_attempts: None, ..self.rules }),
+        ];
+        if self.rules.max_attempts.is_some() {
+            ends.push(Settlement { status: Status::Archived, counter: Counter::AsBefore });
+        }
+        let chains: Vec<Vec<_>> =
+            ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect();
+        self.pass.store.prove(record, &chains)?;
+        self.proven = true;
+        Ok(())
+    }
+
+    /// Archives a record whose last attempt killed the pass that made it.
+    fn archive(&mut self, record: &Record) -> Result<()> {
+        let settlement = Settlement { status: Status::Archived, counter: Counter::AsBefore };
+        let change = Change { record, expected: record.status, settlement };
+        match self.pass.store.apply(&[change])?.first() {
+            Some(Applied::Written) => {
+                self.summary.archived += 1;
+                log::error!(
+                    "record {} failed after {} attempts; archived",
+                    record.id,
+                    record.failures
+                );
+            }
+            Some(Applied::Refused(error)) => bail!(refused(&record.id, Status::Archived, error)),
+            Some(Applied::ChangedMeanwhile) | None => {}
+        }
+        Ok(())
+    }
+
+    /// One transaction: the outcomes of the answered records, the charges of the claimed ones.
+    fn write_and_hand_out(&mut self, answers: &[Answer], claimed: &mut Vec<Record>) -> Result<()> {
+        let now = self.pass.clock.now();
+        let mut changes = Vec::with_capacity(answers.len() + claimed.len());
+        for answer in answers {
+            let Some(in_hand) = self.in_hand.get(&answer.id) else {
+                bail!("record {} was answered but is not in hand", answer.id);
+            };
+            changes.push(Change {
+                record: &in_hand.record,
+                expected: in_hand.expected,
+                settlement: policy::settle(&in_hand.record, &answer.outcome, now, self.rules),
+            });
+        }
+        let charges = self.charges;
+        changes.extend(claimed.iter().filter(|_| charges).map(|record| Change {
+            record,
+            expected: record.status,
+            settlement: policy::charge(record, now),
+        }));
+        let mut applied = self.pass.store.apply(&changes)?;
+        let settlements: Vec<_> =
+            changes.into_iter().take(answers.len()).map(|change| change.settlement).collect();
+        let charged = applied.split_off(answers.len());
+
+        let mut refusal = None;
+        for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
+            if let Err(error) = self.settled(answer, &settlement, applied) {
+                refusal.get_or_insert(error);
+            }
+        }
+        if let Some(error) = refusal {
+            return Err(error);
+        }
+        let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
+        for (record, charged) in std::mem::take(claimed).into_iter().zip(charged) {
+            self.hand_out(record, charged, now)?;
+        }
+        Ok(())
+    }
+
+    fn hand_out(&mut self, record: Record, charged: Option<Applied>, now: Instant) -> Result<()> {
+        let expected = match charged {
+            None => record.status,
+            Some(Applied::Written) => Status::Error,
+            Some(Applied::ChangedMeanwhile) => {
+                self.pass.store.release(&record.id);
+                return Ok(());
+            }
+            Some(Applied::Refused(error)) => {
+                self.pass.store.release(&record.id);
+                bail!(refused(&record.id, Status::Error, &error));
+            }
+        };
+        let attempt = record.next_attempt();
+        log::info!("processing record {} (attempt {})", record.id, self.of_max(attempt));
+        if self.pass.plan.is_capped() && record.status == Status::Error {
+            let key = record.key();
+            // At once for the first, so that even a pass that is killed each time gets on.
+            if self.last_error_tried.is_none() {
+                self.pass.observer.reached(&key);
+            }
+            self.last_error_tried = Some(key);
+        }
+        let id = record.id.clone();
+        let record = Arc::new(record);
+        let in_hand = InHand { record: record.clone(), expected, started_at: now };
+        self.in_hand.insert(id, in_hand);
+        if let Some(handler) = &mut self.handler {
+            handler.start(Job { record, attempt });
+        }
+        Ok(())
+    }
+
+    /// Books one attempt, its row being written.
+    fn settled(
+        &mut self,
+        answer: &Answer,
+        settlement: &Settlement,
+        applied: Applied,
+    ) -> Result<()> {
+        let Some(InHand { record, started_at, .. }) = self.in_hand.remove(&answer.id) else {
+            return Ok(());
+        };
+        self.pass.store.release(&record.id);
+        let written = match applied {
+            Applied::Written => Some(settlement),
+            Applied::ChangedMeanwhile => None,
+            Applied::Refused(error) => bail!(refused(&record.id, settlement.status, &error)),
+        };
+        self.summary.count(&answer.outcome, written);
+        self.say(&record, &answer.outcome, written);
+        if let (Outcome::Unable { error }, None) = (&answer.outcome, &self.summary.stopped) {
+            self.stop(Stopped::Unable(error.clone()));
+        }
+        self.pass.observer.attempted(&Attempt {
+            attempt: record.next_attempt(),
+            started_at,
+            answer,
+            status: written.map(|settlement| settlement.status),
+        });
+        Ok(())
+    }
+
+    fn say(&self, record: &Record, outcome: &Outcome, written: Option<&Settlement>) {
+        let (id, attempt) = (&record.id, record.next_attempt());
+        let Some(settlement) = written else {
+            log::warn!(
+                "record {id} was changed or deleted by the application while its handler ran \
+                 ({}); the row is left as it is",
+                outcome.name()
+            );
+            return;
+        };
+        match (outcome, settlement.status) {
+            (Outcome::Failure { error } | Outcome::Snooze { error }, Status::Archived) => {
+                log::error!("record {id} failed after {attempt} attempts; archived: {error}");
+            }
+            (Outcome::Failure { error } | Outcome::Snooze { error }, _) => {
+                let next = match &settlement.counter {
+                    Counter::Set { failures, last_failure_at, .. } => {
+                        self.pass.policy.next_attempt_at(*failures, *last_failure_at)
+                    }
+                    Counter::AsBefore => None,
+                };
+                let when = next.map_or("will retry".into(), |at| format!("will retry at {at}"));
+                log::warn!(
+                    "record {id} failed, {when} (attempt {}): {error}",
+                    self.of_max(attempt)
+                );
+            }
+            (Outcome::Success, _) => {
+                log::info!("record {id} succeeded (attempt {})", self.of_max(attempt));
+            }
+            (Outcome::Interrupted, _) => {
+                log::warn!("record {id} was interrupted; it stays as it was");
+            }
+            (Outcome::Unable { .. }, _) => {}
+        }
+    }
+
+    /// `3/5`, or `3` where attempts are not limited.
+    fn of_max(&self, attempt: u32) -> String {
+        match (self.rules.has_counter, self.rules.max_attempts) {
+            (true, Some(most)) => format!("{attempt}/{most}"),
+            _ => attempt.to_string(),
+        }
+    }
+
+    /// No new claims from here on. A second order leaves running handlers no more time.
+    pub fn stop(&mut self, why: Stopped) {
+        let again = self.summary.stopped.is_some();
+        if let Stopped::Signal(signal) = why {
+            log::warn!("stopping on signal {signal}");
+        }
+        self.stop_handler(if again { Duration::ZERO } else { self.pass.limits.grace });
+        self.summary.stopped.get_or_insert(why);
+    }
+
+    fn stop_handler(&mut self, grace: Duration) {
+        if let Some(handler) = &mut self.handler {
+            handler.stop(grace);
+        }
+    }
+
+    /// Selects anew, if this is a drain and there may be more to do.
+    pub fn begin_again(&mut self) -> Again {
+        let over = self.error.is_some() || self.summary.stopped.is_some() || self.left == Some(0);
+        if over || !self.pass.limits.drain {
+            return Again::No;
+        }
+        self.selected_at = self.pass.clock.now();
+        let window = self.pass.policy.window(self.selected_at);
+        let busy = std::mem::take(&mut self.busy);
+        let was_busy = !busy.is_empty();
+        // By age a record that failed stays due, but a drain tries it once.
+        let errors_too = self.pass.policy.needs_counter();
+        self.candidates = self.candidates.again(&window, busy, errors_too);
+        if was_busy {
+            return Again::AfterOthers;
+        }
+        let progress = self.summary.take_progress();
+        match self.candidates.any(self.pass.store.reader()) {
+            Ok(any) if any && progress => Again::Now,
+            Ok(_) => Again::No,
+            Err(error) => {
+                self.error = Some(error);
+                Again::No
+            }
+        }
+    }
+
+    /// The last word. If the pass could not write any more, what its handlers did is named,
+    /// because the table does not show it.
+    pub fn finish(&mut self) -> Result<Summary> {
+        if let Some(key) = &self.last_error_tried {
+            self.pass.observer.reached(key);
+        }
+        let observed = self.pass.observer.finished();
+        let durable = self.pass.store.finish();
+        let Some(error) = self.error.take() else {
+            durable?;
+            observed?;
+            self.summary.busy = self.busy.len() as u64;
+            return Ok(self.summary.clone());
+        };
+        let succeeded = self.unsettled.iter().filter(|it| it.outcome == Outcome::Success);
+        let succeeded: Vec<_> = succeeded.map(|answer| answer.id.to_string()).collect();
+        if succeeded.is_empty() {
+            return Err(error);
+        }
+        Err(error.context(format!(
+            "the handler succeeded for these records, but the table does not show it, and they \
+             will be tried again: {}",
+            succeeded.join(", ")
+        )))
+    }
+}
+
+fn refused(id: &Id, status: Status, error: &str) -> String {
+    format!("record {id} could not be set to {}: {error}; the pass stops here", status.name())
+}

@@ -136,6 +136,7 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         Some(Stopped::Unable(error)) => {
             return Err(anyhow!("{error}; the pass stops here, and the record stays as it was"));
         }
+        Some(Stopped::Refused(error)) => return Err(anyhow!("{error}; the pass stops here")),
         Some(Stopped::Runtime) | None => {}
     }
     let failed = summary.archived > 0 || strict && summary.failed + summary.snoozed > 0;

@@ -122,7 +122,7 @@ impl Coordinator {
     /// Settles what has come in and fills the free places.
     fn round(&mut self, answers: &[Answer]) -> Result<()> {
         let capacity = self.handler.as_ref().map_or(0, |handler| handler.capacity());
-        let free = capacity - (self.in_hand.len() - answers.len());
+        let free = capacity.saturating_sub(self.in_hand.len() - answers.len());
         let mut claimed = Vec::new();
         while claimed.len() < free
             && let Some(record) = self.claim_next()?
@@ -221,7 +221,7 @@ impl Coordinator {
                     record.failures
                 );
             }
-            Some(Applied::Refused(error)) => bail!(refused(&record.id, Status::Archived, error)),
+            Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),
             Some(Applied::ChangedMeanwhile) | None => {}
         }
         Ok(())
@@ -252,33 +252,30 @@ impl Coordinator {
             changes.into_iter().take(answers.len()).map(|change| change.settlement).collect();
         let charged = applied.split_off(answers.len());
 
-        let mut refusal = None;
         for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
-            if let Err(error) = self.settled(answer, &settlement, applied) {
-                refusal.get_or_insert(error);
-            }
-        }
-        if let Some(error) = refusal {
-            return Err(error);
+            self.settled(answer, &settlement, &applied);
         }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
         for (record, charged) in std::mem::take(claimed).into_iter().zip(charged) {
-            self.hand_out(record, charged, now)?;
+            self.hand_out(record, charged.as_ref(), now);
         }
         Ok(())
     }
 
-    fn hand_out(&mut self, record: Record, charged: Option<Applied>, now: Instant) -> Result<()> {
+    /// Gives a record to the handler. If the pass was stopped in this very round, the handler
+    /// gives it back as interrupted, and the next round takes its charge back.
+    fn hand_out(&mut self, record: Record, charged: Option<&Applied>, now: Instant) {
         let expected = match charged {
             None => record.status,
             Some(Applied::Written) => Status::Error,
             Some(Applied::ChangedMeanwhile) => {
                 self.pass.store.release(&record.id);
-                return Ok(());
+                return;
             }
             Some(Applied::Refused(error)) => {
                 self.pass.store.release(&record.id);
-                bail!(refused(&record.id, Status::Error, &error));
+                self.refused(&record.id, Status::Error, error);
+                return;
             }
         };
         let attempt = record.next_attempt();
@@ -298,24 +295,18 @@ impl Coordinator {
         if let Some(handler) = &mut self.handler {
             handler.start(Job { record, attempt });
         }
-        Ok(())
     }
 
     /// Books one attempt, its row being written.
-    fn settled(
-        &mut self,
-        answer: &Answer,
-        settlement: &Settlement,
-        applied: Applied,
-    ) -> Result<()> {
+    fn settled(&mut self, answer: &Answer, settlement: &Settlement, applied: &Applied) {
         let Some(InHand { record, started_at, .. }) = self.in_hand.remove(&answer.id) else {
-            return Ok(());
+            return;
         };
         self.pass.store.release(&record.id);
         let written = match applied {
             Applied::Written => Some(settlement),
             Applied::ChangedMeanwhile => None,
-            Applied::Refused(error) => bail!(refused(&record.id, settlement.status, &error)),
+            Applied::Refused(error) => return self.refused(&record.id, settlement.status, error),
         };
         self.summary.count(&answer.outcome, written);
         self.say(&record, &answer.outcome, written);
@@ -328,7 +319,13 @@ impl Coordinator {
             answer,
             status: written.map(|settlement| settlement.status),
         });
-        Ok(())
+    }
+
+    /// A table that refuses one record may refuse them all: no handler is run for nothing.
+    fn refused(&mut self, id: &Id, status: Status, error: &str) {
+        let status = status.name();
+        let message = format!("record {id} could not be set to {status}: {error}");
+        self.stop(Stopped::Refused(message));
     }
 
     fn say(&self, record: &Record, outcome: &Outcome, written: Option<&Settlement>) {
@@ -444,8 +441,4 @@ impl Coordinator {
             succeeded.join(", ")
         )))
     }
-}
-
-fn refused(id: &Id, status: Status, error: &str) -> String {
-    format!("record {id} could not be set to {}: {error}; the pass stops here", status.name())
 }

@@ -27,6 +27,8 @@ pub enum Stopped {
     Runtime,
     /// The handler cannot be run, so there is no point in going on.
     Unable(String),
+    /// The table refuses a settlement.
+    Refused(String),
 }
 
 /// One attempt, settled.

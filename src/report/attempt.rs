@@ -46,7 +46,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
     let why = match &summary.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
-        Some(Stopped::Unable(_)) | None => String::new(),
+        Some(Stopped::Unable(_) | Stopped::Refused(_)) | None => String::new(),
     };
     let secs = elapsed.as_secs_f64();
     format!("{} attempts in {secs:.1}s: {}{why}", summary.attempts(), counts.join(", "))

@@ -82,8 +82,10 @@ pub fn plan(settings: &PassSettings, state: &StateDir, line: &str) -> Plan {
 pub fn state_dir(queue: &Queue, database: &Database) -> Result<StateDir> {
     let model = std::fs::metadata(&database.path)
         .with_context(|| format!("could not read {}", database.path.display()))?;
-    let path = queue.state_dir.clone().unwrap_or_else(|| database.default_state_dir());
-    Ok(StateDir::new(path, model))
+    Ok(match &queue.state_dir {
+        Some(path) => StateDir::shared(path.clone(), model),
+        None => StateDir::beside(database.default_state_dir(), model),
+    })
 }
 
 /// What is needed once a record is due: the signals and the workers.

@@ -17,23 +17,32 @@ pub struct StateDir {
     /// What new files take after: the database, so that whoever may write
     /// that may take claims.
     model: Metadata,
+    /// What tells this database's files from those of others in the same directory.
+    scope: String,
 }
 
 impl StateDir {
-    /// Nothing is made before the first file is needed. `model` is the metadata of the database.
-    pub fn new(path: PathBuf, model: Metadata) -> Self {
-        Self { path, model }
+    /// A directory of the user's choice, which several databases may share. Nothing is made
+    /// before the first file is needed. `model` is the metadata of the database.
+    pub fn shared(path: PathBuf, model: Metadata) -> Self {
+        let scope = format!("{}-{} ", model.dev(), model.ino());
+        Self { path, model, scope }
+    }
+
+    /// The directory beside a database, which is its own.
+    pub fn beside(path: PathBuf, model: Metadata) -> Self {
+        Self { path, model, scope: String::new() }
     }
 
     /// The file whose bytes are the claims on the records of `table`.
     pub fn claims_file(&self, table: &str) -> Result<File> {
-        self.file(&format!("{}.claims", file_name(table)))
+        self.file(&format!("{}.claims", self.file_name(table)))
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
     pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
         let file = self.file("lines")?;
-        LineLock::take(file, line, wait)
+        LineLock::take(file, &format!("{}{line}", self.scope), wait)
             .with_context(|| format!("could not lock {}", self.path.join("lines").display()))
     }
 
@@ -58,8 +67,19 @@ impl StateDir {
         }
     }
 
+    /// A file name that a person recognises and that no two names share.
+    fn file_name(&self, name: &str) -> String {
+        let readable: String = name
+            .chars()
+            .take(40)
+            .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
+            .collect();
+        let hash = fnv1a64(format!("{}{name}", self.scope).as_bytes());
+        format!("{readable}-{:08x}", hash >> 32)
+    }
+
     fn cursor_path(&self, line: &str) -> PathBuf {
-        self.path.join(format!("{}.cursor", file_name(line)))
+        self.path.join(format!("{}.cursor", self.file_name(line)))
     }
 
     /// Makes the directory, with the owner of the database and its mode.
@@ -121,16 +141,6 @@ fn denied(path: &Path) -> String {
     format!("could not open the claims {}{}", path.display(), owner.unwrap_or_default())
 }
 
-/// A file name that a person recognises and that no two names share.
-fn file_name(name: &str) -> String {
-    let readable: String = name
-        .chars()
-        .take(40)
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
-        .collect();
-    format!("{readable}-{:08x}", fnv1a64(name.as_bytes()) >> 32)
-}
-
 fn key_to_json(key: &Key) -> Option<serde_json::Value> {
     let inserted = match &key.inserted {
         Value::Null => serde_json::Value::Null,
@@ -168,7 +178,7 @@ mod tests {
     fn a_cursor_reads_back_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
         let model = fs::metadata(dir.path()).unwrap();
-        let state = StateDir::new(dir.path().join("state"), model);
+        let state = StateDir::beside(dir.path().join("state"), model);
         state.make().unwrap();
         assert_eq!(state.cursor("line"), None);
         for inserted in [
@@ -189,7 +199,7 @@ mod tests {
     fn a_damaged_cursor_counts_as_none() {
         let dir = tempfile::tempdir().unwrap();
         let model = fs::metadata(dir.path()).unwrap();
-        let state = StateDir::new(dir.path().into(), model);
+        let state = StateDir::beside(dir.path().into(), model);
         for damaged in
             ["", "{", "{}", "[]", r#"{"inserted":[],"id":7}"#, r#"{"inserted":1,"id":1.5}"#]
         {
@@ -200,7 +210,12 @@ mod tests {
 
     #[test]
     fn names_that_look_alike_have_files_of_their_own() {
-        assert_ne!(file_name("a/b"), file_name("a-b"));
-        assert!(!file_name("../../etc").contains(['/', '.']));
+        let dir = tempfile::tempdir().unwrap();
+        let model = || fs::metadata(dir.path()).unwrap();
+        let state = StateDir::beside(dir.path().into(), model());
+        assert_ne!(state.file_name("a/b"), state.file_name("a-b"));
+        assert!(!state.file_name("../../etc").contains(['/', '.']));
+        let other = StateDir::shared(dir.path().into(), model());
+        assert_ne!(state.file_name("a"), other.file_name("a"));
     }
 }

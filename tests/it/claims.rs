@@ -152,6 +152,22 @@ fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
 }
 
 #[test]
+fn two_databases_that_share_a_state_directory_do_not_block_each_other() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    std::fs::copy(env.db(), env.path("other.db")).unwrap();
+    let state = env.path("state").display().to_string();
+    // While the first one's handler runs, the second database's pass of the same line runs.
+    let inner = format!(
+        "{} process --db other.db --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch other",
+        env!("CARGO_BIN_EXE_backlog")
+    );
+    let args = ["process", "--ndays", "1", "--state-dir", &state, "--", "sh", "-c", &inner];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert!(env.path("other").exists());
+}
+
+#[test]
 fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
     let env = TestEnv::new();
     let tiers = ["0", "1", "7", "14", "30", "180", "360"];

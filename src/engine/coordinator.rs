@@ -30,8 +30,6 @@ pub struct Coordinator {
     handler: Option<BoxedHandler>,
     wake: Sender<Event>,
     rules: Rules,
-    /// Whether attempts are written down before they begin.
-    charges: bool,
     selected_at: Instant,
     candidates: Candidates,
     /// Attempts that `--max-records` leaves.
@@ -67,13 +65,10 @@ impl Coordinator {
     ) -> Self {
         let max_attempts = pass.limits.max_attempts;
         let rules = Rules { has_counter: pass.store.reader().has_counter(), max_attempts };
-        // Where nothing is decided by the count of failures, it need not be right after a crash.
-        let counts = pass.policy.needs_counter() || max_attempts.is_some();
         Self {
             handler: None,
             wake,
             rules,
-            charges: rules.has_counter && counts,
             selected_at,
             candidates,
             left: pass.limits.max_records,
@@ -192,7 +187,7 @@ impl Coordinator {
         if self.proven {
             return Ok(());
         }
-        let charge = self.charges.then(|| policy::charge(record, now));
+        let charge = self.rules.has_counter.then(|| policy::charge(record, now));
         let failure = Outcome::Failure { error: "proof".into() };
         let mut ends = vec![
             policy::settle(record, &Outcome::Success, now, self.rules),
@@ -241,8 +236,8 @@ impl Coordinator {
                 settlement: policy::settle(&in_hand.record, &answer.outcome, now, self.rules),
             });
         }
-        let charges = self.charges;
-        changes.extend(claimed.iter().filter(|_| charges).map(|record| Change {
+        let has_counter = self.rules.has_counter;
+        changes.extend(claimed.iter().filter(|_| has_counter).map(|record| Change {
             record,
             expected: record.status,
             settlement: policy::charge(record, now),

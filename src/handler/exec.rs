@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::pipe::{PipeFlags, pipe_with};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::process::{self, Bounds, Ended, Forced};
@@ -45,23 +46,26 @@ pub struct Exec {
     jobs: Option<Sender<Job>>,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<Stop>,
-    /// Closing it makes the other end readable, which every worker polls.
-    stop_pipe: Option<OwnedFd>,
+    /// Closing one makes its other end readable, which every worker polls. The last goes first.
+    stop_pipes: Vec<OwnedFd>,
 }
 
 /// What the workers see of a stop.
 struct Stop {
     begun: AtomicBool,
-    signal: OwnedFd,
+    signals: [OwnedFd; 2],
     grace_ms: AtomicU64,
 }
 
 impl Exec {
     pub fn new(settings: &ExecSettings, clock: Clock, reply: impl Fn() -> Reply) -> Result<Self> {
-        let (signal, stop_pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .context("could not make a pipe")?;
-        let stop =
-            Arc::new(Stop { begun: AtomicBool::new(false), signal, grace_ms: AtomicU64::new(0) });
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe");
+        let ((stop, stop_end), (hurry, hurry_end)) = (pipe()?, pipe()?);
+        let stop = Arc::new(Stop {
+            begun: AtomicBool::new(false),
+            signals: [stop, hurry],
+            grace_ms: AtomicU64::new(0),
+        });
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
         let settings = Arc::new(settings.clone());
@@ -75,7 +79,7 @@ impl Exec {
                     .context("could not start a thread for the handlers; lower --jobs")
             })
             .collect::<Result<_>>()?;
-        Ok(Self { jobs: Some(jobs), workers, stop, stop_pipe: Some(stop_pipe) })
+        Ok(Self { jobs: Some(jobs), workers, stop, stop_pipes: vec![hurry_end, stop_end] })
     }
 }
 
@@ -95,7 +99,7 @@ impl Handler for Exec {
         let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         self.stop.grace_ms.store(grace, Ordering::SeqCst);
         self.stop.begun.store(true, Ordering::SeqCst);
-        self.stop_pipe = None;
+        self.stop_pipes.pop();
     }
 }
 
@@ -141,7 +145,7 @@ fn attempt(
         clock,
         timeout: settings.timeout,
         grace: settings.grace,
-        stop: stop.signal.as_fd(),
+        stop: &stop.signals,
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
     let input = json(&job.record);

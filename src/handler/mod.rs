@@ -21,7 +21,7 @@ pub trait Handler {
     fn start(&mut self, job: Job);
 
     /// No more records will come. What is in hand has `grace` to end, then it is ended and
-    /// answered as interrupted.
+    /// answered as interrupted. A second call can shorten the grace.
     fn stop(&mut self, grace: Duration);
 }
 

@@ -2,7 +2,7 @@
 //! process and its pipes.
 
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
@@ -47,9 +47,9 @@ pub struct Bounds<'a> {
     pub timeout: Option<Duration>,
     /// Between the request to end and the kill, after a timeout.
     pub grace: Duration,
-    /// Becomes readable when the pass stops.
-    pub stop: BorrowedFd<'a>,
-    /// How long the command may still run once that has happened.
+    /// One becomes readable when the pass stops, the next when it is told to hurry.
+    pub stop: &'a [OwnedFd],
+    /// How long the command may still run once one has become so.
     pub stop_grace: &'a dyn Fn() -> Duration,
 }
 
@@ -101,7 +101,7 @@ struct Output {
 /// The order to end that a command was given.
 #[derive(Clone, Copy)]
 enum Phase {
-    Running { deadline: Option<Monotonic>, stopping: bool },
+    Running { deadline: Option<Monotonic>, stops: usize },
     Asked { why: Forced, kill_at: Monotonic },
     Killed { why: Forced },
 }
@@ -134,34 +134,33 @@ impl<'a> Attended<'a> {
         let clock = bounds.clock;
         let mut phase = Phase::Running {
             deadline: bounds.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout)),
-            stopping: false,
+            stops: 0,
         };
         loop {
-            let (deadline, watch_stop) = match phase {
-                Phase::Running { deadline, stopping } => (deadline, !stopping),
-                Phase::Asked { kill_at, .. } => (Some(kill_at), false),
-                Phase::Killed { .. } => (None, false),
+            let (deadline, stop) = match phase {
+                Phase::Running { deadline, stops } => (deadline, bounds.stop.get(stops)),
+                Phase::Asked { kill_at, .. } => (Some(kill_at), None),
+                Phase::Killed { .. } => (None, None),
             };
-            let woken =
-                self.wait(deadline.map(|at| clock.until(at)), watch_stop.then_some(bounds.stop))?;
+            let woken = self.wait(deadline.map(|at| clock.until(at)), stop)?;
             if woken.ended {
                 return Ok(match phase {
-                    Phase::Running { stopping, .. } => (None, stopping),
+                    Phase::Running { stops, .. } => (None, stops > 0),
                     Phase::Asked { why, .. } | Phase::Killed { why } => {
                         (Some(why), why == Forced::Stop)
                     }
                 });
             }
             phase = match phase {
-                Phase::Running { deadline, .. } if woken.stop => {
+                Phase::Running { deadline, stops } if woken.stop => {
                     let stop_at = clock.monotonic() + (bounds.stop_grace)();
                     let sooner = deadline.is_some_and(|deadline| deadline <= stop_at);
                     let deadline = if sooner { deadline } else { Some(stop_at) };
-                    Phase::Running { deadline, stopping: true }
+                    Phase::Running { deadline, stops: stops + 1 }
                 }
-                Phase::Running { deadline: Some(at), stopping } if clock.until(at).is_zero() => {
+                Phase::Running { deadline: Some(at), stops } if clock.until(at).is_zero() => {
                     let _ = kill_process_group(group, Signal::TERM);
-                    let (why, grace) = if stopping {
+                    let (why, grace) = if stops > 0 {
                         (Forced::Stop, STOP_KILL_DELAY)
                     } else {
                         (Forced::Timeout, bounds.grace)
@@ -179,13 +178,13 @@ impl<'a> Attended<'a> {
     }
 
     /// Waits for something to happen, at most `timeout`, and serves what did.
-    fn wait(&mut self, timeout: Option<Duration>, stop: Option<BorrowedFd>) -> io::Result<Woken> {
+    fn wait(&mut self, timeout: Option<Duration>, stop: Option<&OwnedFd>) -> io::Result<Woken> {
         let mut fds = Vec::with_capacity(5);
         fds.push(PollFd::new(&self.process, PollFlags::IN));
         let out = watch(&mut fds, Some(&self.stdout.pipe), PollFlags::IN);
         let err = watch(&mut fds, Some(&self.stderr.pipe), PollFlags::IN);
         let input = watch(&mut fds, self.stdin.as_ref(), PollFlags::OUT);
-        let stop = watch(&mut fds, stop.as_ref(), PollFlags::IN);
+        let stop = watch(&mut fds, stop, PollFlags::IN);
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}

@@ -236,6 +236,26 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
 }
 
 #[test]
+fn a_second_signal_leaves_running_handlers_no_more_time() {
+    let env = one_record();
+    let began = env.path("began");
+    let now = format!("@{MIDNIGHT}");
+    let script = format!("touch {}; sleep 1000", began.display());
+    let args = ["process", "--ndays", "1", "--now", &now, "--grace", "1h", "-v", "--"];
+    let child = env.spawn(&[&args[..], &["sh", "-c", &script]].concat());
+    wait_until("the handler begins", exists(&began));
+    let signal = |name: &str| {
+        Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    };
+    signal("-INT");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    signal("-TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "NEW|0");
+}
+
+#[test]
 fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
     let env = TestEnv::new();
     env.insert(2_000, MIDNIGHT);

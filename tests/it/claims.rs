@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::process::{Child, Command};
 
-use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, TestEnv, wait_until};
 
 /// A handler that notes the begin and the end of each run in one file.
 fn tracing(env: &TestEnv, body: &str) -> String {
@@ -132,12 +132,11 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
 fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let (began, go) = (env.path("began"), env.path("go"));
-    let script =
-        format!("touch {}; while [ ! -e {} ]; do sleep 0.01; done", began.display(), go.display());
+    let pausing = env.pausing();
     let now = format!("@{MIDNIGHT}");
-    let first = env.spawn(&["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &script]);
-    wait_until("the first pass handles its record", exists(&began));
+    let first =
+        env.spawn(&["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &pausing.script]);
+    pausing.wait_for_begin();
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (2, '2026-11-21')");
     let handler = env.noting("exit 0");
     env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
@@ -145,7 +144,7 @@ fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
     env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &handler]).silent();
     assert_eq!(env.handled(), ["2"], "another line does not touch the claimed record");
     let waiting = env.spawn(&["process", "--now", &now, "--ndays", "1", "--wait", "--", &handler]);
-    std::fs::write(&go, "").unwrap();
+    pausing.let_go();
     assert!(first.wait_with_output().unwrap().status.success());
     assert!(waiting.wait_with_output().unwrap().status.success());
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS");

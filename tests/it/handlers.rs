@@ -190,19 +190,14 @@ fn a_signal_lets_running_handlers_end_and_settles_them() {
     for (signal, exit) in [("-TERM", 143), ("-INT", 130)] {
         let env = TestEnv::new();
         env.insert(5, MIDNIGHT);
-        let (began, go) = (env.path("began"), env.path("go"));
-        let script = format!(
-            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
-            began.display(),
-            go.display()
-        );
+        let pausing = env.pausing();
         let now = format!("@{MIDNIGHT}");
-        let child =
-            env.spawn(&["process", "--ndays", "1", "--now", &now, "-v", "--", "sh", "-c", &script]);
-        wait_until("the handler begins", exists(&began));
+        let args = ["process", "--ndays", "1", "--now", &now, "-v", "--", "sh", "-c"];
+        let child = env.spawn_logging(&[&args[..], &[&pausing.script]].concat());
+        pausing.wait_for_begin();
         Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        std::fs::write(&go, "").unwrap();
+        env.logs("stopping on signal");
+        pausing.let_go();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(exit), "{output:?}");
         assert_eq!(env.count("SUCCESS"), 1, "the running one is settled, no other is begun");
@@ -219,7 +214,7 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
         let script = format!("touch {}; sleep 1000", began.display());
         let mut args = vec!["process", "--fibonacci", "--now", &now, "--grace", "50ms"];
         if stop != "signal" {
-            args.extend([stop, "300ms"]);
+            args.extend([stop, "1s"]);
         }
         args.extend(["--", "sh", "-c", &script]);
         let child = env.spawn(&args);
@@ -242,13 +237,13 @@ fn a_second_signal_leaves_running_handlers_no_more_time() {
     let now = format!("@{MIDNIGHT}");
     let script = format!("touch {}; sleep 1000", began.display());
     let args = ["process", "--ndays", "1", "--now", &now, "--grace", "1h", "-v", "--"];
-    let child = env.spawn(&[&args[..], &["sh", "-c", &script]].concat());
+    let child = env.spawn_logging(&[&args[..], &["sh", "-c", &script]].concat());
     wait_until("the handler begins", exists(&began));
     let signal = |name: &str| {
         Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
     };
     signal("-INT");
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    env.logs("stopping on signal 2");
     signal("-TERM");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");

@@ -57,20 +57,15 @@ fn an_attempt_is_written_down_before_its_handler_runs() {
     for mode in [&["--fibonacci"][..], &["--ndays", "1"]] {
         let env = TestEnv::new();
         env.insert_one(1, MIDNIGHT);
-        let (began, go) = (env.path("began"), env.path("go"));
-        let script = format!(
-            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
-            began.display(),
-            go.display()
-        );
+        let pausing = env.pausing();
         let now = format!("@{MIDNIGHT}");
-        let args = [&["process", "--now", &now], mode, &["--", "sh", "-c", &script]].concat();
-        let child = env.spawn(&args);
-        wait_until("the handler begins", exists(&began));
+        let handler = ["--", "sh", "-c", &pausing.script];
+        let child = env.spawn(&[&["process", "--now", &now], mode, &handler].concat());
+        pausing.wait_for_begin();
         let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
         let error = "attempt 1 began at 2026-11-21T00:00:00Z and has not reported back";
         assert_eq!(row, format!("ERROR|1|2026-11-21T00:00:00Z|{error}"));
-        std::fs::write(&go, "").unwrap();
+        pausing.let_go();
         assert!(child.wait_with_output().unwrap().status.success());
         let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
         assert_eq!(row, "SUCCESS|0||");
@@ -317,18 +312,14 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
             "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, FAILURES INTEGER, LAST_FAILURE)",
         );
         env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21', 0, NULL), (2, 'NEW', '2026-11-21', 0, NULL), (3, 'NEW', '2026-11-21', 0, NULL)");
-        let (began, go) = (env.path("began"), env.path("go"));
-        let script = format!(
-            "[ $BACKLOG_ID = 2 ] || exit 0; touch {}; while [ ! -e {} ]; do sleep 0.01; done",
-            began.display(),
-            go.display()
-        );
+        let pausing = env.pausing();
+        let script = format!("[ $BACKLOG_ID = 2 ] || exit 0; {}", pausing.script);
         let now = format!("@{MIDNIGHT}");
         let child =
             env.spawn(&["process", "--fibonacci", "-v", "--now", &now, "--", "sh", "-c", &script]);
-        wait_until("the handler begins", exists(&began));
+        pausing.wait_for_begin();
         env.sql(change);
-        std::fs::write(&go, "").unwrap();
+        pausing.let_go();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0));
         let said = String::from_utf8(output.stderr).unwrap();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -178,6 +179,48 @@ impl TestEnv {
     pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Starts the program with its log in a file, to be waited for with `logs`.
+    pub fn spawn_logging(&self, args: &[&str]) -> Child {
+        let log = fs::File::create(self.path("log")).unwrap();
+        self.command(args).arg0("backlog").stderr(log).spawn().unwrap()
+    }
+
+    /// Waits until the program that `spawn_logging` started says something.
+    #[track_caller]
+    pub fn logs(&self, text: &str) {
+        let log = self.path("log");
+        wait_until(text, || fs::read_to_string(&log).unwrap_or_default().contains(text));
+    }
+
+    /// A handler that begins, and ends when it is let go.
+    pub fn pausing(&self) -> Pausing {
+        let (began, go) = (self.path("began"), self.path("go"));
+        let script = format!(
+            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
+            began.display(),
+            go.display()
+        );
+        Pausing { began, go, script }
+    }
+}
+
+pub struct Pausing {
+    began: PathBuf,
+    go: PathBuf,
+    /// For `sh -c`.
+    pub script: String,
+}
+
+impl Pausing {
+    #[track_caller]
+    pub fn wait_for_begin(&self) {
+        wait_until("the handler begins", || self.began.exists());
+    }
+
+    pub fn let_go(&self) {
+        fs::write(&self.go, "").unwrap();
     }
 }
 

@@ -23,23 +23,35 @@ pub struct Cli {
 #[derive(Args)]
 pub struct Global {
     /// The SQLite database
-    #[arg(long, global = true, env = "BACKLOG_DB", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Everywhere",
+        env = "BACKLOG_DB",
+        value_name = "FILE"
+    )]
     pub db: Option<PathBuf>,
 
     /// The table with the columns ID, STATUS and DATE_INSERTED
-    #[arg(long, global = true, default_value = "BACKLOG", value_name = "NAME")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Everywhere",
+        default_value = "BACKLOG",
+        value_name = "NAME"
+    )]
     pub table: String,
 
     /// Where claims and cursors are kept [default: FILE.backlog]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = "Everywhere", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 
     /// Pretend that it is this instant: 2026-11-21T03:40:00Z, or @ and epoch seconds
-    #[arg(long, global = true, value_name = "INSTANT")]
+    #[arg(long, global = true, help_heading = "Everywhere", value_name = "INSTANT")]
     pub now: Option<Instant>,
 
     /// Say more: every record; twice, everything (RUST_LOG overrides)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = "Everywhere", action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 

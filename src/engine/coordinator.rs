@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::{Attempt, Candidates, Event, Pass, Stopped, Summary};
+use super::{Attempt, Candidates, Event, Pass, Stopped, Summary, say};
 use crate::clock::Clock;
 use crate::handler::{Handler, Job};
 use crate::instant::Instant;
@@ -274,7 +274,7 @@ impl Coordinator {
             }
         };
         let attempt = record.next_attempt();
-        log::info!("processing record {} (attempt {})", record.id, self.of_max(attempt));
+        say::begun(&record, self.rules);
         if self.pass.plan.is_capped() && record.status == Status::Error {
             let key = record.key();
             // At once for the first, so that even a pass that is killed each time gets on.
@@ -304,7 +304,7 @@ impl Coordinator {
             Applied::Refused(error) => return self.refused(&record.id, settlement.status, error),
         };
         self.summary.count(&answer.outcome, written);
-        self.say(&record, &answer.outcome, written);
+        say::ended(&record, &answer.outcome, written, &self.pass.policy, self.rules);
         if let (Outcome::Unable { error }, None) = (&answer.outcome, &self.summary.stopped) {
             self.stop(Stopped::Unable(error.clone()));
         }
@@ -321,51 +321,6 @@ impl Coordinator {
         let status = status.name();
         let message = format!("record {id} could not be set to {status}: {error}");
         self.stop(Stopped::Refused(message));
-    }
-
-    fn say(&self, record: &Record, outcome: &Outcome, written: Option<&Settlement>) {
-        let (id, attempt) = (&record.id, record.next_attempt());
-        let Some(settlement) = written else {
-            log::warn!(
-                "record {id} was changed or deleted by the application while its handler ran \
-                 ({}); the row is left as it is",
-                outcome.name()
-            );
-            return;
-        };
-        match (outcome, settlement.status) {
-            (Outcome::Failure { error } | Outcome::Snooze { error }, Status::Archived) => {
-                log::error!("record {id} failed after {attempt} attempts; archived: {error}");
-            }
-            (Outcome::Failure { error } | Outcome::Snooze { error }, _) => {
-                let next = match &settlement.counter {
-                    Counter::Set { failures, last_failure_at, .. } => {
-                        self.pass.policy.next_attempt_at(*failures, *last_failure_at)
-                    }
-                    Counter::AsBefore => None,
-                };
-                let when = next.map_or("will retry".into(), |at| format!("will retry at {at}"));
-                log::warn!(
-                    "record {id} failed, {when} (attempt {}): {error}",
-                    self.of_max(attempt)
-                );
-            }
-            (Outcome::Success, _) => {
-                log::info!("record {id} succeeded (attempt {})", self.of_max(attempt));
-            }
-            (Outcome::Interrupted, _) => {
-                log::warn!("record {id} was interrupted; it stays as it was");
-            }
-            (Outcome::Unable { .. }, _) => {}
-        }
-    }
-
-    /// `3/5`, or `3` where attempts are not limited.
-    fn of_max(&self, attempt: u32) -> String {
-        match (self.rules.has_counter, self.rules.max_attempts) {
-            (true, Some(most)) => format!("{attempt}/{most}"),
-            _ => attempt.to_string(),
-        }
     }
 
     /// No new claims from here on. A second order leaves running handlers no more time.

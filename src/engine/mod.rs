@@ -9,6 +9,7 @@
 
 mod candidates;
 mod coordinator;
+mod say;
 mod summary;
 
 pub use candidates::{Candidates, Plan};

@@ -1,0 +1,176 @@
+//! Reading: what is due, one record afresh, all of them, and how many there are.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use rusqlite::types::ValueRef;
+use rusqlite::{Params, ToSql};
+
+use super::{Database, id_param, query, value};
+use crate::instant::Instant;
+use crate::record::{Id, Key, Record, Row, Status, Value};
+use crate::selection::{Order, Selection, Window};
+use crate::store::{Count, Found, Page, Reader};
+
+impl Reader for Database {
+    fn has_counter(&self) -> bool {
+        self.table.has_counter()
+    }
+
+    fn due(&mut self, selection: &Selection) -> Result<Page> {
+        if let (Window::Inserted { from, until }, None) = (&selection.window, &selection.after) {
+            self.report_undated(*from, *until)?;
+        }
+        let mut page = Page::default();
+        let mut last = None;
+        let mut unusable = Vec::new();
+        for sql in query::due(&self.table, selection) {
+            let room = selection.limit - page.ids.len();
+            let mut statement = self.prepare(&sql)?;
+            let params = query::due_params(selection, room);
+            let params: Vec<_> =
+                params.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect();
+            let mut rows = statement.query(&params[..])?;
+            while let Some(row) = rows.next()? {
+                match id(row.get_ref(0)?) {
+                    Ok(id) => {
+                        page.ids.push(id);
+                        last = Some(value(row.get_ref(1)?));
+                    }
+                    Err(problem) => unusable.push(problem),
+                }
+            }
+            if page.ids.len() == selection.limit {
+                break;
+            }
+        }
+        for problem in unusable {
+            self.report_once(problem);
+        }
+        if page.ids.len() == selection.limit {
+            page.next =
+                last.zip(page.ids.last().cloned()).map(|(inserted, id)| Key { inserted, id });
+        }
+        Ok(page)
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        let sql = query::by_id(&self.table);
+        let mut found = self.records(&sql, [id_param(id)], 2)?;
+        Ok(match (found.pop(), found.pop()) {
+            (None, _) => Found::Gone,
+            (Some(record), None) => Found::Record(Box::new(record)),
+            (Some(_), Some(_)) => Found::Ambiguous,
+        })
+    }
+
+    fn scan(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let sql = query::scan(&self.table, statuses, order);
+        self.each_record(&sql, [], each)
+    }
+
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        let sql = query::census(&self.table, bounds, now);
+        let mut statement = self.prepare(&sql)?;
+        let counts = statement.query_map([], |row| {
+            Ok(Count {
+                status: value(row.get_ref(0)?).to_string(),
+                band: row.get::<_, Option<i64>>(1)?.and_then(|band| usize::try_from(band).ok()),
+                rows: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+            })
+        })?;
+        counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
+    }
+}
+
+impl Database {
+    fn report_once(&mut self, message: String) {
+        if !self.reported.contains(&message) {
+            log::warn!("{message}");
+            self.reported.insert(message);
+        }
+    }
+
+    /// Says which pending records no age can be told of: they are tried by no `--ndays`.
+    fn report_undated(&mut self, from: Instant, until: Option<Instant>) -> Result<()> {
+        let table = &self.table;
+        let sql = query::undated(table, from, until);
+        let mut statement = self.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        let mut count = 0;
+        let mut first = None;
+        while let Some(row) = rows.next()? {
+            count += 1;
+            first.get_or_insert((value(row.get_ref(0)?), value(row.get_ref(1)?)));
+        }
+        drop(rows);
+        drop(statement);
+        if let Some((id, inserted)) = first {
+            let column = &self.table.inserted.name;
+            let inserted =
+                if inserted == Value::Null { "NULL".into() } else { format!("{inserted:?}") };
+            self.report_once(format!(
+                "{count} pending records are not tried, because their {column} cannot be read \
+                 as a date; one is {id} with {inserted}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, sql: &str) -> Result<rusqlite::CachedStatement<'_>> {
+        self.connection.prepare_cached(sql).map_err(|error| self.explain(&error, "read"))
+    }
+
+    fn records(&self, sql: &str, params: impl Params, most: usize) -> Result<Vec<Record>> {
+        let mut records = Vec::with_capacity(1);
+        self.each_record(sql, params, &mut |record| {
+            records.push(record);
+            Ok(())
+        })?;
+        records.truncate(most);
+        Ok(records)
+    }
+
+    fn each_record(
+        &self,
+        sql: &str,
+        params: impl Params,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let explain = |error| self.explain(&error, "read");
+        let mut statement = self.prepare(sql)?;
+        let columns = statement.column_names().map(String::from).collect::<Arc<[_]>>();
+        let mut rows = statement.query(params).map_err(explain)?;
+        while let Some(row) = rows.next().map_err(explain)? {
+            let values = (0..columns.len())
+                .map(|index| row.get_ref(index).map(value))
+                .collect::<rusqlite::Result<_>>()
+                .map_err(explain)?;
+            match self.table.record(Row { columns: columns.clone(), values }) {
+                Ok(record) => each(record)?,
+                Err(problem) => log::warn!("{problem}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn id(value: ValueRef<'_>) -> Result<Id, String> {
+    match value {
+        ValueRef::Integer(id) => Ok(Id::Integer(id)),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Id::Text(text.into())),
+            Err(_) => Err("a pending record is not tried, because its id is not UTF-8".into()),
+        },
+        ValueRef::Null => Err("a pending record is not tried, because its id is NULL".into()),
+        ValueRef::Real(_) | ValueRef::Blob(_) => Err(format!(
+            "a pending record is not tried, because its id is a {}; ids are integers or text",
+            value.data_type()
+        )),
+    }
+}

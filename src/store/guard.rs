@@ -11,10 +11,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.
 pub const TOKEN: &str = "BACKLOG_PASS";
@@ -63,10 +65,17 @@ impl Drop for Guard {
 
 /// What the guard does: waits for the end of the pass, and cleans up if it was not a good one.
 pub fn keep_watch(token: &str) -> Result<()> {
+    // Whoever signals everything that is called backlog means the pass, which ends in its own
+    // time. The guard goes when the pass has gone.
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::default())
+            .context("could not ignore the signals that are meant for the pass")?;
+    }
     let mut byte = [0];
-    let good = io::stdin().read(&mut byte).context("could not wait for the end of the pass")? == 1;
-    if good {
-        return Ok(());
+    match io::stdin().read_exact(&mut byte) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+        Err(error) => return Err(error).context("could not wait for the end of the pass"),
     }
     let mark = format!("{TOKEN}={token}").into_bytes();
     // A handler that was just being started shows its environment a moment later.

@@ -39,6 +39,18 @@ fn kill(child: &Child) {
     assert!(status.success());
 }
 
+/// The process number of a pass's guard.
+fn guard_of(pass: &Child) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pass.id())).unwrap();
+    let children = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("children")));
+    let children = children.collect::<Result<String, _>>().unwrap();
+    let is_guard = |pid: &&str| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.starts_with(b"backlog\0guard\0")
+    };
+    children.split_whitespace().find(is_guard).unwrap().into()
+}
+
 #[test]
 fn two_passes_at_once_handle_each_record_once() {
     let env = TestEnv::new();
@@ -103,6 +115,9 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
         env.spawn(&["process", "--now", &now, "--ndays", "1", "--jobs", "3", "--", &handler]);
     let began = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     wait_until("three handlers begin", || began() == 3);
+    // The guard does not take a signal for the end of the pass.
+    let guard = guard_of(&child);
+    assert!(Command::new("kill").args(["-TERM", &guard]).status().unwrap().success());
     kill(&child);
     child.wait().unwrap();
     // The next pass gets the records only when nobody works on them any more.

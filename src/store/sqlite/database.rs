@@ -169,7 +169,7 @@ pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
         return try_later(message).into();
     }
     let hint = match error.sqlite_error_code() {
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
             "; the file and its directory must be writable for this user"
         }
         Some(ErrorCode::DiskFull) => "; make room and run the same command again",

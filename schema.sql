@@ -27,5 +27,9 @@ CREATE TABLE BACKLOG (
 ) STRICT;
 
 -- Pending rows only: a pass finds its work at once, however many rows are done.
-CREATE INDEX BACKLOG_PENDING ON BACKLOG (DATE_INSERTED)
+-- The first is for what is due by age, the second for what is due by its count
+-- of failures: a pass that goes by it does not even look at what still waits.
+CREATE INDEX BACKLOG_PENDING ON BACKLOG (DATE_INSERTED, ID, STATUS)
+  WHERE STATUS IN ('NEW', 'ERROR');
+CREATE INDEX BACKLOG_WAITING ON BACKLOG (FAILURES, STATUS, LAST_FAILURE)
   WHERE STATUS IN ('NEW', 'ERROR');

@@ -42,6 +42,17 @@ pub struct Global {
     )]
     pub table: String,
 
+    /// The queue's name, for handlers and for MAX_<QUEUE>_RETRY_ATTEMPTS
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Everywhere",
+        default_value = "default",
+        value_name = "NAME",
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
+    pub queue: String,
+
     /// Where claims and cursors are kept [default: FILE.backlog]
     #[arg(long, global = true, help_heading = "Everywhere", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -67,6 +78,14 @@ pub enum Command {
     Status(Status),
     /// List the records
     List(List),
+    /// Say of records why they were or were not tried, and when they will be
+    Explain(Explain),
+    /// Take pending records out of the way; they are kept
+    Archive(Mend),
+    /// Bring archived records back as new ones
+    Restore(Restore),
+    /// Make failed or archived records due now; their count of failures is kept
+    Retry(Mend),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Guard { token: String },
@@ -94,24 +113,56 @@ pub struct Schedule {
     pub ndays: Option<i64>,
 
     /// Leave out the records of the last M days: another line takes them
-    #[arg(long, value_name = "M", value_parser = days, requires = "ndays", allow_hyphen_values = true)]
+    #[arg(long, value_name = "M", value_parser = days, allow_hyphen_values = true)]
     pub min_ndays: Option<i64>,
 
     /// After f failures wait Fibonacci(f) minutes (columns FAILURES and LAST_FAILURE)
-    #[arg(long, conflicts_with = "ndays")]
+    #[arg(long)]
     pub fibonacci: bool,
+
+    /// Wait after a failure as this policy has it: even, sidekiq, exponential:first=1m,base=2, ...
+    #[arg(long, value_name = "SPEC")]
+    pub policy: Option<String>,
+
+    /// The older, the less often, from one crontab line: tiers of maximal age / interval
+    /// [default: 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h]
+    #[arg(long, value_name = "TIERS", num_args = 0..=1)]
+    pub progressive: Option<Option<String>>,
+
+    /// With --policy: go by the age instead of the count of failures; no column is needed
+    #[arg(long)]
+    pub by_age: bool,
 
     /// Fibonacci(1): 30s, 1m, 1h [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
     pub unit: Option<i64>,
 
-    /// How often cron runs this: waits are counted in such ticks [default: 1m]
+    #[command(flatten)]
+    pub pace: Pace,
+}
+
+/// How the waits of a policy are kept apart and counted.
+#[derive(Args)]
+pub struct Pace {
+    /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
+    /// --progressive]
     #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
     pub every: Option<i64>,
+
+    /// How far the waits of records that fail together are kept apart, from 0% to 100% [default:
+    /// 100%; 0% with --fibonacci]
+    #[arg(long, value_name = "PERCENT", value_parser = crate::policy::percent)]
+    pub spread: Option<u8>,
+
+    /// Another number makes other records neighbours
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub salt: u64,
 }
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("schedule").args(["ndays", "fibonacci"]).required(true))]
+#[command(group = clap::ArgGroup::new("schedule")
+    .args(["ndays", "fibonacci", "policy", "progressive"])
+    .required(true))]
 pub struct Process {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -136,9 +187,14 @@ pub struct Process {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_runtime: Option<Duration>,
 
-    /// Archive a record whose N-th attempt fails (column FAILURES)
+    /// Archive a record whose N-th attempt fails (column FAILURES) [env:
+    /// MAX_<QUEUE>_RETRY_ATTEMPTS]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_attempts: Option<u32>,
+
+    /// Archive a failed record that is older than this: 360days
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    pub max_age: Option<i64>,
 
     /// Which records go first
     #[arg(long, value_enum, default_value_t = Order::Newest)]
@@ -188,7 +244,7 @@ pub struct List {
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<StatusName>,
 
-    /// Only what is due (with --ndays or --fibonacci)
+    /// Only what is due (with --ndays, --fibonacci, --policy or --progressive)
     #[arg(long)]
     pub due: bool,
 
@@ -199,6 +255,62 @@ pub struct List {
     /// One JSON object for each record
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("schedule")
+    .args(["ndays", "fibonacci", "policy", "progressive"])
+    .required(true))]
+pub struct Explain {
+    /// The records
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// As with `process`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+
+    /// As with `process`
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    pub max_age: Option<i64>,
+}
+
+#[derive(Args)]
+pub struct Mend {
+    /// The records
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct Restore {
+    /// The records
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "all",
+        conflicts_with = "all",
+        allow_negative_numbers = true
+    )]
+    pub ids: Vec<String>,
+
+    /// Every archived record
+    #[arg(long)]
+    pub all: bool,
+
+    /// Only those for which this SQL condition holds: "LAST_ERROR LIKE '%timeout%'"
+    #[arg(long = "where", value_name = "SQL", requires = "all")]
+    pub condition: Option<String>,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

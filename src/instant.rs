@@ -68,7 +68,7 @@ impl Instant {
     }
 
     /// The UTC date, `2026-11-21`.
-    pub fn date(self) -> String {
+    pub fn date(&self) -> String {
         self.to_string().chars().take(10).collect()
     }
 }
@@ -96,6 +96,21 @@ impl std::str::FromStr for Instant {
         instant
             .filter(|at| (-62_167_219_200..=253_402_300_799).contains(&at.0))
             .ok_or_else(|| "not an instant; write 2026-11-21T03:40:00Z or @1795232400".into())
+    }
+}
+
+/// A span of time in its largest unit and the next smaller one, `3d 4h`.
+pub fn span(secs: i64) -> String {
+    let secs = secs.max(0);
+    let units = [("d", 86_400, i64::MAX), ("h", 3_600, 24), ("m", 60, 60), ("s", 1, 60)];
+    let mut counts = units
+        .map(|(unit, length, most)| (unit, secs / length % most))
+        .into_iter()
+        .skip_while(|(_, count)| *count == 0);
+    let Some((unit, count)) = counts.next() else { return "0s".into() };
+    match counts.next() {
+        Some((next, more)) if more > 0 => format!("{count}{unit} {more}{next}"),
+        _ => format!("{count}{unit}"),
     }
 }
 
@@ -164,5 +179,20 @@ mod tests {
         }
         assert_eq!("@1795232400".parse(), Ok(Instant(1_795_232_400)));
         assert!("@99999999999999".parse::<Instant>().is_err());
+    }
+
+    #[test]
+    fn a_span_shows_its_two_largest_units() {
+        for (secs, shown) in [
+            (0, "0s"),
+            (59, "59s"),
+            (61, "1m 1s"),
+            (86_400, "1d"),
+            (86_460, "1d"),
+            (98_765, "1d 3h"),
+            (-5, "0s"),
+        ] {
+            assert_eq!(span(secs), shown);
+        }
     }
 }

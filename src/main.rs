@@ -37,6 +37,7 @@ mod config;
 mod engine;
 mod exit;
 mod handler;
+mod hash;
 mod instant;
 mod policy;
 mod record;

@@ -123,7 +123,27 @@ pub struct Record {
     pub row: Row,
 }
 
+/// What a policy goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    pub id: &'a Id,
+    pub status: Status,
+    pub inserted_at: Option<Instant>,
+    pub failures: u32,
+    pub last_failure_at: Option<Instant>,
+}
+
 impl Record {
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            id: &self.id,
+            status: self.status,
+            inserted_at: self.inserted_at,
+            failures: self.failures,
+            last_failure_at: self.last_failure_at,
+        }
+    }
+
     /// The number of the attempt that would be the next.
     pub fn next_attempt(&self) -> u32 {
         self.failures.saturating_add(1)
@@ -220,6 +240,8 @@ pub struct Settlement {
 pub enum Counter {
     /// As they were when the record was claimed.
     AsBefore,
+    /// No failures and none to reckon from; the last error stays for people to read.
+    Reset,
     Set {
         failures: u32,
         last_failure_at: Instant,

@@ -9,10 +9,10 @@ use anyhow::Result;
 use super::open_for;
 use super::process::{line, plan, state_dir};
 use crate::config::{PassSettings, Queue};
-use crate::engine::Candidates;
+use crate::engine::{Candidates, Look};
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::policy::{Rules, Verdict, exhausted};
+use crate::policy::{Verdict, exhausted};
 use crate::record::Status;
 use crate::report::{self, Fate};
 use crate::store::{Found, Reader};
@@ -24,10 +24,16 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let mut reader = open_for(queue, Some(&settings.policy), settings.limits.max_attempts)?;
-    let plan = plan(settings, &state_dir(queue, &reader)?, &line(queue, settings, &reader));
-    let (policy, limits) = (&settings.policy, &settings.limits);
-    let rules = Rules { has_counter: reader.has_counter(), max_attempts: limits.max_attempts };
-    let mut candidates = Candidates::new(&plan, &policy.window(now));
+    let state = state_dir(queue, &reader)?;
+    let last = state.line_state(&line(queue, &settings.policy, &reader));
+    let plan = plan(settings, last, now);
+    let limits = &settings.limits;
+    let look = Look {
+        policy: settings.policy.clone(),
+        rules: limits.rules(reader.has_counter()),
+        moment: settings.policy.moment(plan.reached(), now, limits.drain),
+    };
+    let mut candidates = Candidates::new(&plan, look.clone());
     let mut left = limits.max_records.unwrap_or(u64::MAX);
     let mut tried = HashSet::new();
     while left > 0
@@ -37,14 +43,14 @@ pub fn run(
             Found::Record(record) => record,
             Found::Ambiguous | Found::Gone => continue,
         };
-        if !matches!(policy.verdict(&record, now, now), Verdict::Due(_)) {
-            continue;
-        }
-        let fate = if exhausted(&record, rules) {
-            Fate::Archive
-        } else {
-            left -= 1;
-            Fate::Try
+        let end = exhausted(record.facts(), look.rules, now);
+        let fate = match (look.verdict(record.facts()), end) {
+            (_, Some(end)) => Fate::Archive(end),
+            (Verdict::Due(_), None) => {
+                left -= 1;
+                Fate::Try
+            }
+            (Verdict::Wait { .. } | Verdict::Never(_), None) => continue,
         };
         out.write_all(report::dry_run_line(&record, fate).as_bytes())?;
         tried.insert(id);
@@ -53,7 +59,7 @@ pub fn run(
         if tried.contains(&record.id) {
             return Ok(());
         }
-        let fate = match policy.verdict(&record, now, now) {
+        let fate = match look.verdict(record.facts()) {
             Verdict::Due(_) if left == 0 => Fate::BeyondLimit,
             Verdict::Due(_) => Fate::Ambiguous,
             Verdict::Wait { until } => Fate::Wait(until),

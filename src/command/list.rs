@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::open_for;
+use super::{moment, open_for};
 use crate::cli::List;
 use crate::config::{Queue, policy};
 use crate::exit::{Exit, usage};
@@ -17,7 +17,10 @@ use crate::store::Reader;
 pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let policy = policy(&args.schedule)?;
     if args.due && policy.is_none() {
-        return Err(usage("--due goes by --ndays N or --fibonacci; say which").into());
+        return Err(usage(
+            "--due goes by --ndays, --fibonacci, --policy or --progressive; say which",
+        )
+        .into());
     }
     let mut statuses: Vec<Status> = args.status.into_iter().map(Status::from).collect();
     if args.due {
@@ -30,11 +33,15 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
         }
     }
     let mut reader = open_for(queue, policy.as_ref(), None)?;
+    let moment = policy.as_ref().map(|policy| moment(queue, policy, &reader, now)).transpose()?;
     if !args.json {
         out.write_all(report::list_header(policy.is_some()).as_bytes())?;
     }
     reader.scan(&statuses, args.order.into(), &mut |record| {
-        let verdict = policy.as_ref().map(|policy| policy.verdict(&record, now, now));
+        let verdict = policy
+            .as_ref()
+            .zip(moment)
+            .map(|(policy, moment)| policy.verdict(record.facts(), moment));
         if args.due && !matches!(verdict, Some(Verdict::Due(_))) {
             return Ok(());
         }

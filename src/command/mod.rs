@@ -3,22 +3,28 @@
 
 mod add;
 mod dry_run;
+mod explain;
 mod init;
 mod list;
+mod mend;
 mod process;
 mod status;
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::cli::{Cli, Command};
 use crate::clock::Clock;
 use crate::config::{PassSettings, Queue, policy};
 use crate::exit::Exit;
-use crate::policy::Policy;
-use crate::store::{self, Database};
+use crate::instant::Instant;
+use crate::policy::{Moment, Policy};
+use crate::record::{Id, Record};
+use crate::selection::Reached;
+use crate::store::{self, Database, Found, Reader};
 use crate::terminal::Terminal;
+use mend::Mending;
 
 pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> Result<Exit> {
     if let Command::Guard { token } = &cli.command {
@@ -30,14 +36,20 @@ pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> 
         Command::Init(args) => init::run(&queue, args.minimal, out),
         Command::Add(args) => add::run(&queue, &args.payloads, clock.now(), out),
         Command::Process(args) if args.dry_run => {
-            dry_run::run(&queue, &PassSettings::new(*args)?, clock.now(), out)
+            dry_run::run(&queue, &PassSettings::new(*args, &queue.name)?, clock.now(), out)
         }
-        Command::Process(args) => process::run(&queue, &PassSettings::new(*args)?, clock, terminal),
+        Command::Process(args) => {
+            process::run(&queue, &PassSettings::new(*args, &queue.name)?, clock, terminal)
+        }
         Command::Status(args) => {
             let policy = policy(&args.schedule)?;
             status::run(&queue, policy.as_ref(), args.json, clock.now(), out)
         }
         Command::List(args) => list::run(&queue, args, clock.now(), out),
+        Command::Explain(args) => explain::run(&queue, &args, clock.now(), out),
+        Command::Archive(args) => mend::run(&queue, &Mending::archive(args.ids, args.dry_run), out),
+        Command::Restore(args) => mend::run(&queue, &Mending::restore(args), out),
+        Command::Retry(args) => mend::run(&queue, &Mending::retry(args.ids, args.dry_run), out),
         Command::Guard { .. } => Ok(Exit::Done),
     }
 }
@@ -49,11 +61,33 @@ fn open(queue: &Queue) -> Result<Database> {
 /// Opens the database and makes sure that it has the columns that the policy goes by.
 fn open_for(queue: &Queue, policy: Option<&Policy>, max_attempts: Option<u32>) -> Result<Database> {
     let database = open(queue)?;
-    let wanted_by = match (policy, max_attempts) {
-        (Some(policy), _) if policy.needs_counter() => "--fibonacci",
-        (_, Some(_)) => "--max-attempts",
-        _ => return Ok(database),
-    };
-    database.require_counter(wanted_by)?;
+    match (policy, max_attempts) {
+        (Some(policy), _) if policy.needs_counter() => database.require_counter(&policy.line())?,
+        (_, Some(_)) => database.require_counter("--max-attempts")?,
+        _ => {}
+    }
     Ok(database)
+}
+
+/// The record with an id as it is typed: a number, or text.
+fn find(reader: &mut dyn Reader, id: &str) -> Result<Option<Record>> {
+    let ids = id.parse().ok().map(Id::Integer).into_iter().chain([Id::Text(id.into())]);
+    for id in ids {
+        match reader.read(&id)? {
+            Found::Record(record) => return Ok(Some(*record)),
+            Found::Ambiguous => bail!("more than one row has the id {id}"),
+            Found::Gone => {}
+        }
+    }
+    Ok(None)
+}
+
+/// What a pass of the line would look at now.
+fn moment(queue: &Queue, policy: &Policy, database: &Database, now: Instant) -> Result<Moment> {
+    let state = process::state_dir(queue, database)?;
+    let reached = match state.line_state(&process::line(queue, policy, database)).reached {
+        Some(Reached::Slot(slot)) => Some(slot),
+        Some(Reached::Key(_)) | None => None,
+    };
+    Ok(policy.moment(reached, now, false))
 }

@@ -16,9 +16,11 @@ use crate::config::{PassSettings, Queue};
 use crate::engine::{self, Attempt, Event, Inbox, Observer, Pass, Plan, Stopped, Summary};
 use crate::exit::Exit;
 use crate::handler::{Exec, ExecSettings, Handler, Reply};
-use crate::record::Key;
+use crate::instant::Instant;
+use crate::policy::Policy;
 use crate::report;
-use crate::store::{self, Database, SqliteStore, StateDir};
+use crate::selection::Reached;
+use crate::store::{self, Database, LineState, SqliteStore, StateDir};
 use crate::terminal::Terminal;
 
 pub fn run(
@@ -29,15 +31,18 @@ pub fn run(
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.policy), settings.limits.max_attempts)?;
     let state = state_dir(queue, &database)?;
-    let line = line(queue, settings, &database);
+    let line = line(queue, &settings.policy, &database);
     let Some(_lock) = state.lock_line(&line, settings.wait)? else {
         log::warn!("a pass of this line is running; --wait waits for its end");
         return Ok(Exit::Done);
     };
+    let now = clock.now();
+    let last = state.line_state(&line);
     let watcher = Watcher {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
         state: state.clone(),
-        line: line.clone(),
+        line,
+        line_state: LineState { began_at: Some(now), reached: last.reached.clone() },
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
@@ -50,7 +55,7 @@ pub fn run(
         policy: settings.policy.clone(),
         limits: settings.limits.clone(),
         clock,
-        plan: plan(settings, &state, &line),
+        plan: plan(settings, last, now),
         token: token.clone(),
         observer: Box::new(watcher),
     };
@@ -65,17 +70,33 @@ pub fn run(
 }
 
 /// What tells one crontab line from another: two passes of the same never run at once.
-pub fn line(queue: &Queue, settings: &PassSettings, database: &Database) -> String {
-    format!("{} {} {}", queue.name, database.table.name, settings.policy.line())
+pub fn line(queue: &Queue, policy: &Policy, database: &Database) -> String {
+    format!("{} {} {}", queue.name, database.table.name, policy.line())
 }
 
-/// The order of the pass; the cursor counts only where a limit may cut the pass short.
-pub fn plan(settings: &PassSettings, state: &StateDir, line: &str) -> Plan {
+/// The order of the pass. Where the last one came to counts only where a limit may cut the pass
+/// short, and for slots.
+pub fn plan(settings: &PassSettings, last: LineState, now: Instant) -> Plan {
     let order = settings.order;
-    if settings.limits.max_records.is_some() || settings.limits.max_runtime.is_some() {
-        Plan::Capped { order, cursor: state.cursor(line) }
-    } else {
-        Plan::Full { order }
+    match (&settings.policy, last.reached) {
+        (Policy::Slots(slots), reached) => {
+            let reached = match reached {
+                Some(Reached::Slot(slot)) => Some(slot),
+                Some(Reached::Key(_)) | None => None,
+            };
+            if reached.is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {
+                log::warn!("the last pass ran in the future: the clock was set back");
+            }
+            Plan::Slots { order, reached }
+        }
+        (Policy::Age(_) | Policy::Counted(_), reached) if settings.limits.may_cut_short() => {
+            let cursor = match reached {
+                Some(Reached::Key(key)) => Some(key),
+                Some(Reached::Slot(_)) | None => None,
+            };
+            Plan::Capped { order, cursor }
+        }
+        (Policy::Age(_) | Policy::Counted(_), _) => Plan::Full { order },
     }
 }
 
@@ -150,6 +171,8 @@ struct Watcher {
     joblog: Option<Joblog>,
     state: StateDir,
     line: String,
+    /// What the next pass of the line will find.
+    line_state: LineState,
     terminal: Terminal,
     bar: ProgressBar,
 }
@@ -166,12 +189,14 @@ impl Observer for Watcher {
         }
     }
 
-    fn reached(&mut self, key: &Key) {
-        self.state.save_cursor(&self.line, key);
+    fn reached(&mut self, reached: &Reached) {
+        self.line_state.reached = Some(reached.clone());
+        self.state.save_line_state(&self.line, &self.line_state);
     }
 
     fn finished(&mut self) -> Result<()> {
         self.bar.finish_and_clear();
+        self.state.save_line_state(&self.line, &self.line_state);
         self.joblog.take().map_or(Ok(()), |joblog| joblog.result)
     }
 }

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::open_for;
+use super::{moment, open_for};
 use crate::config::Queue;
 use crate::exit::Exit;
 use crate::instant::{DAY, Instant};
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Moment, Policy, Verdict};
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
 use crate::selection::Order;
@@ -26,7 +26,8 @@ pub fn run(
 ) -> Result<Exit> {
     let mut database = open_for(queue, policy, None)?;
     let (db, table) = (database.path.display().to_string(), database.table.name.clone());
-    let found = report(&mut database, policy, now)?;
+    let moment = policy.map(|policy| moment(queue, policy, &database, now)).transpose()?;
+    let found = report(&mut database, policy.zip(moment), now)?;
     let text = if json {
         report::status_json(&db, &table, &found)
     } else {
@@ -36,16 +37,21 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-fn report(reader: &mut dyn Reader, policy: Option<&Policy>, now: Instant) -> Result<StatusReport> {
+fn report(
+    reader: &mut dyn Reader,
+    policy: Option<(&Policy, Moment)>,
+    now: Instant,
+) -> Result<StatusReport> {
     let counts = reader.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
-    let mut due = policy.map(|policy| DueReport { line: policy.line(), ..DueReport::default() });
+    let mut due =
+        policy.map(|(policy, _)| DueReport { line: policy.line(), ..DueReport::default() });
     reader.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         keep_older(&mut oldest_pending, &record);
-        let (Some(due), Some(policy)) = (&mut due, policy) else {
+        let (Some(due), Some((policy, moment))) = (&mut due, policy) else {
             return Ok(());
         };
-        match policy.verdict(&record, now, now) {
+        match policy.verdict(record.facts(), moment) {
             Verdict::Due(_) => {
                 due.due += 1;
                 due.next_at = Some(now);

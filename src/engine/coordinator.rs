@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::{Attempt, Candidates, Event, Pass, Stopped, Summary, say};
+use super::{Attempt, Candidates, Event, Look, Pass, Stopped, Summary, say};
 use crate::clock::Clock;
 use crate::handler::{Handler, Job};
 use crate::instant::Instant;
-use crate::policy::{self, Reason, Rules, Verdict};
-use crate::record::{Answer, Counter, Id, Key, Outcome, Record, Settlement, Status};
+use crate::policy::{self, End, Reason, Rules, Verdict};
+use crate::record::{Answer, Counter, Id, Outcome, Record, Settlement, Status};
+use crate::selection::{Reached, Slot};
 use crate::store::{Applied, Change, Found};
 
 /// Whether a drain goes on.
@@ -29,8 +30,7 @@ pub struct Coordinator {
     /// There while the pass runs.
     handler: Option<BoxedHandler>,
     wake: Sender<Event>,
-    rules: Rules,
-    selected_at: Instant,
+    look: Look,
     candidates: Candidates,
     /// Attempts that `--max-records` leaves.
     left: Option<u64>,
@@ -40,7 +40,10 @@ pub struct Coordinator {
     busy: Vec<Id>,
     /// Whether the table was shown to take every status that may be written.
     proven: bool,
-    last_error_tried: Option<Key>,
+    /// The failed record that was handed out last.
+    reached: Option<Reached>,
+    /// The first slot whose record was handed out and came back untouched.
+    untouched: Option<Slot>,
     /// Answers that could not be written, because of `error`.
     unsettled: Vec<Answer>,
     error: Option<anyhow::Error>,
@@ -54,29 +57,30 @@ struct InHand {
     /// The status that the row has now, unless the application changes it.
     expected: Status,
     started_at: Instant,
+    slot: Option<Slot>,
+}
+
+/// A due record that this pass holds.
+struct Claimed {
+    record: Record,
+    /// What it is due by, if it is due by a slot.
+    slot: Option<Slot>,
 }
 
 impl Coordinator {
-    pub fn new(
-        mut pass: Pass,
-        candidates: Candidates,
-        selected_at: Instant,
-        wake: Sender<Event>,
-    ) -> Self {
-        let max_attempts = pass.limits.max_attempts;
-        let rules = Rules { has_counter: pass.store.reader().has_counter(), max_attempts };
+    pub fn new(pass: Pass, candidates: Candidates, look: Look, wake: Sender<Event>) -> Self {
         Self {
             handler: None,
             wake,
-            rules,
-            selected_at,
+            look,
             candidates,
             left: pass.limits.max_records,
             pass,
             in_hand: HashMap::new(),
             busy: Vec::new(),
             proven: false,
-            last_error_tried: None,
+            reached: None,
+            untouched: None,
             unsettled: Vec::new(),
             error: None,
             summary: Summary::default(),
@@ -120,20 +124,20 @@ impl Coordinator {
         let free = capacity.saturating_sub(self.in_hand.len() - answers.len());
         let mut claimed = Vec::new();
         while claimed.len() < free
-            && let Some(record) = self.claim_next()?
+            && let Some(next) = self.claim_next()?
         {
-            claimed.push(record);
+            claimed.push(next);
         }
         let result = self.write_and_hand_out(answers, &mut claimed);
         // What was claimed but not handed out goes back as it is.
-        for record in claimed {
+        for Claimed { record, .. } in claimed {
             self.pass.store.release(&record.id);
         }
         result
     }
 
     /// The next due record, claimed for this pass and read afresh.
-    fn claim_next(&mut self) -> Result<Option<Record>> {
+    fn claim_next(&mut self) -> Result<Option<Claimed>> {
         while self.summary.stopped.is_none() && self.left != Some(0) {
             let Some(id) = self.candidates.next(self.pass.store.reader())? else {
                 break;
@@ -143,9 +147,9 @@ impl Coordinator {
                 continue;
             }
             match self.inspect(&id)? {
-                Some(record) => {
+                Some(claimed) => {
                     self.left = self.left.map(|left| left - 1);
-                    return Ok(Some(record));
+                    return Ok(Some(claimed));
                 }
                 None => self.pass.store.release(&id),
             }
@@ -155,7 +159,7 @@ impl Coordinator {
 
     /// Looks at a claimed record once more: another pass may have settled it since it was
     /// selected. `None` if there is nothing to try.
-    fn inspect(&mut self, id: &Id) -> Result<Option<Record>> {
+    fn inspect(&mut self, id: &Id) -> Result<Option<Claimed>> {
         let record = match self.pass.store.reader().read(id)? {
             Found::Record(record) => *record,
             Found::Gone => return Ok(None),
@@ -165,20 +169,30 @@ impl Coordinator {
             }
         };
         let now = self.pass.clock.now();
-        match self.pass.policy.verdict(&record, self.selected_at, now) {
-            Verdict::Due(Reason::ClockSetBack) => log::warn!(
-                "record {id} is tried at once: its last failure lies in the future, so the clock \
-                 was set back"
-            ),
-            Verdict::Due(_) => {}
-            Verdict::Wait { .. } | Verdict::Never(_) => return Ok(None),
-        }
+        self.look.moment.now = now;
+        let end = policy::exhausted(record.facts(), self.look.rules, now);
+        let reason = match (self.look.verdict(record.facts()), end) {
+            (Verdict::Due(reason), None) => reason,
+            (_, Some(end)) => {
+                self.prove(&record, now)?;
+                self.archive(&record, end)?;
+                return Ok(None);
+            }
+            (Verdict::Wait { .. } | Verdict::Never(_), None) => return Ok(None),
+        };
         self.prove(&record, now)?;
-        if policy::exhausted(&record, self.rules) {
-            self.archive(&record)?;
-            return Ok(None);
-        }
-        Ok(Some(record))
+        let slot = match reason {
+            Reason::Slot(slot) => Some(slot),
+            Reason::ClockSetBack => {
+                log::warn!(
+                    "record {id} is tried at once: its last failure lies in the future, so the \
+                     clock was set back"
+                );
+                None
+            }
+            Reason::New | Reason::WithinAge | Reason::WaitOver | Reason::NoLastFailure => None,
+        };
+        Ok(Some(Claimed { record, slot }))
     }
 
     /// Proves with the first record that the table takes all that may have to be written, before
@@ -187,13 +201,15 @@ impl Coordinator {
         if self.proven {
             return Ok(());
         }
-        let charge = self.rules.has_counter.then(|| policy::charge(record, now));
+        let rules = self.look.rules;
+        let unlimited = Rules { max_attempts: None, max_age_secs: None, ..rules };
+        let charge = rules.has_counter.then(|| policy::charge(record, now));
         let failure = Outcome::Failure { error: "proof".into() };
         let mut ends = vec![
-            policy::settle(record, &Outcome::Success, now, self.rules),
-            policy::settle(record, &failure, now, Rules { max_attempts: None, ..self.rules }),
+            policy::settle(record, &Outcome::Success, now, rules),
+            policy::settle(record, &failure, now, unlimited),
         ];
-        if self.rules.max_attempts.is_some() {
+        if rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
             ends.push(Settlement { status: Status::Archived, counter: Counter::AsBefore });
         }
         let chains: Vec<Vec<_>> =
@@ -203,18 +219,15 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Archives a record whose last attempt killed the pass that made it.
-    fn archive(&mut self, record: &Record) -> Result<()> {
+    /// Archives a record without another attempt: its last one killed the pass that made it, or
+    /// it has grown too old.
+    fn archive(&mut self, record: &Record, end: End) -> Result<()> {
         let settlement = Settlement { status: Status::Archived, counter: Counter::AsBefore };
         let change = Change { record, expected: record.status, settlement };
         match self.pass.store.apply(&[change])?.first() {
             Some(Applied::Written) => {
                 self.summary.archived += 1;
-                log::error!(
-                    "record {} failed after {} attempts; archived",
-                    record.id,
-                    record.failures
-                );
+                say::given_up(record, end);
             }
             Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),
             Some(Applied::ChangedMeanwhile) | None => {}
@@ -223,7 +236,7 @@ impl Coordinator {
     }
 
     /// One transaction: the outcomes of the answered records, the charges of the claimed ones.
-    fn write_and_hand_out(&mut self, answers: &[Answer], claimed: &mut Vec<Record>) -> Result<()> {
+    fn write_and_hand_out(&mut self, answers: &[Answer], claimed: &mut Vec<Claimed>) -> Result<()> {
         let now = self.pass.clock.now();
         let mut changes = Vec::with_capacity(answers.len() + claimed.len());
         for answer in answers {
@@ -233,14 +246,12 @@ impl Coordinator {
             changes.push(Change {
                 record: &in_hand.record,
                 expected: in_hand.expected,
-                settlement: policy::settle(&in_hand.record, &answer.outcome, now, self.rules),
+                settlement: policy::settle(&in_hand.record, &answer.outcome, now, self.look.rules),
             });
         }
-        let has_counter = self.rules.has_counter;
-        changes.extend(claimed.iter().filter(|_| has_counter).map(|record| Change {
-            record,
-            expected: record.status,
-            settlement: policy::charge(record, now),
+        let has_counter = self.look.rules.has_counter;
+        changes.extend(claimed.iter().filter(|_| has_counter).map(|Claimed { record, .. }| {
+            Change { record, expected: record.status, settlement: policy::charge(record, now) }
         }));
         let mut applied = self.pass.store.apply(&changes)?;
         let settlements: Vec<_> =
@@ -251,15 +262,16 @@ impl Coordinator {
             self.settled(answer, &settlement, &applied);
         }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
-        for (record, charged) in std::mem::take(claimed).into_iter().zip(charged) {
-            self.hand_out(record, charged.as_ref(), now);
+        for (claimed, charged) in std::mem::take(claimed).into_iter().zip(charged) {
+            self.hand_out(claimed, charged.as_ref(), now);
         }
         Ok(())
     }
 
     /// Gives a record to the handler. If the pass was stopped in this very round, the handler
     /// gives it back as interrupted, and the next round takes its charge back.
-    fn hand_out(&mut self, record: Record, charged: Option<&Applied>, now: Instant) {
+    fn hand_out(&mut self, claimed: Claimed, charged: Option<&Applied>, now: Instant) {
+        let Claimed { record, slot } = claimed;
         let expected = match charged {
             None => record.status,
             Some(Applied::Written) => Status::Error,
@@ -274,29 +286,42 @@ impl Coordinator {
             }
         };
         let attempt = record.next_attempt();
-        say::begun(&record, self.rules);
-        if self.pass.plan.is_capped() && record.status == Status::Error {
-            let key = record.key();
-            // At once for the first, so that even a pass that is killed each time gets on.
-            if self.last_error_tried.is_none() {
-                self.pass.observer.reached(&key);
-            }
-            self.last_error_tried = Some(key);
-        }
+        say::begun(&record, self.look.rules);
+        self.note_reached(&record, slot);
         let id = record.id.clone();
         let record = Arc::new(record);
-        let in_hand = InHand { record: record.clone(), expected, started_at: now };
+        let in_hand = InHand { record: record.clone(), expected, started_at: now, slot };
         self.in_hand.insert(id, in_hand);
         if let Some(handler) = &mut self.handler {
             handler.start(Job { record, attempt });
         }
     }
 
+    /// Remembers how far the pass has come. The first time the next pass is told at once, so that
+    /// even a pass that is killed each time gets on.
+    fn note_reached(&mut self, record: &Record, slot: Option<Slot>) {
+        let reached = match slot {
+            Some(slot) => Reached::Slot(slot),
+            None if self.pass.plan.is_capped() && record.status == Status::Error => {
+                Reached::Key(record.key())
+            }
+            None => return,
+        };
+        if self.reached.is_none() {
+            self.pass.observer.reached(&reached);
+        }
+        self.reached = Some(reached);
+    }
+
     /// Books one attempt, its row being written.
     fn settled(&mut self, answer: &Answer, settlement: &Settlement, applied: &Applied) {
-        let Some(InHand { record, started_at, .. }) = self.in_hand.remove(&answer.id) else {
+        let Some(in_hand) = self.in_hand.remove(&answer.id) else {
             return;
         };
+        let InHand { record, started_at, slot, .. } = in_hand;
+        if matches!(answer.outcome, Outcome::Interrupted | Outcome::Unable { .. }) {
+            self.untouched = [self.untouched, slot].into_iter().flatten().min();
+        }
         self.pass.store.release(&record.id);
         let written = match applied {
             Applied::Written => Some(settlement),
@@ -304,7 +329,7 @@ impl Coordinator {
             Applied::Refused(error) => return self.refused(&record.id, settlement.status, error),
         };
         self.summary.count(&answer.outcome, written);
-        say::ended(&record, &answer.outcome, written, &self.pass.policy, self.rules);
+        say::ended(&record, &answer.outcome, written, &self.look);
         if let (Outcome::Unable { error }, None) = (&answer.outcome, &self.summary.stopped) {
             self.stop(Stopped::Unable(error.clone()));
         }
@@ -345,13 +370,14 @@ impl Coordinator {
         if over || !self.pass.limits.drain {
             return Again::No;
         }
-        self.selected_at = self.pass.clock.now();
-        let window = self.pass.policy.window(self.selected_at);
+        let moment = self.look.moment;
+        let come_to = moment.span.map(|span| Slot::end_of(span.until));
+        self.look.moment = self.look.policy.moment(come_to, self.pass.clock.now(), true);
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
-        let errors_too = self.pass.policy.needs_counter();
-        self.candidates = self.candidates.again(&window, busy, errors_too);
+        let errors_too = self.look.policy.needs_counter();
+        self.candidates = self.candidates.again(self.look.clone(), busy, errors_too);
         if was_busy {
             return Again::AfterOthers;
         }
@@ -366,11 +392,28 @@ impl Coordinator {
         }
     }
 
+    /// Where the next pass of this line is to go on.
+    fn come_to(&self) -> Option<Reached> {
+        let Some(span) = self.look.moment.span else {
+            return self.reached.clone();
+        };
+        let cut_short = self.error.is_some() || self.summary.stopped.is_some();
+        if !cut_short && self.left != Some(0) {
+            return Some(Reached::Slot(Slot::end_of(span.until)));
+        }
+        let in_hand = self.in_hand.values().filter_map(|in_hand| in_hand.slot);
+        let untouched = in_hand.chain(self.untouched).min().map(Slot::before);
+        match (&self.reached, untouched) {
+            (_, Some(slot)) => Some(Reached::Slot(slot)),
+            (reached, None) => reached.clone(),
+        }
+    }
+
     /// The last word. If the pass could not write any more, what its handlers did is named,
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Summary> {
-        if let Some(key) = &self.last_error_tried {
-            self.pass.observer.reached(key);
+        if let Some(reached) = self.come_to() {
+            self.pass.observer.reached(&reached);
         }
         let observed = self.pass.observer.finished();
         let durable = self.pass.store.finish();

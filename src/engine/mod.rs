@@ -12,7 +12,7 @@ mod coordinator;
 mod say;
 mod summary;
 
-pub use candidates::{Candidates, Plan};
+pub use candidates::{Candidates, Look, Plan};
 pub use summary::{Attempt, Stopped, Summary};
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,8 +23,9 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::handler::Handler;
-use crate::policy::Policy;
-use crate::record::{Answer, Key};
+use crate::policy::{Policy, Rules};
+use crate::record::Answer;
+use crate::selection::{Reached, Slot};
 use crate::store::Store;
 use coordinator::{Again, Coordinator};
 
@@ -38,10 +39,23 @@ pub struct Limits {
     pub max_records: Option<u64>,
     pub max_runtime: Option<Duration>,
     pub max_attempts: Option<u32>,
+    pub max_age_secs: Option<i64>,
     /// What running handlers get to end in, when the pass is stopped.
     pub grace: Duration,
     /// Go on until nothing is due.
     pub drain: bool,
+}
+
+impl Limits {
+    /// Whether the pass may end before all that is due was tried.
+    pub fn may_cut_short(&self) -> bool {
+        self.max_records.is_some() || self.max_runtime.is_some()
+    }
+
+    pub fn rules(&self, has_counter: bool) -> Rules {
+        let Self { max_attempts, max_age_secs, .. } = *self;
+        Rules { has_counter, max_attempts, max_age_secs }
+    }
 }
 
 /// The parts of a pass.
@@ -64,9 +78,8 @@ pub trait Observer {
     /// An attempt is settled.
     fn attempted(&mut self, attempt: &Attempt);
 
-    /// A pass that a limit may cut short has tried this failed record: the next one should go on
-    /// behind it.
-    fn reached(&mut self, key: &Key);
+    /// The pass has come so far: the next one of its line should go on behind it.
+    fn reached(&mut self, reached: &Reached);
 
     /// The pass is over.
     fn finished(&mut self) -> Result<()>;
@@ -126,9 +139,15 @@ pub fn run(
     mut pass: Pass,
     begin: impl FnOnce(Inbox, Sender<Event>) -> Result<Box<dyn Handler + Send>>,
 ) -> Result<Summary> {
-    let selected_at = pass.clock.now();
-    let mut candidates = Candidates::new(&pass.plan, &pass.policy.window(selected_at));
+    let moment = pass.policy.moment(pass.plan.reached(), pass.clock.now(), pass.limits.drain);
+    let rules = pass.limits.rules(pass.store.reader().has_counter());
+    let look = Look { policy: pass.policy.clone(), rules, moment };
+    let mut candidates = Candidates::new(&pass.plan, look.clone());
     if !candidates.any(pass.store.reader())? {
+        if let Some(span) = moment.span {
+            pass.observer.reached(&Reached::Slot(Slot::end_of(span.until)));
+        }
+        pass.observer.finished()?;
         return Ok(Summary::default());
     }
     pass.observer.selected(candidates.known());
@@ -136,7 +155,7 @@ pub fn run(
     let max_runtime = pass.limits.max_runtime;
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     let (wake, events) = channel();
-    let coordinator = Coordinator::new(pass, candidates, selected_at, wake.clone());
+    let coordinator = Coordinator::new(pass, candidates, look, wake.clone());
     let coordinator = Arc::new(Mutex::new(coordinator));
     let inbox = Inbox { answers: Arc::default(), coordinator };
     let handler = begin(inbox.clone(), wake)?;

@@ -1,22 +1,17 @@
 //! What the log says of an attempt: info when it begins, a warning when it fails, an error when
 //! it was the last.
 
-use crate::policy::{Policy, Rules};
-use crate::record::{Counter, Outcome, Record, Settlement, Status};
+use super::Look;
+use crate::policy::{End, Rules};
+use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status};
 
 pub fn begun(record: &Record, rules: Rules) {
     log::info!("processing record {} (attempt {})", record.id, of_max(record, rules));
 }
 
 /// `written` is `None` if the row was left to the application.
-pub fn ended(
-    record: &Record,
-    outcome: &Outcome,
-    written: Option<&Settlement>,
-    policy: &Policy,
-    rules: Rules,
-) {
-    let (id, attempt) = (&record.id, of_max(record, rules));
+pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, look: &Look) {
+    let (id, attempt) = (&record.id, of_max(record, look.rules));
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \
@@ -31,11 +26,11 @@ pub fn ended(
             log::error!("record {id} failed after {attempts} attempts; archived: {error}");
         }
         (Outcome::Failure { error }, _) => {
-            let when = will_retry(settlement, policy);
+            let when = will_retry(record, settlement, look);
             log::warn!("record {id} failed, {when} (attempt {attempt}): {error}");
         }
         (Outcome::Snooze { error }, _) => {
-            let when = will_retry(settlement, policy);
+            let when = will_retry(record, settlement, look);
             log::warn!("record {id} was snoozed, {when} (attempt {attempt}): {error}");
         }
         (Outcome::Success, _) => log::info!("record {id} succeeded (attempt {attempt})"),
@@ -45,15 +40,28 @@ pub fn ended(
     }
 }
 
+/// A record that is archived without another attempt.
+pub fn given_up(record: &Record, end: End) {
+    let (id, failures) = (&record.id, record.failures);
+    match end {
+        End::Attempts => log::error!("record {id} failed after {failures} attempts; archived"),
+        End::Age => log::error!("record {id} is older than --max-age; archived"),
+    }
+}
+
 /// `will retry at ...`, as far as the policy alone decides that.
-fn will_retry(settlement: &Settlement, policy: &Policy) -> String {
-    let next = match &settlement.counter {
-        Counter::Set { failures, last_failure_at, .. } => {
-            policy.next_attempt_at(*failures, *last_failure_at)
-        }
-        Counter::AsBefore => None,
+fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
+    let facts = match &settlement.counter {
+        Counter::Set { failures, last_failure_at, .. } => Facts {
+            status: settlement.status,
+            failures: *failures,
+            last_failure_at: Some(*last_failure_at),
+            ..record.facts()
+        },
+        Counter::AsBefore | Counter::Reset => return "will retry".into(),
     };
-    next.map_or("will retry".into(), |at| format!("will retry at {at}"))
+    let next = look.policy.next_attempt(facts, look.moment);
+    next.map_or("will retry".into(), |next| format!("will retry at {}", next.now))
 }
 
 /// `3/5`, or `3` where attempts are not limited.

@@ -1,25 +1,61 @@
 //! WHEN a record is tried: pure functions of a record and an instant. No clock, no I/O, no
 //! random draws.
+//!
+//! Three families, by what they go by: the age and cron's own frequency ([`Age`]), the count of
+//! failures and the last of them ([`Backoff`]), or the age alone ([`Slots`]).
 
 mod age;
-mod fibonacci;
+mod backoff;
+mod counted;
+mod curve;
+mod delivery;
+mod forecast;
+mod options;
+mod progressive;
+mod reckoning;
 mod settle;
+mod slots;
+mod spec;
+mod waits;
+
+#[cfg(test)]
+mod vectors;
 
 pub use age::Age;
-pub use fibonacci::Fibonacci;
-pub use settle::{Rules, charge, exhausted, settle};
+pub use backoff::Backoff;
+pub use forecast::{Forecast, Planned};
+pub use options::{EVERY_SECS, Options};
+pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
+pub use reckoning::reckoning;
+pub use settle::{End, Rules, charge, exhausted, settle};
+pub use slots::{Slots, Span};
+pub use spec::{parse, parse_for_age, percent, plain_fibonacci};
 
 use crate::instant::Instant;
-use crate::record::{Record, Status};
-use crate::selection::Window;
+use crate::record::{Facts, Status};
+use crate::selection::{Slot, Window};
 
 /// The rule by which a pass decides what is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// `--ndays`: due by age; cron's own frequency is the schedule.
     Age(Age),
-    /// `--fibonacci`: due when the wait after the last failure is over.
-    Fibonacci(Fibonacci),
+    /// `--fibonacci`, `--policy`: due when the wait after the last failure is over.
+    Counted(Backoff),
+    /// `--progressive`, `--by-age`: due when a slot has come.
+    Slots(Slots),
+}
+
+/// When a pass looks at a record. It selects at `selected_at` and looks again at `now`, just
+/// before the handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Ages are measured here, so that a record does not slip out of its window while it queues.
+    pub selected_at: Instant,
+    /// Waits are measured here, so that what another pass has tried in between waits.
+    pub now: Instant,
+    /// What a pass by slots works off.
+    pub span: Option<Span>,
 }
 
 /// Is a pending record due?
@@ -39,6 +75,7 @@ pub enum Reason {
     New,
     WithinAge,
     WaitOver,
+    Slot(Slot),
     /// ERROR, but without a last failure to reckon from.
     NoLastFailure,
     /// The last failure lies in the future: the clock was set back.
@@ -50,50 +87,82 @@ pub enum Reason {
 pub enum Obstacle {
     NotPending,
     TooOld,
+    /// It has had all the retries that its age gives it.
+    OutOfSlots,
     /// The insertion date is NULL or cannot be read.
     Undated,
 }
 
 impl Policy {
-    /// What a store has to look for at `now`.
-    pub fn window(&self, now: Instant) -> Window {
-        match self {
-            Self::Age(age) => age.window(now),
-            Self::Fibonacci(fibonacci) => fibonacci.window(now),
+    /// What a pass at `now` looks at. `reached` is where the last one came to, for slots.
+    pub fn moment(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Moment {
+        let span = match self {
+            Self::Slots(slots) => Some(slots.span(reached, now, drain)),
+            Self::Age(_) | Self::Counted(_) => None,
+        };
+        Moment { selected_at: now, now, span }
+    }
+
+    /// What a store has to look for among records with one of these statuses.
+    pub fn window(&self, moment: Moment, statuses: &[Status]) -> Window {
+        match (self, moment.span) {
+            (Self::Age(age), _) => age.window(moment.selected_at),
+            (Self::Counted(backoff), _) => backoff.window(moment.now),
+            (Self::Slots(slots), Some(span)) if statuses == [Status::Error] => {
+                Window::Inserted { from: slots.oldest(span), until: None }
+            }
+            (Self::Slots(_), _) => Window::All,
         }
     }
 
-    /// The verdict on one record. A pass selects at `selected_at` and looks again at `now`, just
-    /// before the handler: ages are measured at the former, so that a record does not slip out of
-    /// its window while it queues, and waits at the latter, so that what another pass has tried
-    /// in between waits.
-    pub fn verdict(&self, record: &Record, selected_at: Instant, now: Instant) -> Verdict {
-        if !record.status.is_pending() {
+    pub fn verdict(&self, facts: Facts<'_>, moment: Moment) -> Verdict {
+        if !facts.status.is_pending() {
             return Verdict::Never(Obstacle::NotPending);
         }
         match self {
-            Self::Age(age) => age.verdict(record.inserted_at, selected_at),
-            Self::Fibonacci(_) if record.status == Status::New => Verdict::Due(Reason::New),
-            Self::Fibonacci(fibonacci) => {
-                fibonacci.verdict(record.failures, record.last_failure_at, now)
+            Self::Age(age) => age.verdict(facts.inserted_at, moment.selected_at),
+            Self::Counted(backoff) => backoff.verdict(facts, moment.now),
+            Self::Slots(slots) => {
+                let span = moment.span.unwrap_or_else(|| slots.span(None, moment.now, false));
+                slots.verdict(facts, span, moment.now)
             }
         }
     }
 
-    /// When a record that failed at `failed_at` for the `failures`-th time is due again, if the
-    /// policy alone decides that.
-    pub fn next_attempt_at(&self, failures: u32, failed_at: Instant) -> Option<Instant> {
+    /// When a record that has just failed, as `facts` has it, is due again, if the policy alone
+    /// decides that: the instant, and what a pass looks at then. `moment` is that of the pass
+    /// in which it failed.
+    pub fn next_attempt(&self, facts: Facts<'_>, moment: Moment) -> Option<Moment> {
         match self {
             Self::Age(_) => None,
-            Self::Fibonacci(fibonacci) => Some(fibonacci.next_attempt_at(failures, failed_at)),
+            Self::Counted(backoff) => {
+                let at = backoff.next_attempt_at(facts.id, facts.failures, facts.last_failure_at?);
+                Some(Moment { selected_at: at, now: at, span: None })
+            }
+            Self::Slots(slots) => {
+                let span = moment.span.unwrap_or_else(|| slots.span(None, moment.now, false));
+                let slot = slots.next(facts.id, facts.inserted_at?, Slot::end_of(span.until))?;
+                let now = moment.now.tick(slots.every_secs());
+                let (tick, span) = slots.pass_for(slot, span, now);
+                let at = slots.instant(tick);
+                Some(Moment { selected_at: at, now: at, span: Some(span) })
+            }
         }
     }
 
     /// Whether the policy goes by FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         match self {
-            Self::Age(_) => false,
-            Self::Fibonacci(_) => true,
+            Self::Age(_) | Self::Slots(_) => false,
+            Self::Counted(_) => true,
+        }
+    }
+
+    /// The number of the last attempt, where the policy itself has one.
+    pub fn max_attempts(&self) -> Option<u32> {
+        match self {
+            Self::Age(_) | Self::Slots(Slots::Progressive(_)) => None,
+            Self::Counted(backoff) | Self::Slots(Slots::ByAge(backoff)) => backoff.max_attempts,
         }
     }
 
@@ -101,7 +170,9 @@ impl Policy {
     pub fn line(&self) -> String {
         match self {
             Self::Age(age) => age.line(),
-            Self::Fibonacci(fibonacci) => fibonacci.line(),
+            Self::Counted(backoff) => backoff.line.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} --by-age", backoff.line),
+            Self::Slots(Slots::Progressive(tiers)) => tiers.line.clone(),
         }
     }
 }

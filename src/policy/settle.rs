@@ -1,7 +1,7 @@
 //! What is written when an attempt begins and when it ends.
 
 use crate::instant::Instant;
-use crate::record::{Counter, Outcome, Record, Settlement, Status};
+use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status};
 
 /// What settling goes by, besides the record and its outcome.
 #[derive(Debug, Clone, Copy)]
@@ -10,12 +10,32 @@ pub struct Rules {
     pub has_counter: bool,
     /// The number of the last attempt, if there is one.
     pub max_attempts: Option<u32>,
+    /// A record that fails when it is older than this has failed for the last time.
+    pub max_age_secs: Option<i64>,
 }
 
-/// Whether a record that is still pending has had its last attempt: the pass that made it never
-/// lived to write its end.
-pub fn exhausted(record: &Record, rules: Rules) -> bool {
-    record.status == Status::Error && rules.max_attempts.is_some_and(|most| record.failures >= most)
+/// Why a record is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Attempts,
+    Age,
+}
+
+/// Why a failed record that is still pending is not tried again, if it is not: the pass that made
+/// its last attempt never lived to write its end, or it has grown too old since.
+pub fn exhausted(facts: Facts<'_>, rules: Rules, now: Instant) -> Option<End> {
+    if facts.status != Status::Error {
+        return None;
+    }
+    if rules.max_attempts.is_some_and(|most| facts.failures >= most) {
+        return Some(End::Attempts);
+    }
+    too_old(facts.inserted_at, rules, now).then_some(End::Age)
+}
+
+fn too_old(inserted_at: Option<Instant>, rules: Rules, now: Instant) -> bool {
+    let limit = rules.max_age_secs.map(|max_age| now.saturating_sub(max_age));
+    limit.zip(inserted_at).is_some_and(|(limit, inserted_at)| inserted_at < limit)
 }
 
 /// What is written before the handler runs: the attempt counts as failed until it is known to
@@ -37,7 +57,8 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
             counter: failed(record.failures, now, error.clone()),
         },
         Outcome::Failure { error } | Outcome::Snooze { error } => {
-            let last = rules.max_attempts.is_some_and(|most| attempt >= most);
+            let last = rules.max_attempts.is_some_and(|most| attempt >= most)
+                || too_old(record.inserted_at, rules, now);
             Settlement {
                 status: if last { Status::Archived } else { Status::Error },
                 counter: failed(attempt, now, error.clone()),
@@ -60,7 +81,7 @@ mod tests {
     use crate::record::{Id, Row, Value};
 
     const NOW: Instant = Instant(1_795_232_400);
-    const COUNTED: Rules = Rules { has_counter: true, max_attempts: Some(3) };
+    const COUNTED: Rules = Rules { has_counter: true, max_attempts: Some(3), max_age_secs: None };
 
     fn record(status: Status, failures: u32) -> Record {
         Record {
@@ -120,8 +141,26 @@ mod tests {
 
     #[test]
     fn only_a_record_that_was_tried_can_have_run_out_of_attempts() {
-        assert!(exhausted(&record(Status::Error, 3), COUNTED));
-        assert!(!exhausted(&record(Status::Error, 2), COUNTED));
-        assert!(!exhausted(&record(Status::New, 3), COUNTED));
+        let exhausted =
+            |status, failures| exhausted(record(status, failures).facts(), COUNTED, NOW);
+        assert_eq!(exhausted(Status::Error, 3), Some(End::Attempts));
+        assert_eq!(exhausted(Status::Error, 2), None);
+        assert_eq!(exhausted(Status::New, 3), None);
+    }
+
+    #[test]
+    fn age_gives_up_what_has_failed_and_never_what_was_not_tried() {
+        let rules = Rules { has_counter: false, max_attempts: None, max_age_secs: Some(100) };
+        let aged = |status, age| Record {
+            inserted_at: Some(NOW.saturating_sub(age)),
+            ..record(status, 0)
+        };
+        for (age, over) in [(100, None), (101, Some(End::Age))] {
+            assert_eq!(exhausted(aged(Status::Error, age).facts(), rules, NOW), over);
+            assert_eq!(exhausted(aged(Status::New, age).facts(), rules, NOW), None);
+            let settlement = settle(&aged(Status::New, age), &failure(), NOW, rules);
+            assert_eq!(settlement.status == Status::Archived, over.is_some());
+        }
+        assert_eq!(exhausted(record(Status::Error, 9).facts(), rules, NOW), None, "undated");
     }
 }

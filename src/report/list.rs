@@ -4,15 +4,15 @@ use serde_json::json;
 
 use super::{id_json, instant_json};
 use crate::instant::Instant;
-use crate::policy::{Obstacle, Verdict};
+use crate::policy::{End, Obstacle, Verdict};
 use crate::record::{Record, one_line};
 
 /// What a pass would do with a record.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate {
     Try,
-    /// Its last attempt was the last it had.
-    Archive,
+    /// It is tried no more.
+    Archive(End),
     /// Due, but `--max-records` ends the pass before.
     BeyondLimit,
     /// Due, but its id is not its own.
@@ -27,7 +27,8 @@ pub fn dry_run_line(record: &Record, fate: Fate) -> String {
         Fate::Try => {
             ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
         }
-        Fate::Archive => ("archive", format!("{} attempts failed", record.failures)),
+        Fate::Archive(End::Attempts) => ("archive", format!("{} attempts failed", record.failures)),
+        Fate::Archive(End::Age) => ("archive", "older than --max-age".into()),
         Fate::BeyondLimit => ("skip", "due, but beyond --max-records".into()),
         Fate::Ambiguous => ("skip", "more than one row has this id".into()),
         Fate::Wait(until) => ("wait", format!("until {until}")),
@@ -36,10 +37,11 @@ pub fn dry_run_line(record: &Record, fate: Fate) -> String {
     format!("{:<10}  {verb:<7}  {why}\n", record.id)
 }
 
-fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
+pub fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     match obstacle {
         Obstacle::NotPending => format!("is {}", record.status.name()),
         Obstacle::TooOld => "older than --ndays".into(),
+        Obstacle::OutOfSlots => "has had all its retries".into(),
         Obstacle::Undated => "its insertion date cannot be read".into(),
     }
 }

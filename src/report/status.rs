@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{id_json, instant_json, span};
-use crate::instant::Instant;
+use super::{id_json, instant_json};
+use crate::instant::{Instant, span};
 use crate::record::{Id, Status, one_line};
 use crate::store::Count;
 
@@ -89,7 +89,9 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
     };
     text += &format!("\noldest pending  {}\n", oldest(&report.oldest_pending));
     match &report.due {
-        None => text += "due now         say --ndays N or --fibonacci to see\n",
+        None => {
+            text += "due now         say --ndays, --fibonacci, --policy or --progressive to see\n";
+        }
         Some(due) => {
             text += &format!("due now         {} ({})\n", due.due, due.line);
             text += &format!("oldest due      {}\n", oldest(&due.oldest));

@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
+use crate::hash::fnv1a64;
 use crate::record::Id;
 
 /// The claims that this process holds on the records of one table.
@@ -121,14 +122,6 @@ fn positive(hash: u64) -> i64 {
     i64::try_from(hash >> 1).unwrap_or(i64::MAX)
 }
 
-/// FNV-1a with 64 bits (Fowler, Noll, Vo): stable across versions and machines, as a lock that
-/// two versions of the program share must be.
-pub fn fnv1a64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,12 +162,5 @@ mod tests {
         assert!(!second.claim(&Id::Integer(7)).unwrap(), "a duplicate of the descriptor lives");
         drop(duplicate);
         assert!(second.claim(&Id::Integer(7)).unwrap());
-    }
-
-    #[test]
-    fn the_hash_is_fnv1a() {
-        assert_eq!(fnv1a64(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a64(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv1a64(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

@@ -7,12 +7,12 @@ mod state_dir;
 
 pub use guard::{TOKEN, keep_watch};
 pub use sqlite::{Database, SqliteStore, create};
-pub use state_dir::StateDir;
+pub use state_dir::{LineState, StateDir};
 
 use anyhow::Result;
 
 use crate::instant::Instant;
-use crate::record::{Id, Key, Record, Settlement, Status};
+use crate::record::{Facts, Id, Key, Record, Settlement, Status};
 use crate::selection::{Order, Selection};
 
 /// What there is to know of a table. Nothing here writes or locks.
@@ -20,8 +20,13 @@ pub trait Reader {
     /// Whether the table counts failures (FAILURES and LAST_FAILURE).
     fn has_counter(&self) -> bool;
 
-    /// The ids of a stretch of records that can be due, read to the end at once.
-    fn due(&mut self, selection: &Selection) -> Result<Page>;
+    /// The ids of a stretch of records that are due, read to the end at once. The selection says
+    /// which can be; `is_due` has the last word on each.
+    fn due(
+        &mut self,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Result<Page>;
 
     /// One record as it is at this moment.
     fn read(&mut self, id: &Id) -> Result<Found>;

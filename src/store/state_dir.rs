@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::claims::{LineLock, fnv1a64};
+use super::claims::LineLock;
+use crate::hash::fnv1a64;
+use crate::instant::Instant;
 use crate::record::{Id, Key, Value};
+use crate::selection::{Reached, Slot};
 
 #[derive(Clone)]
 pub struct StateDir {
@@ -19,6 +22,14 @@ pub struct StateDir {
     model: Metadata,
     /// What tells this database's files from those of others in the same directory.
     scope: String,
+}
+
+/// What is remembered of a crontab line from one pass to the next.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LineState {
+    /// When the last pass began.
+    pub began_at: Option<Instant>,
+    pub reached: Option<Reached>,
 }
 
 impl StateDir {
@@ -46,17 +57,18 @@ impl StateDir {
             .with_context(|| format!("could not lock {}", self.path.join("lines").display()))
     }
 
-    /// Where the last pass of a line stopped, if a limit made it stop.
-    pub fn cursor(&self, line: &str) -> Option<Key> {
-        let text = fs::read(self.cursor_path(line)).ok()?;
-        key_from_json(&serde_json::from_slice(&text).ok()?)
+    /// What the last pass of a line left; nothing if there was none.
+    pub fn line_state(&self, line: &str) -> LineState {
+        let text = fs::read(self.cursor_path(line)).unwrap_or_default();
+        let json = serde_json::from_slice(&text).unwrap_or_default();
+        state_from_json(&json)
     }
 
-    /// Notes where a pass stopped. Without it the next pass begins at the head again, which is
+    /// Notes where a pass came to. Without it the next pass begins at the head again, which is
     /// no loss of records, so a failure is only a warning.
-    pub fn save_cursor(&self, line: &str, key: &Key) {
+    pub fn save_line_state(&self, line: &str, state: &LineState) {
         let path = self.cursor_path(line);
-        let Some(json) = key_to_json(key) else { return };
+        let json = state_to_json(state);
         let new = path.with_extension("new");
         let saved = fs::write(&new, json.to_string()).and_then(|()| {
             take_after(&new, &self.model, self.model.mode() & 0o777);
@@ -141,19 +153,40 @@ fn denied(path: &Path) -> String {
     format!("could not open the claims {}{}", path.display(), owner.unwrap_or_default())
 }
 
-fn key_to_json(key: &Key) -> Option<serde_json::Value> {
-    let inserted = match &key.inserted {
-        Value::Null => serde_json::Value::Null,
-        Value::Integer(number) => (*number).into(),
-        Value::Real(number) => (*number).into(),
-        Value::Text(text) => text.as_str().into(),
-        Value::Blob(_) => return None,
-    };
-    let id: serde_json::Value = match &key.id {
-        Id::Integer(id) => (*id).into(),
-        Id::Text(id) => id.as_ref().into(),
-    };
-    Some(serde_json::json!({ "inserted": inserted, "id": id }))
+fn state_to_json(state: &LineState) -> serde_json::Value {
+    let mut json = serde_json::json!({ "began_at": state.began_at.map(|at| at.0) });
+    match &state.reached {
+        None => {}
+        Some(Reached::Slot(slot)) => {
+            json["tick"] = slot.tick.into();
+            json["phase"] = slot.phase.into();
+        }
+        Some(Reached::Key(key)) => {
+            json["inserted"] = match &key.inserted {
+                Value::Null => serde_json::Value::Null,
+                Value::Integer(number) => (*number).into(),
+                Value::Real(number) => (*number).into(),
+                Value::Text(text) => text.as_str().into(),
+                // No date; the next pass begins at the head.
+                Value::Blob(_) => return json,
+            };
+            json["id"] = match &key.id {
+                Id::Integer(id) => (*id).into(),
+                Id::Text(id) => id.as_ref().into(),
+            };
+        }
+    }
+    json
+}
+
+fn state_from_json(json: &serde_json::Value) -> LineState {
+    let number = |name: &str| json.get(name).and_then(serde_json::Value::as_i64);
+    let phase = json.get("phase").and_then(serde_json::Value::as_u64);
+    let slot = number("tick").zip(phase).map(|(tick, phase)| Reached::Slot(Slot { tick, phase }));
+    LineState {
+        began_at: number("began_at").map(Instant),
+        reached: slot.or_else(|| key_from_json(json).map(Reached::Key)),
+    }
 }
 
 fn key_from_json(json: &serde_json::Value) -> Option<Key> {
@@ -175,36 +208,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_as_it_was_written() {
+    fn a_state_reads_back_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
         let model = fs::metadata(dir.path()).unwrap();
         let state = StateDir::beside(dir.path().join("state"), model);
         state.make().unwrap();
-        assert_eq!(state.cursor("line"), None);
-        for inserted in [
+        assert_eq!(state.line_state("line"), LineState::default());
+        let keys = [
             Value::Null,
             Value::Integer(i64::MIN),
             Value::Real(0.5),
             Value::Text("2026-11-21 '\n😀".into()),
-        ] {
-            for id in [Id::Integer(i64::MAX), Id::Text("it's \"7\"".into())] {
-                let key = Key { inserted: inserted.clone(), id };
-                state.save_cursor("line", &key);
-                assert_eq!(state.cursor("line"), Some(key));
-            }
+        ]
+        .into_iter()
+        .flat_map(|inserted| {
+            [Id::Integer(i64::MAX), Id::Text("it's \"7\"".into())]
+                .map(|id| Reached::Key(Key { inserted: inserted.clone(), id }))
+        });
+        let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
+        for reached in keys.chain(slots.map(Reached::Slot)) {
+            let written =
+                LineState { began_at: Some(Instant(1_795_232_400)), reached: Some(reached) };
+            state.save_line_state("line", &written);
+            assert_eq!(state.line_state("line"), written);
         }
     }
 
     #[test]
-    fn a_damaged_cursor_counts_as_none() {
+    fn a_damaged_state_counts_as_none() {
         let dir = tempfile::tempdir().unwrap();
         let model = fs::metadata(dir.path()).unwrap();
         let state = StateDir::beside(dir.path().into(), model);
-        for damaged in
-            ["", "{", "{}", "[]", r#"{"inserted":[],"id":7}"#, r#"{"inserted":1,"id":1.5}"#]
-        {
+        for damaged in [
+            "",
+            "{",
+            "{}",
+            "[]",
+            r#"{"inserted":[],"id":7}"#,
+            r#"{"inserted":1,"id":1.5}"#,
+            r#"{"tick":1}"#,
+            r#"{"tick":1,"phase":-1}"#,
+        ] {
             fs::write(state.cursor_path("line"), damaged).unwrap();
-            assert_eq!(state.cursor("line"), None, "{damaged}");
+            assert_eq!(state.line_state("line"), LineState::default(), "{damaged}");
         }
     }
 

@@ -114,7 +114,7 @@ fn list_due_is_what_a_pass_takes() {
         env.run_at(now, &[&["process"], mode, &["--", &handler]].concat()).silent();
         assert_eq!(env.handled(), listed, "{mode:?}");
     }
-    env.run(&["list", "--due"]).fails(2, &["--ndays N or --fibonacci"]);
+    env.run(&["list", "--due"]).fails(2, &["--ndays, --fibonacci, --policy or --progressive"]);
     env.run(&["list", "--due", "--status", "SUCCESS", "--fibonacci"])
         .fails(2, &["only NEW and ERROR records can be due"]);
 }

@@ -5,6 +5,7 @@ mod durable;
 mod query;
 mod reader;
 mod table;
+mod waiting;
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rusqlite::types::ValueRef;
-use rusqlite::{Params, ToSql};
+use rusqlite::{Params, Row, ToSql};
 
-use super::{Database, id_param, query, value};
+use super::table::count;
+use super::{Database, id_param, query, value, waiting};
 use crate::instant::Instant;
-use crate::record::{Id, Key, Record, Row, Status, Value};
+use crate::record::{self, Facts, Id, Key, Record, Status, Value};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Count, Found, Page, Reader};
 
@@ -17,39 +18,48 @@ impl Reader for Database {
         self.table.has_counter()
     }
 
-    fn due(&mut self, selection: &Selection) -> Result<Page> {
+    fn due(
+        &mut self,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Result<Page> {
         if let (Window::Inserted { from, until }, None) = (&selection.window, &selection.after) {
             self.report_undated(*from, *until)?;
         }
+        let explain = |error| self.explain(&error, "read");
         let mut page = Page::default();
-        let mut last = None;
         let mut unusable = Vec::new();
-        for sql in query::due(&self.table, selection) {
-            let room = selection.limit - page.ids.len();
+        let served = waiting::query(&self.connection, &self.table, selection)?;
+        let statements =
+            served.map_or_else(|| query::due(&self.table, selection), |served| vec![served]);
+        'full: for sql in statements {
             let mut statement = self.prepare(&sql)?;
-            let params = query::due_params(selection, room);
+            let params = query::due_params(selection);
             let params: Vec<_> =
                 params.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect();
-            let mut rows = statement.query(&params[..])?;
-            while let Some(row) = rows.next()? {
-                match id(row.get_ref(0)?) {
-                    Ok(id) => {
-                        page.ids.push(id);
-                        last = Some(value(row.get_ref(1)?));
+            let mut rows = statement.query(&params[..]).map_err(explain)?;
+            while let Some(row) = rows.next().map_err(explain)? {
+                let id = match id(row.get_ref(0)?) {
+                    Ok(id) => id,
+                    Err(problem) => {
+                        unusable.push(problem);
+                        continue;
                     }
-                    Err(problem) => unusable.push(problem),
+                };
+                if !is_due(facts(&id, row)?) {
+                    continue;
                 }
-            }
-            if page.ids.len() == selection.limit {
-                break;
+                if page.ids.len() + 1 == selection.limit {
+                    let inserted = value(row.get_ref(1)?);
+                    page.next = Some(Key { inserted, id: id.clone() });
+                    page.ids.push(id);
+                    break 'full;
+                }
+                page.ids.push(id);
             }
         }
         for problem in unusable {
             self.report_once(problem);
-        }
-        if page.ids.len() == selection.limit {
-            page.next =
-                last.zip(page.ids.last().cloned()).map(|(inserted, id)| Key { inserted, id });
         }
         Ok(page)
     }
@@ -151,12 +161,39 @@ impl Database {
                 .map(|index| row.get_ref(index).map(value))
                 .collect::<rusqlite::Result<_>>()
                 .map_err(explain)?;
-            match self.table.record(Row { columns: columns.clone(), values }) {
+            match self.table.record(record::Row { columns: columns.clone(), values }) {
                 Ok(record) => each(record)?,
                 Err(problem) => log::warn!("{problem}"),
             }
         }
         Ok(())
+    }
+}
+
+/// What a policy goes by, from the columns of [`query::facts`].
+fn facts<'a>(id: &'a Id, row: &Row<'_>) -> rusqlite::Result<Facts<'a>> {
+    let (mut failures, mut last_failure_at) = (0, None);
+    if row.as_ref().column_count() > 3 {
+        failures = count(&value(row.get_ref(3)?));
+        last_failure_at = instant(row.get_ref(4)?);
+    }
+    let status = match row.get_ref(2)? {
+        ValueRef::Text(name) => Status::from_name(&String::from_utf8_lossy(name)),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
+            Status::Foreign
+        }
+    };
+    let inserted_at = instant(row.get_ref(1)?);
+    Ok(Facts { id, status, inserted_at, failures, last_failure_at })
+}
+
+/// As [`Value::instant`], without a copy of the text.
+fn instant(found: ValueRef<'_>) -> Option<Instant> {
+    match found {
+        ValueRef::Text(text) => Instant::parse(std::str::from_utf8(text).ok()?),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
+            value(found).instant()
+        }
     }
 }
 

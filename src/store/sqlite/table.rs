@@ -137,6 +137,11 @@ impl Table {
         let mut values = vec![Param::Text(change.settlement.status.name().into())];
         match &change.settlement.counter {
             Counter::AsBefore => values.extend(self.counter_columns().map(before)),
+            Counter::Reset => {
+                values.extend(self.failures.iter().map(|_| Param::Integer(0)));
+                values.extend(self.last_failure.iter().map(|_| Param::Null));
+                values.extend(self.last_error.iter().map(before));
+            }
             Counter::Set { failures, last_failure_at, last_error } => {
                 values.extend(self.failures.iter().map(|_| Param::Integer((*failures).into())));
                 values.extend(self.last_failure.iter().map(|it| it.instant(*last_failure_at)));
@@ -157,9 +162,8 @@ impl Column {
     }
 }
 
-/// A count of failures, as the column holds it; what is no number counts as none. The same
-/// stands in SQL in [`super::query`].
-fn count(value: &Value) -> u32 {
+/// A count of failures, as the column holds it; what is no number counts as none.
+pub fn count(value: &Value) -> u32 {
     let count = match value {
         Value::Integer(count) => *count,
         #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]

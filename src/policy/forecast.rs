@@ -1,0 +1,60 @@
+//! The attempts that a record will have, if every one of them fails.
+
+use super::{Moment, Policy, Rules, Verdict, exhausted};
+use crate::instant::Instant;
+use crate::record::{Facts, Status};
+
+/// Goes from attempt to attempt, from `moment` on.
+pub struct Forecast<'a> {
+    policy: &'a Policy,
+    rules: Rules,
+    /// The record as it will be.
+    facts: Facts<'a>,
+    /// The pass that will try it next.
+    next: Option<Moment>,
+}
+
+/// One attempt to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    pub at: Instant,
+    /// 1 for the first; without a counter it is only this program that counts.
+    pub attempt: u32,
+    /// Whether its failure ends in ARCHIVED.
+    pub is_last: bool,
+}
+
+impl<'a> Forecast<'a> {
+    pub fn new(policy: &'a Policy, rules: Rules, facts: Facts<'a>, moment: Moment) -> Self {
+        let next = match policy.verdict(facts, moment) {
+            _ if exhausted(facts, rules, moment.now).is_some() => None,
+            Verdict::Due(_) => Some(moment),
+            Verdict::Wait { .. } => policy.next_attempt(facts, moment),
+            Verdict::Never(_) => None,
+        };
+        Self { policy, rules, facts, next }
+    }
+}
+
+impl Iterator for Forecast<'_> {
+    type Item = Planned;
+
+    fn next(&mut self) -> Option<Planned> {
+        let moment = self.next.take()?;
+        if exhausted(self.facts, self.rules, moment.now).is_some() {
+            return None;
+        }
+        let attempt = self.facts.failures.saturating_add(1);
+        self.facts = Facts {
+            status: Status::Error,
+            failures: attempt,
+            last_failure_at: Some(moment.now),
+            ..self.facts
+        };
+        let is_last = exhausted(self.facts, self.rules, moment.now).is_some();
+        if !is_last {
+            self.next = self.policy.next_attempt(self.facts, moment);
+        }
+        Some(Planned { at: moment.now, attempt, is_last })
+    }
+}

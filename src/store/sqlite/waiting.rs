@@ -1,0 +1,235 @@
+//! What can be due by its count of failures, without looking at what still waits.
+//!
+//! With an index on (FAILURES, STATUS, LAST_FAILURE) the counts that there are can be walked from
+//! one to the next, and for each of them the failures that are long enough ago are a few
+//! stretches of the index. So a pass costs what is due, not what waits.
+
+use anyhow::Result;
+use rusqlite::Connection;
+
+use super::query::{bounds_and_order, facts, pending, quote, status_in, text_bound};
+use super::table::Table;
+use crate::instant::{EPOCH_MS, EPOCH_SECS, Instant};
+use crate::record::Status;
+use crate::selection::{Selection, Window};
+
+/// The name of the counts that there are; no table is called so.
+const COUNTS: &str = "\"backlog:counts\"";
+/// And that of what was found.
+const FOUND: &str = "\"backlog:found\"";
+
+/// The statement that selects as [`super::query::due`] does, if it can be served by an index. It
+/// cannot where an application writes LAST_FAILURE in a spelling of its own, whose text
+/// does not sort as time does.
+pub fn query(
+    connection: &Connection,
+    table: &Table,
+    selection: &Selection,
+) -> Result<Option<String>> {
+    let Window::Failed { before, future } = &selection.window else { return Ok(None) };
+    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
+        return Ok(None);
+    };
+    let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
+    let name = quote(&table.name);
+    let pending = pending(table);
+    let counts = format!(
+        "WITH RECURSIVE {COUNTS}(n) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
+         SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > n) \
+         FROM {COUNTS} WHERE n IS NOT NULL)"
+    );
+    let of_status = |status| format!("{pending} AND {}", status_in(table, &[status]));
+    let (new, errors) = (of_status(Status::New), of_status(Status::Error));
+    if !is_served(connection, table, &counts)? || !is_ours(connection, table, &counts, &errors)? {
+        return Ok(None);
+    }
+    let columns = facts(table, &selection.window);
+    // The counts end with NULL, which is one as well.
+    let of_count = |condition: &str| {
+        format!(
+            "SELECT {columns} FROM {COUNTS} CROSS JOIN {name} WHERE {failures} IS n AND {condition}"
+        )
+    };
+    let bound = |shown: &dyn Fn(Instant) -> String| by_count(before, shown);
+    let secs = |at: Instant| at.0.clamp(EPOCH_SECS.start, EPOCH_SECS.end).to_string();
+    let ms =
+        |at: Instant| at.0.saturating_mul(1000).clamp(EPOCH_MS.start, EPOCH_MS.end).to_string();
+    let text = |at: Instant| format!("'{}'", text_bound(at, &Instant::to_string));
+    let (secs_bound, ms_bound, text_bound) = (bound(&secs), bound(&ms), bound(&text));
+    let column = &last_failure;
+    let mut arms = Vec::new();
+    if selection.statuses.contains(&Status::New) {
+        arms.push(of_count(&new));
+    }
+    if selection.statuses.contains(&Status::Error) {
+        // What waits lies between these, as numbers and as text. The type is asked for because a
+        // column of text compares a number as text.
+        let is_number = format!("typeof({column}) IN ('integer', 'real')");
+        let places = [
+            format!("{column} IS NULL"),
+            format!("{column} < {secs_bound} AND {is_number}"),
+            format!("{column} >= {} AND {column} < {ms_bound} AND {is_number}", secs(*future)),
+            format!("{column} >= {} AND {column} < '' AND {is_number}", ms(*future)),
+            format!("{column} < {text_bound} AND NOT {is_number}"),
+            format!("{column} >= {} AND NOT {is_number}", text(*future)),
+        ];
+        arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
+    }
+    let arms = arms.join(" UNION ALL ");
+    let sql = bounds_and_order(table, selection);
+    // Materialized, because SQLite would else sort in every arm, and then scan there.
+    Ok(Some(format!(
+        "{counts}, {FOUND} AS MATERIALIZED ({arms}) SELECT * FROM {FOUND} WHERE 1{sql}"
+    )))
+}
+
+/// A bound for each count of failures: the first holds for what is no number or below 1, the
+/// last for all that are higher.
+fn by_count(before: &[Instant], shown: &dyn Fn(Instant) -> String) -> String {
+    let bounds: Vec<String> = before.iter().map(|at| shown(*at)).collect();
+    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return "NULL".into() };
+    if bounds.len() == 1 {
+        return first.clone();
+    }
+    let arms: String =
+        bounds.iter().zip(1..).map(|(at, f)| format!(" WHEN {f} THEN {at}")).collect();
+    format!(
+        "CASE WHEN typeof(n) NOT IN ('integer', 'real') OR n < 1 THEN {first} ELSE \
+         CASE CAST(n AS INTEGER){arms} ELSE {last} END END"
+    )
+}
+
+/// Whether an index leads from one count to the next.
+fn is_served(connection: &Connection, table: &Table, counts: &str) -> Result<bool> {
+    let Some(failures) = &table.failures else { return Ok(false) };
+    let sql = format!("EXPLAIN QUERY PLAN {counts} SELECT n FROM {COUNTS}");
+    let mut statement = connection.prepare(&sql)?;
+    let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
+    let (search, to_next) = (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
+    for step in steps {
+        let step = step?;
+        if step.starts_with(&search) && step.ends_with(&to_next) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the first and the last text of each count are spelt as the program spells instants.
+fn is_ours(connection: &Connection, table: &Table, counts: &str, errors: &str) -> Result<bool> {
+    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
+        return Ok(false);
+    };
+    let (failures, column) = (quote(&failures.name), quote(&last_failure.name));
+    let outermost = |direction: &str| {
+        format!(
+            "(SELECT {column} FROM {} WHERE {errors} AND {failures} = n AND {column} >= '' \
+             AND {column} < x'' ORDER BY {column} {direction} LIMIT 1)",
+            quote(&table.name)
+        )
+    };
+    let sql = format!(
+        "{counts} SELECT {}, {} FROM {COUNTS} WHERE n IS NOT NULL",
+        outermost("ASC"),
+        outermost("DESC")
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        for index in 0..2 {
+            let text: Option<String> = row.get(index).unwrap_or_default();
+            if text
+                .is_some_and(|text| Instant::parse(&text).is_none_or(|at| at.to_string() != text))
+            {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::Order;
+    use rusqlite::StatementStatus;
+
+    const NOW: Instant = Instant(1_795_232_400);
+
+    fn connection(rows: &str) -> (Connection, Table) {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
+        connection
+            .execute_batch(&format!(
+                "INSERT INTO BACKLOG (ID, STATUS, FAILURES, LAST_FAILURE) VALUES {rows}"
+            ))
+            .unwrap();
+        let table = Table::find(&connection, "backlog").unwrap();
+        (connection, table)
+    }
+
+    fn selection() -> Selection {
+        // After one failure a minute, after two an hour, after three and more a day.
+        let before = [60, 3_600, 86_400].map(|wait| NOW.saturating_sub(wait)).to_vec();
+        Selection {
+            window: Window::Failed { before, future: NOW.saturating_add(60) },
+            statuses: Status::PENDING.to_vec(),
+            condition: None,
+            order: Order::Newest,
+            after: None,
+            up_to: None,
+            limit: 100,
+        }
+    }
+
+    fn ids(connection: &Connection, sql: &str) -> Vec<i64> {
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        let mut ids = rows.collect::<Result<Vec<_>, _>>().unwrap();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn each_count_has_its_own_bound_and_what_waits_is_not_read() {
+        let at = |secs: i64| format!("'{}'", NOW.saturating_sub(secs));
+        let rows = format!(
+            "(1, 'NEW', 0, NULL), (2, 'NEW', 9, {now}), (3, 'ERROR', 0, NULL),
+             (11, 'ERROR', 1, {minute}), (12, 'ERROR', 1, {over_a_minute}),
+             (21, 'ERROR', 2, {over_a_minute}), (22, 'ERROR', 2, {over_an_hour}),
+             (31, 'ERROR', 3, {over_an_hour}), (32, 'ERROR', 900, {over_a_day}),
+             (33, 'ERROR', 900, {over_an_hour}), (41, 'ERROR', -1, {over_a_minute}),
+             (51, 'ERROR', 9, {future}), (61, 'SUCCESS', 1, {over_a_day})",
+            now = at(0),
+            minute = at(60),
+            over_a_minute = at(61),
+            over_an_hour = at(3_601),
+            over_a_day = at(86_401),
+            future = at(-60),
+        );
+        let (connection, table) = connection(&rows);
+        let sql = query(&connection, &table, &selection()).unwrap().unwrap();
+        assert_eq!(ids(&connection, &sql), [1, 2, 3, 12, 22, 32, 41, 51]);
+    }
+
+    #[test]
+    fn what_waits_costs_nothing() {
+        let waiting = (1..=2_000).map(|id| format!("({id}, 'ERROR', {}, '{NOW}')", id % 7));
+        let (connection, table) = connection(&waiting.collect::<Vec<_>>().join(", "));
+        let sql = query(&connection, &table, &selection()).unwrap().unwrap();
+        let mut statement = connection.prepare(&sql).unwrap();
+        assert_eq!(statement.query_map([], |_| Ok(())).unwrap().count(), 0);
+        let steps = statement.get_status(StatementStatus::VmStep);
+        assert!(steps < 4_000, "{steps} steps of the virtual machine");
+    }
+
+    #[test]
+    fn without_the_index_or_with_another_spelling_all_pending_rows_are_read() {
+        let (connection, table) = connection("(1, 'ERROR', 1, '2026-11-21T05:40:00+02:00')");
+        assert_eq!(query(&connection, &table, &selection()).unwrap(), None);
+        connection.execute_batch("UPDATE BACKLOG SET LAST_FAILURE = NULL").unwrap();
+        assert!(query(&connection, &table, &selection()).unwrap().is_some());
+        connection.execute_batch("DROP INDEX BACKLOG_WAITING").unwrap();
+        assert_eq!(query(&connection, &table, &selection()).unwrap(), None);
+    }
+}

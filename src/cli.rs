@@ -86,6 +86,8 @@ pub enum Command {
     Restore(Restore),
     /// Make failed or archived records due now; their count of failures is kept
     Retry(Mend),
+    /// Draw the load that a policy makes, before a crontab is changed
+    Simulate(Box<Simulate>),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Guard { token: String },
@@ -311,6 +313,74 @@ pub struct Restore {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct Simulate {
+    /// A policy, as behind `process --policy`; several are compared
+    #[arg(long, value_name = "SPEC")]
+    pub policy: Vec<String>,
+
+    /// As with `process`
+    #[arg(long)]
+    pub fibonacci: bool,
+
+    /// As with `process`
+    #[arg(long, value_name = "TIERS", num_args = 0..=1)]
+    pub progressive: Option<Option<String>>,
+
+    /// The policies by age
+    #[arg(long, requires = "policy")]
+    pub by_age: bool,
+
+    #[command(flatten)]
+    pub pace: Pace,
+
+    /// So many records, which fail all at once
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub records: u32,
+
+    /// These records instead
+    #[arg(
+        long,
+        value_name = "ID,...",
+        value_delimiter = ',',
+        conflicts_with = "records",
+        allow_hyphen_values = true
+    )]
+    pub ids: Vec<String>,
+
+    /// The pending records of the table instead, from now on
+    #[arg(long, conflicts_with_all = ["records", "ids", "arrivals"])]
+    pub from_table: bool,
+
+    /// For how long: 2h, 30days [default: 2h; 7days with --from-table]
+    #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
+    pub span: Option<i64>,
+
+    /// The records arrive evenly over this time, instead of all at once
+    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    pub arrivals: Option<i64>,
+
+    /// Attempts succeed after K failures, instead of never
+    #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
+    pub success_after: Option<u32>,
+
+    /// So many of a hundred attempts fail, instead of all
+    #[arg(long, value_name = "PERCENT", value_parser = crate::policy::percent)]
+    pub failure_rate: Option<u8>,
+
+    /// The N-th failure archives a record
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+
+    /// Draw a picture: a panel for each policy, a dot for each retry
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// One JSON line for each attempt instead of tables and charts
+    #[arg(long)]
+    pub jsonl: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

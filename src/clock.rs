@@ -23,6 +23,11 @@ impl Clock {
         Self { fixed, wall, monotonic }
     }
 
+    /// The same, but that the wall clock stands still at `now`.
+    pub fn fixed(&self, now: Instant) -> Self {
+        Self { fixed: Some(now), ..*self }
+    }
+
     pub fn now(&self) -> Instant {
         self.fixed.unwrap_or_else(self.wall)
     }

@@ -82,6 +82,25 @@ pub fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
     }
 }
 
+/// The policies that are to be simulated: the article's two first, then the others as typed.
+pub fn simulated(args: &cli::Simulate) -> Result<Vec<Policy>, ExitError> {
+    let options = options(&args.pace, policy::EVERY_SECS);
+    let mut policies = Vec::new();
+    if args.fibonacci {
+        policies.push(Policy::Counted(policy::plain_fibonacci(60, options)));
+    }
+    if let Some(tiers) = &args.progressive {
+        policies.push(progressive(tiers.as_deref(), &args.pace)?);
+    }
+    for spec in &args.policy {
+        policies.push(by_spec(spec, options, args.by_age)?);
+    }
+    if policies.is_empty() {
+        return Err(usage("which policies? say --policy SPEC, --fibonacci or --progressive"));
+    }
+    Ok(policies)
+}
+
 fn age(min_secs: i64, max_secs: i64) -> Result<Policy, ExitError> {
     if min_secs >= max_secs {
         return Err(usage(

@@ -43,6 +43,7 @@ mod policy;
 mod record;
 mod report;
 mod selection;
+mod simulation;
 mod store;
 mod terminal;
 

@@ -13,6 +13,13 @@ pub enum Id {
     Text(Box<str>),
 }
 
+impl Id {
+    /// An id as a person types it: a number, or else text.
+    pub fn from_typed(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Text(text.into()), Self::Integer)
+    }
+}
+
 impl fmt::Display for Id {
     /// Control characters are escaped, so that an id stays on its line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

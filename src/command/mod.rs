@@ -8,6 +8,7 @@ mod init;
 mod list;
 mod mend;
 mod process;
+mod simulate;
 mod status;
 
 use std::io::Write;
@@ -31,6 +32,9 @@ pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> 
         store::keep_watch(token)?;
         return Ok(Exit::Done);
     }
+    if let Command::Simulate(args) = &cli.command {
+        return simulate::run(cli.global, args, clock, out);
+    }
     let queue = Queue::new(cli.global)?;
     match cli.command {
         Command::Init(args) => init::run(&queue, args.minimal, out),
@@ -50,7 +54,8 @@ pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> 
         Command::Archive(args) => mend::run(&queue, &Mending::archive(args.ids, args.dry_run), out),
         Command::Restore(args) => mend::run(&queue, &Mending::restore(args), out),
         Command::Retry(args) => mend::run(&queue, &Mending::retry(args.ids, args.dry_run), out),
-        Command::Guard { .. } => Ok(Exit::Done),
+        // Done above: they need no database.
+        Command::Simulate(_) | Command::Guard { .. } => Ok(Exit::Done),
     }
 }
 

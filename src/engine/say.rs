@@ -26,12 +26,12 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             log::error!("record {id} failed after {attempts} attempts; archived: {error}");
         }
         (Outcome::Failure { error }, _) => {
-            let when = will_retry(record, settlement, look);
-            log::warn!("record {id} failed, {when} (attempt {attempt}): {error}");
+            let when = || will_retry(record, settlement, look);
+            log::warn!("record {id} failed, {} (attempt {attempt}): {error}", when());
         }
         (Outcome::Snooze { error }, _) => {
-            let when = will_retry(record, settlement, look);
-            log::warn!("record {id} was snoozed, {when} (attempt {attempt}): {error}");
+            let when = || will_retry(record, settlement, look);
+            log::warn!("record {id} was snoozed, {} (attempt {attempt}): {error}", when());
         }
         (Outcome::Success, _) => log::info!("record {id} succeeded (attempt {attempt})"),
         (Outcome::Interrupted, _) => log::warn!("record {id} was interrupted; it stays as it was"),

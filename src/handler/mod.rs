@@ -2,9 +2,11 @@
 
 mod exec;
 mod process;
+mod scripted;
 mod tail;
 
 pub use exec::{Exec, ExecSettings};
+pub use scripted::{Script, Scripted};
 
 use std::sync::Arc;
 use std::time::Duration;

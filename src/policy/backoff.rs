@@ -21,6 +21,8 @@ pub enum Variation {
 /// Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of cron.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
+    /// The specification alone.
+    pub name: String,
     /// As it is typed, with the options that make it what it is.
     pub line: String,
     pub plain: Waits,
@@ -51,6 +53,20 @@ impl Backoff {
             }
             Variation::Drawn { .. } => self.nearest_tick(self.drawn_ms(id, n)),
         }
+    }
+
+    /// The record's waits one after the other, in milliseconds, before they are put into ticks.
+    pub fn waits(&self, id: &Id) -> impl Iterator<Item = u64> {
+        let x = self.fraction(phase(id, self.salt));
+        let mut last = 0;
+        (0..).map(move |n| match &self.variation {
+            Variation::Spread { .. } => {
+                let offset = self.offset_ms(x, n.into());
+                let before = std::mem::replace(&mut last, offset);
+                u64::try_from(offset - before).unwrap_or(u64::MAX)
+            }
+            Variation::Drawn { .. } => self.drawn_ms(id, n),
+        })
     }
 
     /// What no record's wait after that failure falls short of, in ticks.

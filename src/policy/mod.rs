@@ -150,6 +150,15 @@ impl Policy {
         }
     }
 
+    /// The tick in which the policy counts, in seconds; by plain age it is one second.
+    pub fn every_secs(&self) -> i64 {
+        match self {
+            Self::Age(_) => 1,
+            Self::Counted(backoff) => backoff.every_secs,
+            Self::Slots(slots) => slots.every_secs(),
+        }
+    }
+
     /// Whether the policy goes by FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         match self {
@@ -163,6 +172,16 @@ impl Policy {
         match self {
             Self::Age(_) | Self::Slots(Slots::Progressive(_)) => None,
             Self::Counted(backoff) | Self::Slots(Slots::ByAge(backoff)) => backoff.max_attempts,
+        }
+    }
+
+    /// What it is called: what is typed behind `--policy`, or the option of its own.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Age(age) => age.line(),
+            Self::Counted(backoff) => backoff.name.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} by age", backoff.name),
+            Self::Slots(Slots::Progressive(_)) => "progressive".into(),
         }
     }
 

@@ -77,6 +77,7 @@ const COMMON_KEYS: [&str; 2] = ["max", "spread"];
 pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let backoff = |plain, variation, max_attempts| Backoff {
+        name: spec.into(),
         line: format!("--policy {spec}{}", options.line(EVERY_SECS)),
         plain,
         variation,
@@ -141,6 +142,7 @@ pub fn plain_fibonacci(unit_secs: i64, options: Options) -> Backoff {
     let shown =
         if unit_secs == 60 { String::new() } else { format!(" --unit {}", duration(unit_secs)) };
     Backoff {
+        name: "fibonacci".into(),
         line: format!("--fibonacci{shown}{}", options.line(EVERY_SECS)),
         plain: fibonacci_waits(unit, MAX_MS.max(unit)),
         variation: Variation::Spread { percent: options.spread.unwrap_or(0) },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{id_json, instant_json};
+use super::{aligned, id_json, instant_json};
 use crate::instant::{Instant, span};
 use crate::record::{Id, Status, one_line};
 use crate::store::Count;
@@ -109,20 +109,6 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
         }
     }
     text
-}
-
-/// The first column to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
 }
 
 pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {

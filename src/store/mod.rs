@@ -2,10 +2,12 @@
 
 mod claims;
 mod guard;
+mod memory;
 mod sqlite;
 mod state_dir;
 
 pub use guard::{TOKEN, keep_watch};
+pub use memory::{MemoryRow, MemoryStore};
 pub use sqlite::{Database, SqliteStore, create};
 pub use state_dir::{LineState, StateDir};
 

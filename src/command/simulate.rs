@@ -1,0 +1,162 @@
+//! `backlog simulate`: the load that policies make, for records that are made up or for those of
+//! the table.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+use super::open_for;
+use crate::cli::{Global, Simulate};
+use crate::clock::Clock;
+use crate::config::{self, Queue};
+use crate::exit::{Exit, usage};
+use crate::handler::Script;
+use crate::instant::Instant;
+use crate::policy::Policy;
+use crate::record::{Id, Status};
+use crate::report;
+use crate::selection::Order;
+use crate::simulation::{self, Figures, Run, Scenario};
+use crate::store::{MemoryRow, Reader};
+
+/// How long a simulation is unless `--for` says otherwise.
+const RECORDS_SECS: i64 = 2 * 3_600;
+const TABLE_SECS: i64 = 7 * 86_400;
+
+pub fn run(global: Global, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+    let policies = config::simulated(args)?;
+    let scenario = if args.from_table {
+        from_table(&Queue::new(global)?, args, &policies, clock.now())?
+    } else {
+        made_up(args)?
+    };
+    let is_cohort = !args.from_table
+        && args.arrivals.is_none()
+        && matches!(scenario.script, Script::Never)
+        && scenario.max_attempts.is_none();
+    let runs = simulate(&scenario, &policies, clock, is_cohort)?;
+    if let Some(path) = &args.svg {
+        let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
+        report::draw(path, &runs, &scenario)?;
+    }
+    if args.jsonl {
+        return attempts(&runs, &scenario, out);
+    }
+    out.write_all(report::figures_table(&runs).as_bytes())?;
+    for (run, _) in &runs {
+        writeln!(out)?;
+        out.write_all(report::load_chart(run, &scenario).as_bytes())?;
+        if args.from_table {
+            out.write_all(report::days_table(run, &scenario).as_bytes())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Each policy on a thread of its own, as many at a time as there are processors.
+fn simulate(
+    scenario: &Scenario,
+    policies: &[Policy],
+    clock: Clock,
+    is_cohort: bool,
+) -> Result<Vec<(Run, Figures)>> {
+    let one = |policy: &Policy| {
+        let run = simulation::run(scenario, policy, clock)?;
+        let figures = simulation::figures(&run, scenario, is_cohort);
+        Ok((run, figures))
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut runs = Vec::with_capacity(policies.len());
+    for batch in policies.chunks(processors) {
+        let batch: Vec<Result<_>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = batch.iter().map(|it| scope.spawn(move || one(it))).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        for run in batch {
+            runs.push(run?);
+        }
+    }
+    Ok(runs)
+}
+
+/// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
+fn made_up(args: &Simulate) -> Result<Scenario> {
+    let ids: Vec<Id> = if args.ids.is_empty() {
+        (1..=i64::from(args.records)).map(Id::Integer).collect()
+    } else {
+        args.ids.iter().map(|id| Id::from_typed(id)).collect()
+    };
+    let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    let over = args.arrivals.unwrap_or(0);
+    let rows = ids
+        .into_iter()
+        .zip(0..)
+        .map(|(id, number)| MemoryRow {
+            id,
+            status: Status::New,
+            inserted_at: Some(Instant(over * number / count)),
+            failures: 0,
+            last_failure_at: None,
+        })
+        .collect();
+    scenario(args, rows, Instant(0), RECORDS_SECS)
+}
+
+/// The pending records of the table, from now on.
+fn from_table(
+    queue: &Queue,
+    args: &Simulate,
+    policies: &[Policy],
+    now: Instant,
+) -> Result<Scenario> {
+    let counted = policies.iter().find(|policy| policy.needs_counter());
+    let mut database = open_for(queue, counted, None)?;
+    let mut rows = Vec::new();
+    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+        rows.push(MemoryRow {
+            id: record.id,
+            status: record.status,
+            inserted_at: record.inserted_at,
+            failures: record.failures,
+            last_failure_at: record.last_failure_at,
+        });
+        Ok(())
+    })?;
+    scenario(args, rows, now, TABLE_SECS)
+}
+
+fn scenario(
+    args: &Simulate,
+    rows: Vec<MemoryRow>,
+    start: Instant,
+    usual_secs: i64,
+) -> Result<Scenario> {
+    let script = match (args.success_after, args.failure_rate) {
+        (Some(failures), _) => Script::After(failures),
+        (None, Some(percent)) => Script::Failing { percent },
+        (None, None) => Script::Never,
+    };
+    let secs = args.span.unwrap_or(usual_secs);
+    let attempts = rows.len().checked_mul(usize::try_from(secs)?).context("too long")?;
+    if attempts > 1 << 48 {
+        return Err(usage("too many records for so long a time").into());
+    }
+    Ok(Scenario { rows, start, secs, script, max_attempts: args.max_attempts })
+}
+
+fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -> Result<Exit> {
+    for (run, _) in runs {
+        let name = run.policy.name();
+        let mut last = vec![None; scenario.rows.len()];
+        for tried in &run.attempts {
+            let row = tried.row as usize;
+            let before = last[row].replace(tried.at);
+            let line = report::attempt_json(&name, &scenario.rows[row].id, tried, before);
+            out.write_all(line.as_bytes())?;
+        }
+    }
+    Ok(Exit::Done)
+}

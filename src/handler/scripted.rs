@@ -1,0 +1,62 @@
+//! A handler that only plays its part: every attempt ends at once, as a script has it.
+
+use std::time::Duration;
+
+use super::{Handler, Job, Reply};
+use crate::hash::draw;
+use crate::record::{Answer, Id, Outcome};
+
+/// When attempts succeed.
+#[derive(Debug, Clone, Copy)]
+pub enum Script {
+    Never,
+    /// After so many failures.
+    After(u32),
+    /// Except for so many of a hundred attempts, drawn once for all by record and attempt.
+    Failing {
+        percent: u8,
+    },
+}
+
+pub struct Scripted {
+    script: Script,
+    reply: Reply,
+}
+
+/// How many records are in hand at once: as many as are settled in one go.
+const CAPACITY: usize = 256;
+
+impl Scripted {
+    pub fn new(script: Script, reply: Reply) -> Self {
+        Self { script, reply }
+    }
+}
+
+impl Script {
+    pub fn succeeds(self, id: &Id, attempt: u32) -> bool {
+        match self {
+            Self::Never => false,
+            Self::After(failures) => attempt > failures,
+            Self::Failing { percent } => draw(u64::MAX, id, attempt) % 100 >= percent.into(),
+        }
+    }
+}
+
+impl Handler for Scripted {
+    fn capacity(&self) -> usize {
+        CAPACITY
+    }
+
+    fn start(&mut self, job: Job) {
+        let id = job.record.id.clone();
+        let outcome = if self.script.succeeds(&id, job.attempt) {
+            Outcome::Success
+        } else {
+            Outcome::Failure { error: String::new() }
+        };
+        (self.reply)(Answer { id, outcome, exit: None, duration: Duration::ZERO });
+    }
+
+    /// Nothing is ever in hand for longer than its start takes.
+    fn stop(&mut self, _grace: Duration) {}
+}

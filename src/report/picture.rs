@@ -1,0 +1,173 @@
+//! Simulations as a picture: a panel for each policy, a dot for each retry, the load as bars
+//! below the dots.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use crate::simulation::{Run, Scenario};
+
+const WIDTH: u32 = 1040;
+const PANEL: u32 = 230;
+const TITLE: u32 = 44;
+const LEGEND: u32 = 46;
+/// How many bars the load has.
+const BARS: i64 = 240;
+/// More records than this are shown by every so-and-so-many-th one.
+const MOST_RECORDS: usize = 400;
+/// Retries from this number on have one colour.
+const LAST_COLOUR: u32 = 24;
+
+type Panel<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+pub fn draw(path: &Path, runs: &[&Run], scenario: &Scenario) -> Result<()> {
+    paint(path, runs, scenario)
+        .map_err(|error| anyhow!("{error}"))
+        .with_context(|| format!("could not draw {}", path.display()))
+}
+
+fn paint(
+    path: &Path,
+    runs: &[&Run],
+    scenario: &Scenario,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let panels = u32::try_from(runs.len())?;
+    let height = TITLE + panels * PANEL + LEGEND;
+    let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (title, rest) = root.split_vertically(TITLE);
+    let (body, legend) = rest.split_vertically(panels * PANEL);
+    title.draw(&Text::new(
+        format!(
+            "The retries of {} failing records: one dot each, coloured by its number; the load \
+             as grey bars",
+            scenario.rows.len()
+        ),
+        (20, 14),
+        ("sans-serif", 18),
+    ))?;
+    let unit = Unit::of(scenario.secs);
+    for (run, area) in runs.iter().zip(body.split_evenly((runs.len(), 1))) {
+        panel(&area, run, scenario, unit)?;
+    }
+    colours(&legend)?;
+    root.present()?;
+    Ok(())
+}
+
+/// What the time axis counts in.
+#[derive(Clone, Copy)]
+struct Unit {
+    secs: i64,
+    name: &'static str,
+}
+
+impl Unit {
+    fn of(span: i64) -> Self {
+        match span {
+            ..=600 => Self { secs: 1, name: "seconds" },
+            601..=21_600 => Self { secs: 60, name: "minutes" },
+            21_601..=432_000 => Self { secs: 3_600, name: "hours" },
+            _ => Self { secs: 86_400, name: "days" },
+        }
+    }
+
+    fn at(self, secs: i64) -> f64 {
+        float(secs) / float(self.secs)
+    }
+}
+
+fn panel(
+    area: &Panel,
+    run: &Run,
+    scenario: &Scenario,
+    unit: Unit,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let records = scenario.rows.len();
+    let each = records.div_ceil(MOST_RECORDS).max(1);
+    let bar_secs = (scenario.secs / BARS).max(run.every_secs).max(1);
+    let load = load(run, bar_secs, scenario.secs);
+    let most = load.iter().copied().max().unwrap_or(0).max(1);
+    let retries = || run.attempts.iter().filter(|tried| tried.attempt > 1);
+    let shown = if each > 1 { format!(" (every {each}th record is shown)") } else { String::new() };
+    let title = format!("{}: {} retries{shown}", run.policy.name(), retries().count());
+    let time = 0.0..unit.at(scenario.secs);
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 15))
+        .margin(6)
+        .margin_right(14)
+        .x_label_area_size(34)
+        .y_label_area_size(58)
+        .right_y_label_area_size(58)
+        .build_cartesian_2d(time.clone(), 0.0..float(i64::try_from(records)? + 1))?
+        .set_secondary_coord(time, 0..most + most / 10 + 1);
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .x_desc(format!("{} since the first attempt", unit.name))
+        .y_desc("record")
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .x_labels(12)
+        .y_labels(5)
+        .label_style(("sans-serif", 12))
+        .axis_desc_style(("sans-serif", 13))
+        .draw()?;
+    chart
+        .configure_secondary_axes()
+        .y_desc(format!("retries per {}", crate::instant::span(bar_secs)))
+        .y_labels(4)
+        .label_style(("sans-serif", 12))
+        .axis_desc_style(("sans-serif", 13))
+        .draw()?;
+    chart.draw_secondary_series(load.iter().zip(0..).filter(|(count, _)| **count > 0).map(
+        |(count, bar)| {
+            let (from, to) = (unit.at(bar * bar_secs), unit.at((bar + 1) * bar_secs));
+            let to = to.min(unit.at(scenario.secs));
+            Rectangle::new([(from, 0), (to, *count)], RGBColor(200, 200, 200).filled())
+        },
+    ))?;
+    let dots = retries().filter(|tried| (tried.row as usize).is_multiple_of(each));
+    chart.draw_series(dots.map(|tried| {
+        let place = (unit.at(tried.at), f64::from(tried.row) + 1.0);
+        Circle::new(place, 1.6, colour(tried.attempt - 1).filled())
+    }))?;
+    Ok(())
+}
+
+/// How many retries there are in each stretch of `bar_secs`.
+fn load(run: &Run, bar_secs: i64, secs: i64) -> Vec<i64> {
+    let mut load = vec![0; usize::try_from(secs / bar_secs + 1).unwrap_or(1)];
+    for tried in run.attempts.iter().filter(|tried| tried.attempt > 1) {
+        let bar = usize::try_from(tried.at / bar_secs).unwrap_or(usize::MAX);
+        if let Some(count) = load.get_mut(bar) {
+            *count += 1;
+        }
+    }
+    load
+}
+
+/// The colours of the retries, from the first to the last, in a row.
+fn colours(area: &Panel) -> Result<(), Box<dyn std::error::Error>> {
+    area.draw(&Text::new("number of the retry:", (60, 14), ("sans-serif", 14)))?;
+    for retry in 1..=LAST_COLOUR {
+        let x = 190 + i32::try_from(retry)? * 32;
+        area.draw(&Circle::new((x, 20), 5, colour(retry).filled()))?;
+        let more = if retry == LAST_COLOUR { "+" } else { "" };
+        area.draw(&Text::new(format!("{retry}{more}"), (x + 8, 14), ("sans-serif", 12)))?;
+    }
+    Ok(())
+}
+
+/// From blue through green to red, as the retries go on.
+fn colour(retry: u32) -> HSLColor {
+    let place = f64::from(retry.clamp(1, LAST_COLOUR) - 1) / f64::from(LAST_COLOUR - 1);
+    HSLColor(0.7 * (1.0 - place), 0.85, 0.42)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a picture; far below 2^53")]
+fn float(number: i64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,105 @@
+//! Simulations as a table, as charts in the terminal and as JSON lines.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::{aligned, id_json};
+use crate::instant::{DAY, Instant, span};
+use crate::record::Id;
+use crate::simulation::{Figures, Run, Scenario, Tried};
+
+/// How many characters wide and high a chart is.
+const WIDTH: usize = 72;
+const HEIGHT: usize = 6;
+/// A character filled from below in eighths.
+const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// One line for each policy.
+pub fn figures_table(runs: &[(Run, Figures)]) -> String {
+    let header = ["POLICY", "attempts", "peak/tick", "idle ticks", "unevenness", "deviation"]
+        .map(String::from);
+    let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
+    let line = |(run, figures): &(Run, Figures)| {
+        let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
+        vec![
+            run.policy.name(),
+            figures.attempts.to_string(),
+            figures.peak.to_string(),
+            format!("{} ({idle}%)", figures.idle_ticks),
+            ratio(figures.evenness.map(|it| it.unevenness)),
+            ratio(figures.evenness.map(|it| it.deviation)),
+        ]
+    };
+    aligned(&std::iter::once(header.to_vec()).chain(runs.iter().map(line)).collect::<Vec<_>>())
+}
+
+/// The retries over the time, as bars.
+pub fn load_chart(run: &Run, scenario: &Scenario) -> String {
+    let span_secs = scenario.secs.max(1) + 1;
+    let mut load = [0usize; WIDTH];
+    for tried in retries(run) {
+        let column = usize::try_from(tried.at * WIDTH as i64 / span_secs).unwrap_or(0);
+        load[column.min(WIDTH - 1)] += 1;
+    }
+    let most = load.iter().copied().max().unwrap_or(0).max(1);
+    let mut text = format!("{}\n", run.policy.name());
+    for row in (0..HEIGHT).rev() {
+        let bar = |count: &usize| {
+            // At least one eighth for what is there at all.
+            let eighths = (count * HEIGHT * 8).div_ceil(most);
+            EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
+        };
+        let scale = if row + 1 == HEIGHT { most.to_string() } else { String::new() };
+        let bars: String = load.iter().map(bar).collect();
+        let _ = writeln!(text, "{scale:>7} |{}", bars.trim_end());
+    }
+    let column = span(scenario.secs / WIDTH as i64);
+    let (from, to) = ("0", span(scenario.secs));
+    let _ = writeln!(text, "{:>7} +{}", "0", "-".repeat(WIDTH));
+    let gap = WIDTH - from.len() - to.len();
+    let _ = writeln!(text, "         {from}{:^gap$}{to}", format!("retries in each {column}"));
+    text
+}
+
+fn retries(run: &Run) -> impl Iterator<Item = &Tried> {
+    run.attempts.iter().filter(|tried| tried.attempt > 1)
+}
+
+/// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is when the record was
+/// tried before, if it was.
+pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -> String {
+    let delay = before.map_or(0, |before| tried.at - before);
+    let line = json!({
+        "policy": policy,
+        "id": id_json(id),
+        "attempt": tried.attempt,
+        "at": tried.at,
+        "delay": delay,
+    });
+    format!("{line}\n")
+}
+
+/// The load of each day: all attempts, those in the busiest tick, and how many a tick has.
+pub fn days_table(run: &Run, scenario: &Scenario) -> String {
+    let start = scenario.start.0;
+    let day_of = |tried: &Tried| (start + tried.at).div_euclid(DAY);
+    let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
+    let ticks = DAY / run.every_secs;
+    let (first, last) = (start.div_euclid(DAY), (start + scenario.secs - 1).div_euclid(DAY));
+    let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
+    let mut rows = vec![header];
+    for day in first..=last {
+        let tried = by_day.next_if(|tried| day_of(&tried[0]) == day).unwrap_or_default();
+        let tick = |tried: &Tried| (start + tried.at) / run.every_secs;
+        let peak = tried.chunk_by(|one, other| tick(one) == tick(other)).map(<[_]>::len).max();
+        let mean = i64::try_from(tried.len()).unwrap_or(i64::MAX) * 10 / ticks.max(1);
+        rows.push(vec![
+            Instant(day * DAY).date(),
+            tried.len().to_string(),
+            peak.unwrap_or(0).to_string(),
+            format!("{}.{}", mean / 10, mean % 10),
+        ]);
+    }
+    aligned(&rows)
+}

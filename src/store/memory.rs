@@ -1,0 +1,220 @@
+//! A table in memory, for simulations: nothing waits for a disk, and what is due next is known
+//! without looking at the rest.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+
+use super::{Applied, Change, Count, Found, Page, Reader, Store};
+use crate::instant::Instant;
+use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
+use crate::selection::{Order, Selection};
+
+/// One row: what a policy goes by.
+#[derive(Debug, Clone)]
+pub struct MemoryRow {
+    pub id: Id,
+    pub status: Status,
+    pub inserted_at: Option<Instant>,
+    pub failures: u32,
+    pub last_failure_at: Option<Instant>,
+}
+
+/// When a row that has just been settled will be due again, as far as anybody can tell.
+pub type Wake = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
+
+/// A table that several passes use one after the other.
+#[derive(Clone)]
+pub struct MemoryStore(Arc<Mutex<Memory>>);
+
+struct Memory {
+    rows: Vec<MemoryRow>,
+    by_id: HashMap<Id, usize>,
+    /// Rows by the instant at which they are to be looked at.
+    agenda: BTreeMap<Instant, Vec<usize>>,
+    wake: Wake,
+    now: Instant,
+    has_counter: bool,
+    columns: Arc<[String]>,
+}
+
+impl MemoryRow {
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            id: &self.id,
+            status: self.status,
+            inserted_at: self.inserted_at,
+            failures: self.failures,
+            last_failure_at: self.last_failure_at,
+        }
+    }
+}
+
+impl MemoryStore {
+    /// `first` says when each row is to be looked at first; `None` for never.
+    pub fn new(
+        rows: Vec<MemoryRow>,
+        has_counter: bool,
+        first: impl Fn(Facts<'_>) -> Option<Instant>,
+        wake: Wake,
+    ) -> Self {
+        let by_id = rows.iter().enumerate().map(|(row, it)| (it.id.clone(), row)).collect();
+        let mut agenda = BTreeMap::<_, Vec<_>>::new();
+        for (row, it) in rows.iter().enumerate() {
+            if let Some(at) = first(it.facts()) {
+                agenda.entry(at).or_default().push(row);
+            }
+        }
+        let now = Instant(i64::MIN);
+        let columns = Arc::from([]);
+        Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, wake, now, has_counter, columns })))
+    }
+
+    /// When there is something to do next.
+    pub fn next_at(&self) -> Option<Instant> {
+        self.memory().agenda.first_key_value().map(|(at, _)| *at)
+    }
+
+    /// What is settled from now on is settled at `now`.
+    pub fn set_now(&self, now: Instant) {
+        self.memory().now = now;
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn record(&self, row: &MemoryRow) -> Record {
+        Record {
+            id: row.id.clone(),
+            status: row.status,
+            status_text: String::new(),
+            inserted: Value::Null,
+            inserted_at: row.inserted_at,
+            failures: row.failures,
+            last_failure_at: row.last_failure_at,
+            last_error: None,
+            row: Row { columns: self.columns.clone(), values: Vec::new() },
+        }
+    }
+
+    fn write(&mut self, change: &Change) -> Applied {
+        let Some(&index) = self.by_id.get(&change.record.id) else {
+            return Applied::ChangedMeanwhile;
+        };
+        let row = &mut self.rows[index];
+        if row.status != change.expected {
+            return Applied::ChangedMeanwhile;
+        }
+        let Settlement { status, counter } = &change.settlement;
+        row.status = *status;
+        match counter {
+            Counter::AsBefore => {
+                row.failures = change.record.failures;
+                row.last_failure_at = change.record.last_failure_at;
+            }
+            Counter::Reset => (row.failures, row.last_failure_at) = (0, None),
+            Counter::Set { failures, last_failure_at, .. } => {
+                (row.failures, row.last_failure_at) = (*failures, Some(*last_failure_at));
+            }
+        }
+        Applied::Written
+    }
+
+    /// Puts a row that a pass is done with on the agenda again.
+    fn put_off(&mut self, id: &Id) {
+        let Some(&index) = self.by_id.get(id) else { return };
+        let facts = self.rows[index].facts();
+        if facts.status.is_pending()
+            && let Some(at) = (self.wake)(facts, self.now)
+        {
+            self.agenda.entry(at).or_default().push(index);
+        }
+    }
+}
+
+impl Reader for MemoryStore {
+    fn has_counter(&self) -> bool {
+        self.memory().has_counter
+    }
+
+    /// All at once, and from the agenda: what its time has come for leaves it until it is
+    /// released.
+    fn due(
+        &mut self,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Result<Page> {
+        let mut memory = self.memory();
+        let Memory { rows, agenda, now, .. } = &mut *memory;
+        let later = agenda.split_off(&now.saturating_add(1));
+        let come = std::mem::replace(agenda, later);
+        let mut ids = Vec::new();
+        for (at, indices) in come {
+            let (taken, left): (Vec<usize>, Vec<usize>) = indices.into_iter().partition(|&index| {
+                let row = &rows[index];
+                selection.statuses.contains(&row.status) && is_due(row.facts())
+            });
+            ids.extend(taken.into_iter().map(|index| rows[index].id.clone()));
+            if !left.is_empty() {
+                agenda.insert(at, left);
+            }
+        }
+        Ok(Page { ids, next: None })
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        let memory = self.memory();
+        let row = memory.by_id.get(id).map(|index| &memory.rows[*index]);
+        Ok(row.map_or(Found::Gone, |row| Found::Record(Box::new(memory.record(row)))))
+    }
+
+    fn scan(
+        &mut self,
+        statuses: &[Status],
+        _order: Order,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let memory = self.memory();
+        let wanted = |row: &&MemoryRow| statuses.is_empty() || statuses.contains(&row.status);
+        memory.rows.iter().filter(wanted).try_for_each(|row| each(memory.record(row)))
+    }
+
+    fn census(&mut self, _bounds: &[i64], _now: Instant) -> Result<Vec<Count>> {
+        Ok(Vec::new())
+    }
+}
+
+impl Store for MemoryStore {
+    fn reader(&mut self) -> &mut dyn Reader {
+        self
+    }
+
+    fn claim(&mut self, _id: &Id) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.memory().put_off(id);
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let mut memory = self.memory();
+        Ok(changes.iter().map(|change| memory.write(change)).collect())
+    }
+
+    fn prove(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<()> {
+        Ok(())
+    }
+
+    fn begin(&mut self, _token: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

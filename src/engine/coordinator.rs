@@ -173,7 +173,9 @@ impl Coordinator {
             Verdict::Due(_) => {}
             Verdict::Wait { .. } | Verdict::Never(_) => return Ok(None),
         }
-        self.prove(&record, now)?;
+        if !self.prove(&record, now)? {
+            return Ok(None);
+        }
         if policy::exhausted(&record, self.rules) {
             self.archive(&record)?;
             return Ok(None);
@@ -182,10 +184,10 @@ impl Coordinator {
     }
 
     /// Proves with the first record that the table takes all that may have to be written, before
-    /// any handler runs for nothing.
-    fn prove(&mut self, record: &Record, now: Instant) -> Result<()> {
+    /// any handler runs for nothing. False if the record changed meanwhile, which proves nothing.
+    fn prove(&mut self, record: &Record, now: Instant) -> Result<bool> {
         if self.proven {
-            return Ok(());
+            return Ok(true);
         }
         let charge = self.rules.has_counter.then(|| policy::charge(record, now));
         let failure = Outcome::Failure { error: "proof".into() };
@@ -198,9 +200,8 @@ impl Coordinator {
         }
         let chains: Vec<Vec<_>> =
             ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect();
-        self.pass.store.prove(record, &chains)?;
-        self.proven = true;
-        Ok(())
+        self.proven = self.pass.store.prove(record, &chains)?;
+        Ok(self.proven)
     }
 
     /// Archives a record whose last attempt killed the pass that made it.

@@ -303,6 +303,36 @@ fn a_trigger_that_refuses_one_record_stops_the_pass_there_and_names_it() {
 }
 
 #[test]
+fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
+    let ignore = |when: &str| {
+        let env = TestEnv::new();
+        env.insert(3, MIDNIGHT);
+        env.sql(&format!(
+            "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN {when} BEGIN SELECT raise(IGNORE); END"
+        ));
+        env
+    };
+    // For every record: found out before the first handler.
+    for status in ["SUCCESS", "ERROR", "ARCHIVED"] {
+        let env = ignore(&format!("new.STATUS = '{status}'"));
+        let handler = env.noting("exit 0");
+        let says = format!(
+            "table BACKLOG refuses STATUS = '{status}' for record 3: \
+             the table did not take the change; no handler was started"
+        );
+        let args = ["process", "--ndays", "1", "--max-attempts", "2", "--", &handler];
+        env.run_at(MIDNIGHT, &args).fails(1, &[&says]);
+        assert_eq!(env.handled(), [""; 0]);
+        assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW");
+    }
+    // For one: not taken for a change by the application.
+    let env = ignore("new.STATUS = 'SUCCESS' AND new.ID = 2");
+    env.run_at(MIDNIGHT, &PROCESS)
+        .fails(1, &["record 2 could not be set to SUCCESS: the table did not take the change"]);
+    assert_eq!(env.statuses(), "1|NEW\n2|ERROR\n3|SUCCESS");
+}
+
+#[test]
 fn a_joblog_that_cannot_be_opened_is_found_out_before_the_first_handler() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use rusqlite::types::ValueRef;
-use rusqlite::{Error as SqlError, TransactionBehavior};
+use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
 pub use database::{Database, create};
 
@@ -19,13 +19,17 @@ use super::claims::Claims;
 use super::guard::Guard;
 use super::state_dir::StateDir;
 use super::{Applied, Change, Reader, Store};
-use crate::record::{Id, Record, Settlement, Value};
+use crate::record::{Id, Record, Settlement, Status, Value};
 use database::{is_busy, is_constraint};
 use durable::{LogSync, SharedClaims};
+use table::Table;
 
 /// How often a settlement is tried again when the database stays locked; each try waits for
 /// [`database::BUSY_TIMEOUT`]. An outcome is not given up lightly.
 const SETTLE_TRIES: u32 = 10;
+
+/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
+const NOT_TAKEN: &str = "the table did not take the change";
 
 /// A table together with the means to claim its records.
 pub struct SqliteStore {
@@ -56,6 +60,9 @@ impl SqliteStore {
         let mut applied = Vec::with_capacity(changes.len());
         for change in changes {
             applied.push(match update.execute(table.update_values(change))? {
+                0 if is_as_expected(&tx, table, change.record, change.expected)? => {
+                    Applied::Refused(NOT_TAKEN.into())
+                }
                 0 => Applied::ChangedMeanwhile,
                 1 => Applied::Written,
                 _ => return Err(SqlError::StatementChangedRows(2)),
@@ -117,7 +124,7 @@ impl Store for SqliteStore {
         }
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<()> {
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
         let database = &mut self.database;
         let (table, path) = (&database.table, &database.path);
         let sql = query::update(table);
@@ -125,18 +132,25 @@ impl Store for SqliteStore {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| database::explain(path, &error, "write to"))?;
+        if !is_as_expected(&tx, table, record, record.status)? {
+            return Ok(false);
+        }
         for chain in chains {
             tx.execute_batch("SAVEPOINT proof")?;
             let mut expected = record.status;
             for settlement in chain {
                 let change = Change { record, expected, settlement: settlement.clone() };
                 let proof = tx.prepare_cached(&sql)?.execute(table.update_values(&change));
-                if let Err(error) = proof {
-                    if !is_constraint(&error) {
-                        return Err(database::explain(path, &error, "write to"));
-                    }
+                let refusal = match proof {
+                    Ok(1) => None,
+                    Ok(_) => Some(NOT_TAKEN.into()),
+                    Err(error) if is_constraint(&error) => Some(error.to_string()),
+                    Err(error) => return Err(database::explain(path, &error, "write to")),
+                };
+                if let Some(refusal) = refusal {
                     bail!(
-                        "table {} refuses {} = '{}' for record {}: {error}; no handler was started",
+                        "table {} refuses {} = '{}' for record {}: {refusal}; no handler was \
+                         started",
                         table.name,
                         table.status.name,
                         settlement.status.name(),
@@ -148,7 +162,7 @@ impl Store for SqliteStore {
             tx.execute_batch("ROLLBACK TO proof")?;
         }
         tx.rollback()?;
-        Ok(())
+        Ok(true)
     }
 
     fn begin(&mut self, token: &str) -> Result<()> {
@@ -163,6 +177,17 @@ impl Store for SqliteStore {
     fn finish(&mut self) -> Result<()> {
         self.log_sync.as_mut().map_or(Ok(()), LogSync::finish)
     }
+}
+
+/// Whether the row still is what an update of it would ask for.
+fn is_as_expected(
+    connection: &Connection,
+    table: &Table,
+    record: &Record,
+    expected: Status,
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(&query::is_as_expected(table))?;
+    statement.exists(Table::expected_values(record, expected))
 }
 
 fn id_param(id: &Id) -> rusqlite::types::Value {

@@ -222,12 +222,20 @@ pub fn update(table: &Table) -> String {
     let assignments: Vec<_> =
         columns.map(|column| format!("{} = ?", quote(&column.name))).collect();
     format!(
-        "UPDATE {} SET {} WHERE {} = ? AND {} = ?",
+        "UPDATE {} SET {} WHERE {}",
         quote(&table.name),
         assignments.join(", "),
-        quote(&table.id.name),
-        quote(&table.status.name),
+        as_expected(table)
     )
+}
+
+/// Whether the row is still there for [`update`] to change; see [`Table::expected_values`].
+pub fn is_as_expected(table: &Table) -> String {
+    format!("SELECT 1 FROM {} WHERE {}", quote(&table.name), as_expected(table))
+}
+
+fn as_expected(table: &Table) -> String {
+    format!("{} = ? AND {} = ?", quote(&table.id.name), quote(&table.status.name))
 }
 
 pub fn scan(table: &Table, statuses: &[Status], order: Order) -> String {

@@ -143,9 +143,13 @@ impl Table {
                 values.extend(self.last_error.iter().map(|_| Param::Text(last_error.clone())));
             }
         }
-        values.push(id_param(&change.record.id));
-        values.push(Param::Text(change.expected.name().into()));
+        values.extend(Self::expected_values(change.record, change.expected));
         rusqlite::params_from_iter(values)
+    }
+
+    /// The parameters of [`super::query::is_as_expected`].
+    pub fn expected_values(record: &Record, expected: Status) -> [Param; 2] {
+        [id_param(&record.id), Param::Text(expected.name().into())]
     }
 }
 

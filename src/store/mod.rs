@@ -98,7 +98,7 @@ pub enum Applied {
     Written,
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
-    /// The table refuses the change, by a constraint or a trigger, or just does not make it.
+    /// The table refuses the change, by a constraint or a trigger's error, or just does not make it.
     Refused(String),
 }
 

@@ -303,6 +303,26 @@ fn a_trigger_that_refuses_one_record_stops_the_pass_there_and_names_it() {
 }
 
 #[test]
+fn a_trigger_that_fails_on_one_record_takes_no_other_outcome_with_it() {
+    for (failing, says) in [
+        ("abs(-9223372036854775807 - 1)", "integer overflow"),
+        ("json('{')", "malformed JSON"),
+        ("zeroblob(9999999999)", "string or blob too big"),
+        ("raise(ROLLBACK, 'not this one')", "not this one"),
+    ] {
+        let env = TestEnv::new();
+        env.insert(5, MIDNIGHT);
+        env.sql(&format!(
+            "CREATE TRIGGER no AFTER UPDATE ON BACKLOG WHEN new.ID = 3 BEGIN SELECT {failing}; END"
+        ));
+        // The outcome of record 4 and the charge of record 3 are written together.
+        let says = format!("record 3 could not be set to ERROR: {says}");
+        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).fails(1, &[&says]);
+        assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS\n5|SUCCESS", "{failing}");
+    }
+}
+
+#[test]
 fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
     let ignore = |when: &str| {
         let env = TestEnv::new();

@@ -182,11 +182,32 @@ pub fn is_busy(error: &SqlError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Whether the table itself refuses what was to be written: a constraint, a trigger's RAISE, a
-/// strict type, or an id that stands in more than one row.
-pub fn is_constraint(error: &SqlError) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
-    ) || matches!(error, SqlError::StatementChangedRows(_))
+/// Whether it is the table that refuses what was to be written, and not the database that cannot
+/// write: a constraint, a strict type, a trigger's RAISE or a mistake in its SQL, or an id that
+/// stands in more than one row. Another row may fare better.
+pub fn is_refusal(error: &SqlError) -> bool {
+    let of_the_database = |code| {
+        matches!(
+            code,
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::NoLargeFileSupport
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::ReadOnly
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::OutOfMemory
+        )
+    };
+    matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
+        || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
+}
+
+/// The error in SQLite's own words, without the statement that it is about.
+pub fn words(error: &SqlError) -> String {
+    if let SqlError::SqlInputError { msg, .. } = error { msg.clone() } else { error.to_string() }
 }

@@ -20,7 +20,7 @@ use super::guard::Guard;
 use super::state_dir::StateDir;
 use super::{Applied, Change, Reader, Store};
 use crate::record::{Id, Record, Settlement, Status, Value};
-use database::{is_busy, is_constraint};
+use database::{is_busy, is_refusal, words};
 use durable::{LogSync, SharedClaims};
 use table::Table;
 
@@ -110,13 +110,13 @@ impl Store for SqliteStore {
         }
         match self.write_patiently(changes) {
             // One row that the table refuses must not take the others' outcomes with it.
-            Err(error) if is_constraint(&error) => changes
+            Err(error) if is_refusal(&error) => changes
                 .iter()
                 .map(|change| match self.write_patiently(std::slice::from_ref(change)) {
                     Ok(applied) => {
                         Ok(applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile))
                     }
-                    Err(error) if is_constraint(&error) => Ok(Applied::Refused(error.to_string())),
+                    Err(error) if is_refusal(&error) => Ok(Applied::Refused(words(&error))),
                     Err(error) => Err(self.database.explain(&error, "write to")),
                 })
                 .collect(),
@@ -144,7 +144,7 @@ impl Store for SqliteStore {
                 let refusal = match proof {
                     Ok(1) => None,
                     Ok(_) => Some(NOT_TAKEN.into()),
-                    Err(error) if is_constraint(&error) => Some(error.to_string()),
+                    Err(error) if is_refusal(&error) => Some(words(&error)),
                     Err(error) => return Err(database::explain(path, &error, "write to")),
                 };
                 if let Some(refusal) = refusal {

@@ -171,7 +171,7 @@ pub enum Outcome {
     },
     /// Our own stop ended the handler: as if it had never been started.
     Interrupted,
-    /// The handler cannot be run at all: no fault of the record's.
+    /// The handler could not be run, or exited as if it could not: no fault of the record's.
     Unable {
         error: String,
     },
@@ -203,7 +203,8 @@ impl Outcome {
 pub struct Answer {
     pub id: Id,
     pub outcome: Outcome,
-    /// The exit code of a command; 124 for a timeout, as timeout(1) has it.
+    /// The exit code of a command; 124 for a timeout, as timeout(1) has it. `None` if it was not
+    /// started or ended by a signal.
     pub exit: Option<i32>,
     pub duration: Duration,
 }

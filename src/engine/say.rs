@@ -40,7 +40,7 @@ pub fn ended(
         }
         (Outcome::Success, _) => log::info!("record {id} succeeded (attempt {attempt})"),
         (Outcome::Interrupted, _) => log::warn!("record {id} was interrupted; it stays as it was"),
-        // The pass ends with this error, which says it.
+        // An error of the pass, which says it.
         (Outcome::Unable { .. }, _) => {}
     }
 }

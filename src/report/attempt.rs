@@ -33,6 +33,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.archived, "archived"),
         (summary.changed, "changed by the application meanwhile"),
         (summary.interrupted, "interrupted"),
+        (summary.unable, "left as it was, because the handler could not be run"),
         (summary.busy, "in the hands of another pass"),
     ];
     let counts: Vec<_> = counts

@@ -27,7 +27,7 @@
 //! - A record is handled only under a claim, and only after it was read again under that claim.
 //! - A claim is never a value in a row: it ends with the process that holds it.
 //! - All writes to the table go through one guarded statement that leaves a row alone whose
-//!   status is not the expected one.
+//!   status is not the expected one, or that is another row by now.
 //! - Nothing is ever deleted.
 
 mod cli;

@@ -10,7 +10,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::table::Table;
-use super::{query, value};
+use super::{param, query, value};
 use crate::exit::try_later;
 use crate::instant::Instant;
 
@@ -149,13 +149,16 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
         // One implementation tells instants from other values, here and in SQL.
-        connection.create_scalar_function(
-            "backlog_instant",
-            1,
-            FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC,
-            |context| Ok(value(context.get_raw(0)).instant().map(|at| at.0)),
-        )?;
+        connection.create_scalar_function("backlog_instant", 1, flags, |context| {
+            Ok(value(context.get_raw(0)).instant().map(|at| at.0))
+        })?;
+        // A value as it is read, so that what is compared with it is exact: whatever the column's
+        // affinity and collation, and also for text that is no UTF-8.
+        connection.create_scalar_function("backlog_value", 1, flags, |context| {
+            Ok(param(&value(context.get_raw(0))))
+        })?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, &error, "open"))

@@ -216,7 +216,8 @@ pub fn by_id(table: &Table) -> String {
 }
 
 /// The one statement that writes to the table; see [`Table::update_values`]. A row
-/// whose status is no longer the expected one is left alone.
+/// whose status is no longer the expected one is left alone, and so is another row that got the
+/// id of a deleted one: its insertion date differs.
 pub fn update(table: &Table) -> String {
     let columns = std::iter::once(&table.status).chain(table.counter_columns());
     let assignments: Vec<_> =
@@ -235,7 +236,12 @@ pub fn is_as_expected(table: &Table) -> String {
 }
 
 fn as_expected(table: &Table) -> String {
-    format!("{} = ? AND {} = ?", quote(&table.id.name), quote(&table.status.name))
+    format!(
+        "{} = ? AND {} = ? AND backlog_value({}) IS ?",
+        quote(&table.id.name),
+        quote(&table.status.name),
+        quote(&table.inserted.name)
+    )
 }
 
 pub fn scan(table: &Table, statuses: &[Status], order: Order) -> String {

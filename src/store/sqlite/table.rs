@@ -148,8 +148,8 @@ impl Table {
     }
 
     /// The parameters of [`super::query::is_as_expected`].
-    pub fn expected_values(record: &Record, expected: Status) -> [Param; 2] {
-        [id_param(&record.id), Param::Text(expected.name().into())]
+    pub fn expected_values(record: &Record, expected: Status) -> [Param; 3] {
+        [id_param(&record.id), Param::Text(expected.name().into()), param(&record.inserted)]
     }
 }
 

@@ -8,6 +8,8 @@ use crate::config::Queue;
 use crate::exit::{Exit, usage};
 use crate::store;
 
+const TABLE: &str = "BACKLOG";
+
 const SCHEMA: &str = include_str!("../../schema.sql");
 
 /// The article's three columns and the payload, nothing else.
@@ -21,12 +23,12 @@ CREATE TABLE BACKLOG (
 ";
 
 pub fn run(queue: &Queue, minimal: bool, out: &mut dyn Write) -> Result<Exit> {
-    if !queue.table.eq_ignore_ascii_case("BACKLOG") {
+    if !queue.table.eq_ignore_ascii_case(TABLE) {
         return Err(
             usage("init creates the table BACKLOG only; your own table needs no init").into()
         );
     }
-    store::create(&queue.db, if minimal { MINIMAL } else { SCHEMA })?;
+    store::create(&queue.db, TABLE, if minimal { MINIMAL } else { SCHEMA })?;
     writeln!(out, "created table BACKLOG in {}", queue.db.display())?;
     Ok(Exit::Done)
 }

@@ -40,8 +40,20 @@ fn init_leaves_an_existing_table_and_journal_mode_alone() {
     env.run(&["init"]).success();
     assert_eq!(env.query("PRAGMA journal_mode"), "delete");
     env.run(&["add", "{}"]).success();
-    env.run(&["init"]).fails(1, &["BACKLOG already exists", "test.db"]);
+    let says = format!("backlog: table BACKLOG already exists in {}\n", env.db().display());
+    for args in [&["init"][..], &["init", "--minimal"]] {
+        assert_eq!(env.run(args).fails(1, &[]).stderr, says);
+    }
     assert_eq!(env.statuses(), "1|NEW");
+}
+
+#[test]
+fn a_name_that_is_taken_is_said_on_one_line() {
+    for taken in ["CREATE VIEW BACKLOG AS SELECT 1", "CREATE TABLE BACKLOG_PENDING (X)"] {
+        let env = TestEnv::with_schema(taken);
+        let ran = env.run(&["init"]).fails(1, &["could not create the table in ", "already "]);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
 }
 
 #[test]

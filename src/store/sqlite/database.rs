@@ -128,9 +128,9 @@ impl Database {
     }
 }
 
-/// Runs a schema on the database at `path`, creating the file if there is none: a new one gets
-/// write-ahead logging, an existing one keeps its journal mode.
-pub fn create(path: &Path, schema: &str) -> Result<()> {
+/// Creates `table` with its schema in the database at `path`, creating the file if there is none:
+/// a new one gets write-ahead logging, an existing one keeps its journal mode.
+pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let run = |connection: &mut Connection| {
@@ -138,10 +138,18 @@ pub fn create(path: &Path, schema: &str) -> Result<()> {
             connection.pragma_update(None, "journal_mode", "wal")?;
         }
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if tx.table_exists(None, table)? {
+            return Ok(false);
+        }
         tx.execute_batch(schema)?;
-        tx.commit()
+        tx.commit()?;
+        Ok(true)
     };
-    run(&mut connection).map_err(|error| explain(path, &error, "create the table in"))
+    match run(&mut connection) {
+        Ok(true) => Ok(()),
+        Ok(false) => bail!("table {table} already exists in {}", path.display()),
+        Err(error) => Err(explain(path, &error, "create the table in")),
+    }
 }
 
 fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
@@ -178,7 +186,7 @@ pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
         Some(ErrorCode::DiskFull) => "; make room and run the same command again",
         _ => "",
     };
-    anyhow!("could not {verb} {shown}: {error}{hint}")
+    anyhow!("could not {verb} {shown}: {}{hint}", words(error))
 }
 
 pub fn is_busy(error: &SqlError) -> bool {

@@ -68,11 +68,30 @@ fn a_read_only_database_is_found_out_before_the_first_handler() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_made_is_named_with_its_owner() {
+fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why() {
     let env = TestEnv::new();
     std::fs::write(env.path("file"), "").unwrap();
-    env.run(&["process", "--ndays", "1", "--state-dir", "file/state", "--", "true"])
-        .fails(1, &["could not open the claims file/state", "--state-dir"]);
+    let said = |dir: &str| {
+        let args = ["process", "--ndays", "1", "--state-dir", dir, "--", "true"];
+        env.run(&args).fails(1, &[]).stderr
+    };
+    let not_a_directory = "Not a directory (os error 20)";
+    for (dir, says) in [
+        ("file/state", format!("could not open the claims file/state/lines: {not_a_directory}\n")),
+        ("file", format!("could not open the claims file/lines: {not_a_directory}\n")),
+    ] {
+        assert_eq!(said(dir), format!("backlog: {says}"));
+    }
+    // Where not even root may make a directory.
+    let said = said("/sys/state");
+    for says in [
+        "could not open the claims /sys/state: ",
+        "; /sys belongs to user ",
+        ": run as that user, or give every line of this table the same --state-dir, because ",
+    ] {
+        assert!(said.contains(says), "{says:?} is not in {said}");
+    }
+    assert_eq!(said.matches("/sys/state").count(), 1, "{said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::IgnoredAny;
 
-use super::open;
+use super::{confirm, open};
 use crate::config::Queue;
 use crate::exit::{Exit, usage};
 use crate::instant::Instant;
@@ -31,7 +31,7 @@ pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write
         }
         payloads.len()
     };
-    writeln!(out, "added {added} record{}", if added == 1 { "" } else { "s" })?;
+    confirm(out, &format!("added {added} record{}", if added == 1 { "" } else { "s" }))?;
     Ok(Exit::Done)
 }
 

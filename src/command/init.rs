@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::confirm;
 use crate::config::Queue;
 use crate::exit::{Exit, usage};
 use crate::store;
@@ -29,6 +30,6 @@ pub fn run(queue: &Queue, minimal: bool, out: &mut dyn Write) -> Result<Exit> {
         );
     }
     store::create(&queue.db, TABLE, if minimal { MINIMAL } else { SCHEMA })?;
-    writeln!(out, "created table BACKLOG in {}", queue.db.display())?;
+    confirm(out, &format!("created table {TABLE} in {}", queue.db.display()))?;
     Ok(Exit::Done)
 }

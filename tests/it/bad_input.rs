@@ -304,6 +304,30 @@ fn a_table_that_refuses_a_status_stops_the_pass_before_the_first_handler() {
 }
 
 #[test]
+fn a_table_that_cannot_be_written_at_all_is_named_with_the_database() {
+    let plain = "STATUS DEFAULT 'NEW'";
+    let trigger =
+        |body: &str| format!("CREATE TRIGGER t AFTER UPDATE ON BACKLOG BEGIN {body}; END");
+    for (status, more, says) in [
+        ("STATUS AS ('NEW')", String::new(), "cannot UPDATE generated column \"STATUS\""),
+        (plain, trigger("INSERT INTO nonesuch VALUES (1)"), "no such table: main.nonesuch"),
+        (plain, trigger("SELECT nonesuch(1)"), "no such function: nonesuch"),
+        (plain, trigger("UPDATE BACKLOG SET NONESUCH = 1"), "no such column: NONESUCH"),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, {status}, DATE_INSERTED); \
+             INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (3, '2026-11-21'); {more}"
+        ));
+        let says = format!(
+            "backlog: could not write to {}: table BACKLOG refuses STATUS = 'SUCCESS' for record \
+             3: {says}; no handler was started\n",
+            env.db().canonicalize().unwrap().display()
+        );
+        assert_eq!(env.run_at(MIDNIGHT, &PROCESS).fails(1, &[]).stderr, says);
+    }
+}
+
+#[test]
 fn a_trigger_that_refuses_one_record_stops_the_pass_there_and_names_it() {
     let env = TestEnv::new();
     env.insert(5, MIDNIGHT);

@@ -60,12 +60,18 @@ impl Database {
     /// The write-ahead log, if the database has one. From then on commits of this connection
     /// leave syncing it to the caller.
     pub fn write_ahead_log(&self) -> Result<Option<PathBuf>> {
-        let mode: String =
-            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        if mode != "wal" {
+        let switch = || {
+            let mode: String =
+                self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+            let in_use = mode == "wal";
+            if in_use {
+                self.connection.pragma_update(None, "synchronous", "normal")?;
+            }
+            Ok(in_use)
+        };
+        if !switch().map_err(|error| self.explain(&error, "write to"))? {
             return Ok(None);
         }
-        self.connection.pragma_update(None, "synchronous", "normal")?;
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         Ok(Some(log.into()))

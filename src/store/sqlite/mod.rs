@@ -73,6 +73,37 @@ impl SqliteStore {
         Ok(applied)
     }
 
+    /// Writes each chain, and takes it back.
+    fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Proof> {
+        let Database { connection, table, .. } = &mut self.database;
+        let sql = query::update(table);
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if !is_as_expected(&tx, table, record, record.status)? {
+            return Ok(Proof::ChangedMeanwhile);
+        }
+        for chain in chains {
+            tx.execute_batch("SAVEPOINT proof")?;
+            let mut expected = record.status;
+            for settlement in chain {
+                let change = Change { record, expected, settlement: settlement.clone() };
+                let values = table.update_values(&change);
+                let why = match tx.prepare_cached(&sql).and_then(|mut it| it.execute(values)) {
+                    Ok(1) => None,
+                    Ok(_) => Some(NOT_TAKEN.into()),
+                    Err(error) if is_refusal(&error) => Some(words(&error)),
+                    Err(error) => return Err(error),
+                };
+                if let Some(why) = why {
+                    return Ok(Proof::Refused { status: settlement.status, why });
+                }
+                expected = settlement.status;
+            }
+            tx.execute_batch("ROLLBACK TO proof")?;
+        }
+        tx.rollback()?;
+        Ok(Proof::Taken)
+    }
+
     /// Like `write`, but waits out a lock for longer than one busy timeout.
     fn write_patiently(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Applied>> {
         let mut tries = 1;
@@ -86,6 +117,17 @@ impl SqliteStore {
             }
         }
     }
+}
+
+/// What came of trying out what may have to be written.
+enum Proof {
+    Taken,
+    /// The row is not what the record says any more.
+    ChangedMeanwhile,
+    Refused {
+        status: Status,
+        why: String,
+    },
 }
 
 impl Store for SqliteStore {
@@ -125,44 +167,23 @@ impl Store for SqliteStore {
     }
 
     fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
-        let database = &mut self.database;
-        let (table, path) = (&database.table, &database.path);
-        let sql = query::update(table);
-        let tx = database
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| database::explain(path, &error, "write to"))?;
-        if !is_as_expected(&tx, table, record, record.status)? {
-            return Ok(false);
-        }
-        for chain in chains {
-            tx.execute_batch("SAVEPOINT proof")?;
-            let mut expected = record.status;
-            for settlement in chain {
-                let change = Change { record, expected, settlement: settlement.clone() };
-                let proof = tx.prepare_cached(&sql)?.execute(table.update_values(&change));
-                let refusal = match proof {
-                    Ok(1) => None,
-                    Ok(_) => Some(NOT_TAKEN.into()),
-                    Err(error) if is_refusal(&error) => Some(words(&error)),
-                    Err(error) => return Err(database::explain(path, &error, "write to")),
-                };
-                if let Some(refusal) = refusal {
-                    bail!(
-                        "table {} refuses {} = '{}' for record {}: {refusal}; no handler was \
-                         started",
-                        table.name,
-                        table.status.name,
-                        settlement.status.name(),
-                        record.id,
-                    );
-                }
-                expected = settlement.status;
+        match self.try_out(record, chains) {
+            Ok(Proof::Taken) => Ok(true),
+            Ok(Proof::ChangedMeanwhile) => Ok(false),
+            Ok(Proof::Refused { status, why }) => {
+                let Database { path, table, .. } = &self.database;
+                bail!(
+                    "could not write to {}: table {} refuses {} = '{}' for record {}: {why}; \
+                     no handler was started",
+                    path.display(),
+                    table.name,
+                    table.status.name,
+                    status.name(),
+                    record.id,
+                );
             }
-            tx.execute_batch("ROLLBACK TO proof")?;
+            Err(error) => Err(self.database.explain(&error, "write to")),
         }
-        tx.rollback()?;
-        Ok(true)
     }
 
     fn begin(&mut self, token: &str) -> Result<()> {

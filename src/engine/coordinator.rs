@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::handler::{Handler, Job};
 use crate::instant::Instant;
 use crate::policy::{self, Reason, Rules, Verdict};
-use crate::record::{Answer, Counter, Id, Key, Outcome, Record, Settlement, Status};
+use crate::record::{Answer, Counter, Id, Key, Outcome, Record, Settlement, Status, counted};
 use crate::store::{Applied, Change, Found};
 
 /// Whether a drain goes on.
@@ -224,9 +224,9 @@ impl Coordinator {
             Some(Applied::Written) => {
                 self.summary.archived += 1;
                 log::error!(
-                    "record {} failed after {} attempts; archived",
+                    "record {} failed after {}; archived",
                     record.id,
-                    record.failures
+                    counted(record.failures.into(), "attempt")
                 );
             }
             Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),

@@ -2,7 +2,7 @@
 //! it was the last.
 
 use crate::policy::{Policy, Rules};
-use crate::record::{Counter, Outcome, Record, Settlement, Status};
+use crate::record::{Counter, Outcome, Record, Settlement, Status, counted};
 
 pub fn begun(record: &Record, rules: Rules) {
     log::info!("processing record {} (attempt {})", record.id, of_max(record, rules));
@@ -27,8 +27,8 @@ pub fn ended(
     };
     match (outcome, settlement.status) {
         (Outcome::Failure { error } | Outcome::Snooze { error }, Status::Archived) => {
-            let attempts = record.next_attempt();
-            log::error!("record {id} failed after {attempts} attempts; archived: {error}");
+            let attempts = counted(record.next_attempt().into(), "attempt");
+            log::error!("record {id} failed after {attempts}; archived: {error}");
         }
         (Outcome::Failure { error }, _) => {
             let when = will_retry(settlement, policy);

@@ -178,6 +178,36 @@ fn ids_that_name_no_single_record_are_reported_and_left_alone() {
 }
 
 #[test]
+fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
+    let env =
+        TestEnv::with_schema("CREATE TABLE BACKLOG (ID, STATUS DEFAULT 'NEW', DATE_INSERTED)");
+    let long = "é".repeat(201);
+    env.sql(&format!(
+        "INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('{long}', '2026-11-21'), (7, 'soon')"
+    ));
+    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "-v", "--", "true"]).success();
+    let cut = format!("{}...", "é".repeat(200));
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "backlog: warning: 1 pending record is not tried, because its DATE_INSERTED cannot be \
+             read as a date; one is 7 with 'soon'\n\
+             backlog: info: processing record {cut} (attempt 1)\n\
+             backlog: info: record {cut} succeeded (attempt 1)\n"
+        )
+    );
+    for args in [&["list"][..], &["list", "--json"]] {
+        let ran = env.run(args).success();
+        assert!(ran.stdout.contains(&long), "{}", ran.stdout);
+    }
+    for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL"), ("x'00ff'", "x'00FF'")] {
+        env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
+        let says = format!("backlog: warning: a record is left out, because its ID is {shown}\n");
+        assert_eq!(env.run(&["list", "-v"]).success().stderr, says);
+    }
+}
+
+#[test]
 fn dates_in_any_spelling_are_instants_and_garbage_is_reported() {
     let env = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS DEFAULT 'NEW', DATE_INSERTED)",
@@ -263,8 +293,8 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--fibonacci", "--unit", "0s", "--", "true"], "whole seconds, from 1s"),
         (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
         (&["process", "--ndays", "1", "--jobs", "0", "--", "true"], "1..=1024"),
-        (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "--max-attempts"),
-        (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "--max-records"),
+        (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "must be at least 1\n"),
+        (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "must be at least 1\n"),
         (&["process", "--ndays", "1", "--timeout", "soon", "--", "true"], "none"),
         (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
         (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),

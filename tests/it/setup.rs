@@ -97,6 +97,8 @@ fn a_malformed_line_is_named_and_nothing_of_its_batch_is_written() {
     }
     let env = TestEnv::new();
     env.run_with_input(&["add", "-"], b"{}\n\"\xff\"\n").fails(1, &["line 2 is not JSON", "utf-8"]);
+    let ran = env.run_with_input(&["add", "-"], b"{\n").fails(1, &["line 1 is not JSON"]);
+    assert!(ran.stderr.ends_with("; nothing was added\n"), "{}", ran.stderr);
     env.run(&["add", "{}", "nonsense"]).fails(2, &["payload 2 is not JSON", "nothing was added"]);
     assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
 }

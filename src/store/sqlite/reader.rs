@@ -8,7 +8,7 @@ use rusqlite::{Params, ToSql};
 
 use super::{Database, id_param, query, value};
 use crate::instant::Instant;
-use crate::record::{Id, Key, Record, Row, Status, Value};
+use crate::record::{Id, Key, Record, Row, Status};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Count, Found, Page, Reader};
 
@@ -112,10 +112,10 @@ impl Database {
         drop(statement);
         if let Some((id, inserted)) = first {
             let column = &self.table.inserted.name;
-            let inserted =
-                if inserted == Value::Null { "NULL".into() } else { format!("{inserted:?}") };
+            let (id, inserted) = (id.shown(), inserted.shown());
+            let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
             self.report_once(format!(
-                "{count} pending records are not tried, because their {column} cannot be read \
+                "{count} pending record{are} not tried, because {their} {column} cannot be read \
                  as a date; one is {id} with {inserted}"
             ));
         }

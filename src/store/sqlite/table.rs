@@ -103,10 +103,7 @@ impl Table {
             Some(Value::Integer(id)) => Id::Integer(*id),
             Some(Value::Text(id)) => Id::Text(id.as_str().into()),
             other => {
-                let found = match other {
-                    Some(Value::Null) | None => "NULL".into(),
-                    Some(value) => format!("{value:?}"),
-                };
+                let found = other.unwrap_or(&Value::Null).shown();
                 return Err(format!(
                     "a record is left out, because its {} is {found}",
                     self.id.name

@@ -61,7 +61,7 @@ pub trait Store {
     fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool>;
 
     /// Called once, before the first claim. Makes sure that if this process is killed, the
-    /// handlers whose environment carries `token` end before its claims do.
+    /// handlers end before its claims do. They carry `token` in their environment.
     fn begin(&mut self, token: &str) -> Result<()>;
 
     /// Waits until all that was applied is durable and all that was released is free.

@@ -49,6 +49,15 @@ fn the_record_comes_as_environment_and_as_json() {
 }
 
 #[test]
+fn a_handler_inherits_neither_the_claims_nor_the_database() {
+    let env = one_record();
+    pass(&env, &[], "for fd in /proc/$$/fd/*; do readlink $fd; done >fds").silent();
+    let fds = std::fs::read_to_string(env.path("fds")).unwrap();
+    assert!(fds.contains("pipe:["), "{fds}");
+    assert!(!fds.contains("test.db"), "{fds}");
+}
+
+#[test]
 fn columns_are_filled_into_arguments_without_a_shell() {
     let env = one_record();
     env.sql("UPDATE BACKLOG SET PAYLOAD = '\"$(touch pwned); {ID}\"'");

@@ -1,7 +1,9 @@
 //! What the user types, and nothing else.
 
 use std::ffi::OsString;
+use std::num::ParseIntError;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -182,7 +184,7 @@ pub struct Process {
     pub grace: Duration,
 
     /// Stop after N attempts; the next pass goes on behind them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<u64>)]
     pub max_records: Option<u64>,
 
     /// Start no more handlers after this long: 4m30s
@@ -191,7 +193,7 @@ pub struct Process {
 
     /// Archive a record whose N-th attempt fails (column FAILURES) [env:
     /// MAX_<QUEUE>_RETRY_ATTEMPTS]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<u32>)]
     pub max_attempts: Option<u32>,
 
     /// Archive a failed record that is older than this: 360days
@@ -424,6 +426,17 @@ fn days_above_zero(text: &str) -> Result<i64, String> {
         Ok(0) => Err(format!("must be more than 0, and at most {MAX_DAYS} days")),
         other => other,
     }
+}
+
+fn at_least_one<N>(text: &str) -> Result<N, String>
+where
+    N: FromStr<Err = ParseIntError> + PartialOrd + From<u8>,
+{
+    let number: N = text.parse().map_err(|error: ParseIntError| error.to_string())?;
+    if number < N::from(1) {
+        return Err("must be at least 1".into());
+    }
+    Ok(number)
 }
 
 fn whole_secs(text: &str) -> Result<i64, String> {

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything that was asked for is done. Records that failed will be tried again.
     Done,
-    /// A record was archived (with `--strict`: failed), or the job could not be done.
+    /// A record was archived (with `--strict`: failed) or could not be handled, or the job could
+    /// not be done.
     Failed,
     /// The command line makes no sense.
     Usage,

@@ -27,7 +27,7 @@
 //! - A record is handled only under a claim, and only after it was read again under that claim.
 //! - A claim is never a value in a row: it ends with the process that holds it.
 //! - All writes to the table go through one guarded statement that leaves a row alone whose
-//!   status is not the expected one.
+//!   status is not the expected one, or that is another row by now.
 //! - Nothing is ever deleted.
 
 mod cli;
@@ -47,10 +47,10 @@ mod simulation;
 mod store;
 mod terminal;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 
 use clock::Clock;
@@ -74,10 +74,28 @@ fn main() -> ExitCode {
 
 fn run(cli: cli::Cli, terminal: &Terminal) -> Result<Exit> {
     let clock = clock(cli.global.now);
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let exit = command::run(cli, clock, terminal, &mut out)?;
-    out.flush().context("could not write to standard output")?;
+    out.flush()?;
     Ok(exit)
+}
+
+/// Standard output, whose errors say that they are its own, wherever the buffer becomes full.
+struct Stdout(StdoutLock<'static>);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| of_stdout(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| of_stdout(&error))
+    }
+}
+
+fn of_stdout(error: &io::Error) -> io::Error {
+    let message = format!("could not write to standard output: {error}");
+    io::Error::new(error.kind(), message)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]

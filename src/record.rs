@@ -18,16 +18,40 @@ impl Id {
     pub fn from_typed(text: &str) -> Self {
         text.parse().map_or_else(|_| Self::Text(text.into()), Self::Integer)
     }
+
+    /// The id in full, on one line.
+    pub fn full(&self) -> String {
+        match self {
+            Self::Integer(id) => id.to_string(),
+            Self::Text(id) => one_line(id),
+        }
+    }
 }
 
 impl fmt::Display for Id {
-    /// Control characters are escaped, so that an id stays on its line.
+    /// For messages: control characters are escaped, so that an id stays on its line, and what is
+    /// too long to be read is cut.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(id) => f.pad(&id.to_string()),
-            Self::Text(id) => f.pad(&one_line(id)),
+            Self::Text(id) => f.pad(&cut(one_line(id))),
         }
     }
+}
+
+/// How many characters of a value a message shows.
+const SHOWN: usize = 200;
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// `1 record`, `2 records`
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The text with its control characters escaped: it stays on one line.
@@ -60,6 +84,19 @@ impl Value {
             )]
             Self::Real(number) => Instant::from_number(number.floor() as i64),
             Self::Null | Self::Blob(_) => None,
+        }
+    }
+}
+
+impl Value {
+    /// The value as a message shows it, spelt as in SQL, so that its type can be seen.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Null => "NULL".into(),
+            Self::Integer(number) => number.to_string(),
+            Self::Real(number) => format!("{number:?}"),
+            Self::Text(text) => format!("'{}'", cut(one_line(text))),
+            Self::Blob(_) => format!("x'{}'", cut(self.to_string())),
         }
     }
 }
@@ -198,7 +235,7 @@ pub enum Outcome {
     },
     /// Our own stop ended the handler: as if it had never been started.
     Interrupted,
-    /// The handler cannot be run at all: no fault of the record's.
+    /// The handler could not be run, or exited as if it could not: no fault of the record's.
     Unable {
         error: String,
     },
@@ -230,7 +267,8 @@ impl Outcome {
 pub struct Answer {
     pub id: Id,
     pub outcome: Outcome,
-    /// The exit code of a command; 124 for a timeout, as timeout(1) has it.
+    /// The exit code of a command; 124 for a timeout, as timeout(1) has it. `None` if it was not
+    /// started or ended by a signal.
     pub exit: Option<i32>,
     pub duration: Duration,
 }

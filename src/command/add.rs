@@ -5,10 +5,11 @@ use std::io::{self, BufRead, Write};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::IgnoredAny;
 
-use super::open;
+use super::{confirm, open};
 use crate::config::Queue;
 use crate::exit::{Exit, usage};
 use crate::instant::Instant;
+use crate::record::counted;
 use crate::store::Database;
 
 /// How many records one transaction takes.
@@ -31,7 +32,7 @@ pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write
         }
         payloads.len()
     };
-    writeln!(out, "added {added} record{}", if added == 1 { "" } else { "s" })?;
+    confirm(out, &format!("added {}", counted(added as u64, "record")))?;
     Ok(Exit::Done)
 }
 
@@ -54,6 +55,9 @@ fn add_lines(database: &mut Database, mut input: impl BufRead, now: Instant) -> 
             .and_then(|payload| check(payload).map(|()| payload).map_err(|error| anyhow!(error)));
         match payload {
             Ok(payload) => batch.push(payload.to_string()),
+            Err(error) if added == 0 => {
+                bail!("line {number} is not JSON ({error}); nothing was added")
+            }
             Err(error) => bail!(
                 "line {number} is not JSON ({error}); {added} records, up to line {added_up_to}, \
                  were added, and nothing after it"

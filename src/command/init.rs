@@ -4,9 +4,12 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::confirm;
 use crate::config::Queue;
 use crate::exit::{Exit, usage};
 use crate::store;
+
+const TABLE: &str = "BACKLOG";
 
 const SCHEMA: &str = include_str!("../../schema.sql");
 
@@ -21,12 +24,12 @@ CREATE TABLE BACKLOG (
 ";
 
 pub fn run(queue: &Queue, minimal: bool, out: &mut dyn Write) -> Result<Exit> {
-    if !queue.table.eq_ignore_ascii_case("BACKLOG") {
+    if !queue.table.eq_ignore_ascii_case(TABLE) {
         return Err(
             usage("init creates the table BACKLOG only; your own table needs no init").into()
         );
     }
-    store::create(&queue.db, if minimal { MINIMAL } else { SCHEMA })?;
-    writeln!(out, "created table BACKLOG in {}", queue.db.display())?;
+    store::create(&queue.db, TABLE, if minimal { MINIMAL } else { SCHEMA })?;
+    confirm(out, &format!("created table {TABLE} in {}", queue.db.display()))?;
     Ok(Exit::Done)
 }

@@ -13,7 +13,7 @@ mod status;
 
 use std::io::Write;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::cli::{Cli, Command};
 use crate::clock::Clock;
@@ -57,6 +57,12 @@ pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> 
         // Done above: they need no database.
         Command::Simulate(_) | Command::Guard { .. } => Ok(Exit::Done),
     }
+}
+
+/// Says what was done. Where that cannot be said, it is done all the same.
+fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
+    let said = writeln!(out, "{done}").and_then(|()| out.flush());
+    said.with_context(|| format!("{done}, but this could not be said"))
 }
 
 fn open(queue: &Queue) -> Result<Database> {

@@ -156,13 +156,13 @@ fn token() -> Result<String> {
 fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
     match &summary.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
-        Some(Stopped::Unable(error)) => {
-            return Err(anyhow!("{error}; the pass stops here, and the record stays as it was"));
+        Some(Stopped::Unable(error) | Stopped::Refused(error)) => {
+            return Err(anyhow!("{error}; the pass stops here"));
         }
-        Some(Stopped::Refused(error)) => return Err(anyhow!("{error}; the pass stops here")),
         Some(Stopped::Runtime) | None => {}
     }
-    let failed = summary.archived > 0 || strict && summary.failed + summary.snoozed > 0;
+    let given_up = summary.archived + summary.unable > 0;
+    let failed = given_up || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 

@@ -1,6 +1,6 @@
 //! The rounds: what is done in one, and what is remembered from one to the next.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -44,6 +44,12 @@ pub struct Coordinator {
     reached: Option<Reached>,
     /// The first slot whose record was handed out and came back untouched.
     untouched: Option<Slot>,
+    /// Records that the handler could not be run for, which this pass does not try again.
+    unable: HashSet<Id>,
+    /// Whether the last answer was that the handler could not be run.
+    unable_last: bool,
+    /// Whether running handlers were told to end.
+    told_to_end: bool,
     /// Answers that could not be written, because of `error`.
     unsettled: Vec<Answer>,
     error: Option<anyhow::Error>,
@@ -81,6 +87,9 @@ impl Coordinator {
             proven: false,
             reached: None,
             untouched: None,
+            unable: HashSet::new(),
+            unable_last: false,
+            told_to_end: false,
             unsettled: Vec::new(),
             error: None,
             summary: Summary::default(),
@@ -142,6 +151,9 @@ impl Coordinator {
             let Some(id) = self.candidates.next(self.pass.store.reader())? else {
                 break;
             };
+            if self.unable.contains(&id) {
+                continue;
+            }
             if !self.pass.store.claim(&id)? {
                 self.busy.push(id);
                 continue;
@@ -174,13 +186,16 @@ impl Coordinator {
         let reason = match (self.look.verdict(record.facts()), end) {
             (Verdict::Due(reason), None) => reason,
             (_, Some(end)) => {
-                self.prove(&record, now)?;
-                self.archive(&record, end)?;
+                if self.prove(&record, now)? {
+                    self.archive(&record, end)?;
+                }
                 return Ok(None);
             }
             (Verdict::Wait { .. } | Verdict::Never(_), None) => return Ok(None),
         };
-        self.prove(&record, now)?;
+        if !self.prove(&record, now)? {
+            return Ok(None);
+        }
         let slot = match reason {
             Reason::Slot(slot) => Some(slot),
             Reason::ClockSetBack => {
@@ -196,10 +211,10 @@ impl Coordinator {
     }
 
     /// Proves with the first record that the table takes all that may have to be written, before
-    /// any handler runs for nothing.
-    fn prove(&mut self, record: &Record, now: Instant) -> Result<()> {
+    /// any handler runs for nothing. False if the record changed meanwhile, which proves nothing.
+    fn prove(&mut self, record: &Record, now: Instant) -> Result<bool> {
         if self.proven {
-            return Ok(());
+            return Ok(true);
         }
         let rules = self.look.rules;
         let unlimited = Rules { max_attempts: None, max_age_secs: None, ..rules };
@@ -214,9 +229,8 @@ impl Coordinator {
         }
         let chains: Vec<Vec<_>> =
             ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect();
-        self.pass.store.prove(record, &chains)?;
-        self.proven = true;
-        Ok(())
+        self.proven = self.pass.store.prove(record, &chains)?;
+        Ok(self.proven)
     }
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
@@ -323,6 +337,7 @@ impl Coordinator {
             self.untouched = [self.untouched, slot].into_iter().flatten().min();
         }
         self.pass.store.release(&record.id);
+        let unable_before = std::mem::take(&mut self.unable_last);
         let written = match applied {
             Applied::Written => Some(settlement),
             Applied::ChangedMeanwhile => None,
@@ -330,8 +345,8 @@ impl Coordinator {
         };
         self.summary.count(&answer.outcome, written);
         say::ended(&record, &answer.outcome, written, &self.look);
-        if let (Outcome::Unable { error }, None) = (&answer.outcome, &self.summary.stopped) {
-            self.stop(Stopped::Unable(error.clone()));
+        if let Outcome::Unable { error } = &answer.outcome {
+            self.unable(answer, error, unable_before);
         }
         self.pass.observer.attempted(&Attempt {
             attempt: record.next_attempt(),
@@ -341,20 +356,48 @@ impl Coordinator {
         });
     }
 
+    /// A handler that cannot be started stops the pass. One that was, and exits as if it could not
+    /// be run, may do so for this record only, unless it did for the one before as well.
+    fn unable(&mut self, answer: &Answer, error: &str, unable_before: bool) {
+        self.unable_last = true;
+        self.unable.insert(answer.id.clone());
+        let started = answer.exit.is_some();
+        let message = format!("record {} stays as it was: {error}", answer.id);
+        if self.summary.stopped.is_none() && (unable_before || !started) {
+            self.stop(Stopped::Unable(message));
+        } else if started {
+            log::error!("{message}");
+        }
+    }
+
     /// A table that refuses one record may refuse them all: no handler is run for nothing.
     fn refused(&mut self, id: &Id, status: Status, error: &str) {
         let status = status.name();
         let message = format!("record {id} could not be set to {status}: {error}");
-        self.stop(Stopped::Refused(message));
+        if self.summary.stopped.is_some() {
+            log::error!("{message}");
+        } else {
+            self.stop(Stopped::Refused(message));
+        }
     }
 
-    /// No new claims from here on. A second order leaves running handlers no more time.
+    /// No new claims from here on. Running handlers are told to end if somebody outside wants the
+    /// pass to; a second such order leaves them no more time.
     pub fn stop(&mut self, why: Stopped) {
-        let again = self.summary.stopped.is_some();
         if let Stopped::Signal(signal) = why {
             log::warn!("stopping on signal {signal}");
         }
-        self.stop_handler(if again { Duration::ZERO } else { self.pass.limits.grace });
+        match why {
+            Stopped::Signal(_) | Stopped::Runtime => {
+                let again = std::mem::replace(&mut self.told_to_end, true);
+                self.stop_handler(if again { Duration::ZERO } else { self.pass.limits.grace });
+            }
+            Stopped::Unable(_) | Stopped::Refused(_) => {
+                if let Some(handler) = &mut self.handler {
+                    handler.begin_no_more();
+                }
+            }
+        }
         self.summary.stopped.get_or_insert(why);
     }
 

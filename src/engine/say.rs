@@ -3,7 +3,7 @@
 
 use super::Look;
 use crate::policy::{End, Rules};
-use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status};
+use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, counted};
 
 pub fn begun(record: &Record, rules: Rules) {
     log::info!("processing record {} (attempt {})", record.id, of_max(record, rules));
@@ -22,8 +22,8 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
     };
     match (outcome, settlement.status) {
         (Outcome::Failure { error } | Outcome::Snooze { error }, Status::Archived) => {
-            let attempts = record.next_attempt();
-            log::error!("record {id} failed after {attempts} attempts; archived: {error}");
+            let attempts = counted(record.next_attempt().into(), "attempt");
+            log::error!("record {id} failed after {attempts}; archived: {error}");
         }
         (Outcome::Failure { error }, _) => {
             let when = || will_retry(record, settlement, look);
@@ -35,16 +35,19 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
         }
         (Outcome::Success, _) => log::info!("record {id} succeeded (attempt {attempt})"),
         (Outcome::Interrupted, _) => log::warn!("record {id} was interrupted; it stays as it was"),
-        // The pass ends with this error, which says it.
+        // An error of the pass, which says it.
         (Outcome::Unable { .. }, _) => {}
     }
 }
 
 /// A record that is archived without another attempt.
 pub fn given_up(record: &Record, end: End) {
-    let (id, failures) = (&record.id, record.failures);
+    let id = &record.id;
     match end {
-        End::Attempts => log::error!("record {id} failed after {failures} attempts; archived"),
+        End::Attempts => {
+            let attempts = counted(record.failures.into(), "attempt");
+            log::error!("record {id} failed after {attempts}; archived");
+        }
         End::Age => log::error!("record {id} is older than --max-age; archived"),
     }
 }

@@ -11,6 +11,8 @@ pub struct Summary {
     pub snoozed: u64,
     pub archived: u64,
     pub interrupted: u64,
+    /// Records left as they were, because the handler could not be run.
+    pub unable: u64,
     /// Rows that the application changed while their handler ran.
     pub changed: u64,
     /// Records that other passes held.
@@ -25,7 +27,7 @@ pub struct Summary {
 pub enum Stopped {
     Signal(i32),
     Runtime,
-    /// The handler cannot be run, so there is no point in going on.
+    /// The handler cannot be run for any record, as it seems, so there is no point in going on.
     Unable(String),
     /// The table refuses a settlement.
     Refused(String),
@@ -62,7 +64,10 @@ impl Summary {
             Outcome::Failure { .. } => self.failed += 1,
             Outcome::Snooze { .. } => self.snoozed += 1,
             Outcome::Interrupted => self.interrupted += 1,
-            Outcome::Unable { .. } => return,
+            Outcome::Unable { .. } => {
+                self.unable += 1;
+                return;
+            }
         }
         self.progress = true;
     }

@@ -95,10 +95,14 @@ impl Handler for Exec {
         }
     }
 
+    fn begin_no_more(&mut self) {
+        self.stop.begun.store(true, Ordering::SeqCst);
+    }
+
     fn stop(&mut self, grace: Duration) {
         let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         self.stop.grace_ms.store(grace, Ordering::SeqCst);
-        self.stop.begun.store(true, Ordering::SeqCst);
+        self.begin_no_more();
         self.stop_pipes.pop();
     }
 }

@@ -22,6 +22,10 @@ pub trait Handler {
     /// Takes a record in hand; beyond the capacity it waits until another one is answered.
     fn start(&mut self, job: Job);
 
+    /// From here on nothing is begun: what was not yet is answered as interrupted, and what runs
+    /// goes on.
+    fn begin_no_more(&mut self);
+
     /// No more records will come. What is in hand has `grace` to end, then it is ended and
     /// answered as interrupted. A second call can shorten the grace.
     fn stop(&mut self, grace: Duration);

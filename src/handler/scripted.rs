@@ -57,6 +57,8 @@ impl Handler for Scripted {
         (self.reply)(Answer { id, outcome, exit: None, duration: Duration::ZERO });
     }
 
+    fn begin_no_more(&mut self) {}
+
     /// Nothing is ever in hand for longer than its start takes.
     fn stop(&mut self, _grace: Duration) {}
 }

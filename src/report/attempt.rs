@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::id_json;
 use crate::engine::{Attempt, Stopped, Summary};
-use crate::record::Status;
+use crate::record::{Status, counted};
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
 pub fn joblog_line(attempt: &Attempt) -> String {
@@ -33,6 +33,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.archived, "archived"),
         (summary.changed, "changed by the application meanwhile"),
         (summary.interrupted, "interrupted"),
+        (summary.unable, "left as it was, because the handler could not be run"),
         (summary.busy, "in the hands of another pass"),
     ];
     let counts: Vec<_> = counts
@@ -49,5 +50,6 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         Some(Stopped::Unable(_) | Stopped::Refused(_)) | None => String::new(),
     };
     let secs = elapsed.as_secs_f64();
-    format!("{} attempts in {secs:.1}s: {}{why}", summary.attempts(), counts.join(", "))
+    let attempts = counted(summary.attempts(), "attempt");
+    format!("{attempts} in {secs:.1}s: {}{why}", counts.join(", "))
 }

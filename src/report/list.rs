@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{id_json, instant_json};
 use crate::instant::Instant;
 use crate::policy::{End, Obstacle, Verdict};
-use crate::record::{Record, one_line};
+use crate::record::{Record, counted, one_line};
 
 /// What a pass would do with a record.
 #[derive(Debug, Clone, Copy)]
@@ -27,14 +27,16 @@ pub fn dry_run_line(record: &Record, fate: Fate) -> String {
         Fate::Try => {
             ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
         }
-        Fate::Archive(End::Attempts) => ("archive", format!("{} attempts failed", record.failures)),
+        Fate::Archive(End::Attempts) => {
+            ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
+        }
         Fate::Archive(End::Age) => ("archive", "older than --max-age".into()),
         Fate::BeyondLimit => ("skip", "due, but beyond --max-records".into()),
         Fate::Ambiguous => ("skip", "more than one row has this id".into()),
         Fate::Wait(until) => ("wait", format!("until {until}")),
         Fate::Never(obstacle) => ("skip", obstacle_text(obstacle, record)),
     };
-    format!("{:<10}  {verb:<7}  {why}\n", record.id)
+    format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }
 
 pub fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
@@ -69,7 +71,7 @@ pub fn list_line(record: &Record, verdict: Option<Verdict>) -> String {
     };
     let line = format!(
         "{:<10}  {:<8}  {inserted:<20}  {:>8}  {:<20}  {next}{}",
-        record.id,
+        record.id.full(),
         status_text(record),
         record.failures,
         shown(record.last_failure_at),

@@ -4,17 +4,24 @@
 //! had started live on, and the next pass would run their records beside them. So each pass
 //! starts one guard, which holds a duplicate of the claims' file description (the locks live
 //! as long as any duplicate) and reads from a pipe that only the pass can write. At the pipe's
-//! end it kills whatever carries the pass's token in its environment, and only then goes.
+//! end it kills whatever carries the mark of the pass, and only then goes.
+//!
+//! The mark is twofold: a token in the environment, and an open descriptor of a pipe that nothing
+//! is ever written to, which all descendants of the pass inherit. So a handler that resets its
+//! environment, as `su -` does, is found as well.
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -24,21 +31,28 @@ pub const TOKEN: &str = "BACKLOG_PASS";
 /// The name of the hidden subcommand that is the guard.
 const SUBCOMMAND: &str = "guard";
 
+/// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
+const MARKER_FROM: i32 = 30;
+
 /// A running guard, as the pass holds it.
 pub struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
+    /// What the handlers inherit. This process has it open as well.
+    marker: Option<OwnedFd>,
 }
 
 impl Guard {
-    /// Starts a guard that keeps `claims` until every process with `token` is gone.
+    /// Starts a guard that keeps `claims` until every process with `token` or the marker is gone.
     pub fn start(claims: BorrowedFd<'_>, token: &str) -> Result<Self> {
         let duplicate = claims.try_clone_to_owned().context("could not duplicate the claims")?;
+        let marker = marker().context("could not make the pipe that marks the handlers")?;
+        let its_marker = marker.try_clone().context("could not duplicate the marker")?;
         let mut child = Command::new("/proc/self/exe")
             .args([SUBCOMMAND, token])
             .stdin(Stdio::piped())
             .stdout(duplicate)
-            .stderr(Stdio::null())
+            .stderr(its_marker)
             .arg0("backlog")
             .env_clear()
             // A Ctrl-C at the terminal must not end the guard along with the pass.
@@ -46,7 +60,9 @@ impl Guard {
             .spawn()
             .context("could not start the guard of the handlers")?;
         let pipe = child.stdin.take();
-        Ok(Self { child, pipe })
+        // Not before now, so that the guard has it as its standard error only.
+        fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
+        Ok(Self { child, pipe, marker: Some(marker) })
     }
 }
 
@@ -54,6 +70,8 @@ impl Drop for Guard {
     /// Tells the guard that the pass ended well. In a panic it is told nothing: handlers may
     /// still be running.
     fn drop(&mut self) {
+        // In a panic the guard would take this process for a handler.
+        self.marker = None;
         if let Some(mut pipe) = self.pipe.take()
             && !std::thread::panicking()
         {
@@ -61,6 +79,12 @@ impl Drop for Guard {
         }
         let _ = self.child.wait();
     }
+}
+
+fn marker() -> rustix::io::Result<OwnedFd> {
+    let (marker, _) = pipe_with(PipeFlags::CLOEXEC)?;
+    // With a low limit of descriptors it stays where it is.
+    Ok(fcntl_dupfd_cloexec(&marker, MARKER_FROM).unwrap_or(marker))
 }
 
 /// What the guard does: waits for the end of the pass, and cleans up if it was not a good one.
@@ -77,7 +101,10 @@ pub fn keep_watch(token: &str) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
         Err(error) => return Err(error).context("could not wait for the end of the pass"),
     }
-    let mark = format!("{TOKEN}={token}").into_bytes();
+    let mark = Mark {
+        variable: format!("{TOKEN}={token}").into_bytes(),
+        descriptor: fs::read_link("/proc/self/fd/2").context("could not read the marker")?,
+    };
     // A handler that was just being started shows its environment a moment later.
     let mut quiet = 0;
     while quiet < 3 {
@@ -87,8 +114,37 @@ pub fn keep_watch(token: &str) -> Result<()> {
     Ok(())
 }
 
-/// Kills every process whose environment holds `mark`; says how many there were.
-fn kill_marked(mark: &[u8]) -> Result<usize> {
+/// What a descendant of the pass carries, at least one of both.
+struct Mark {
+    variable: Vec<u8>,
+    /// `pipe:[NUMBER]`
+    descriptor: PathBuf,
+}
+
+impl Mark {
+    fn is_on(&self, pid: Pid) -> bool {
+        let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
+        let environment = fs::read(proc.join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
+            return true;
+        }
+        let descriptors = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
+        let inherited = descriptors
+            .filter_map(|entry| fs::read_link(entry.path()).ok())
+            .any(|target| target == self.descriptor);
+        inherited && !is_guard(&proc)
+    }
+}
+
+/// Whether a process is a guard: this one, or that of a pass which a handler started. It ends by
+/// itself, not before its own handlers.
+fn is_guard(proc: &Path) -> bool {
+    let command = format!("backlog\0{SUBCOMMAND}\0");
+    fs::read(proc.join("cmdline")).is_ok_and(|it| it.starts_with(command.as_bytes()))
+}
+
+/// Kills every process that carries the mark; says how many there were.
+fn kill_marked(mark: &Mark) -> Result<usize> {
     let mut killed = 0;
     for entry in fs::read_dir("/proc").context("could not read /proc")? {
         let Some(pid) = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok())
@@ -103,8 +159,7 @@ fn kill_marked(mark: &[u8]) -> Result<usize> {
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
             continue;
         };
-        let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid()));
-        if environment.is_ok_and(|it| it.split(|byte| *byte == 0).any(|entry| entry == mark)) {
+        if mark.is_on(pid) {
             killed += usize::from(pidfd_send_signal(&process, Signal::KILL).is_ok());
         }
     }

@@ -63,11 +63,12 @@ pub trait Store {
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>>;
 
     /// Tries each chain of settlements on the record, one after the other, and takes
-    /// everything back: an error names what the table refuses.
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<()>;
+    /// everything back: an error names what the table refuses. False if the row is not what the
+    /// record says any more, and nothing could be tried.
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool>;
 
     /// Called once, before the first claim. Makes sure that if this process is killed, the
-    /// handlers whose environment carries `token` end before its claims do.
+    /// handlers end before its claims do. They carry `token` in their environment.
     fn begin(&mut self, token: &str) -> Result<()>;
 
     /// Waits until all that was applied is durable and all that was released is free.
@@ -104,7 +105,7 @@ pub enum Applied {
     Written,
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
-    /// The table refuses the change, by a constraint or a trigger.
+    /// The table refuses the change, by a constraint or a trigger's error, or just does not make it.
     Refused(String),
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
@@ -99,7 +99,7 @@ impl StateDir {
         if self.path.is_dir() {
             return Ok(());
         }
-        fs::create_dir_all(&self.path).with_context(|| denied(&self.path))?;
+        fs::create_dir_all(&self.path).map_err(|error| not_opened(&self.path, &error))?;
         take_after(&self.path, &self.model, dir_mode(&self.model));
         Ok(())
     }
@@ -112,11 +112,11 @@ impl StateDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make()?;
                 let file = options.create(true).truncate(false).open(&path);
-                let file = file.with_context(|| denied(&path))?;
+                let file = file.map_err(|error| not_opened(&path, &error))?;
                 take_after(&path, &self.model, self.model.mode() & 0o777);
                 Ok(file)
             }
-            opened => opened.with_context(|| denied(&path)),
+            opened => opened.map_err(|error| not_opened(&path, &error)),
         }
     }
 }
@@ -136,21 +136,26 @@ fn dir_mode(model: &Metadata) -> u32 {
     mode | (mode & 0o444) >> 2
 }
 
-/// What could not be done, and whose the place is.
-fn denied(path: &Path) -> String {
-    let owner = path.ancestors().find_map(|path| Some((path, fs::metadata(path).ok()?))).map(
-        |(path, found)| {
-            format!(
-                "; {} belongs to user {} with mode {:o}, this is user {}: \
-                 run as that user, or name another place with --state-dir",
-                path.display(),
-                found.uid(),
-                found.mode() & 0o777,
-                rustix::process::geteuid().as_raw(),
-            )
-        },
-    );
-    format!("could not open the claims {}{}", path.display(), owner.unwrap_or_default())
+/// What could not be done, and whose the place is, if that is why.
+fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
+    let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem]
+        .contains(&error.kind());
+    let hint = if denied { whose(path) } else { None };
+    anyhow!("could not open the claims {}: {error}{}", path.display(), hint.unwrap_or_default())
+}
+
+fn whose(path: &Path) -> Option<String> {
+    let (place, found) =
+        path.ancestors().find_map(|place| Some((place, fs::metadata(place).ok()?)))?;
+    let place = if place == path { "it".into() } else { place.display().to_string() };
+    Some(format!(
+        "; {place} belongs to user {} with mode {:o}, this is user {}: run as that user, or give \
+         every line of this table the same --state-dir, because passes with different ones do not \
+         see each other's claims",
+        found.uid(),
+        found.mode() & 0o777,
+        rustix::process::geteuid().as_raw(),
+    ))
 }
 
 fn state_to_json(state: &LineState) -> serde_json::Value {

@@ -68,11 +68,30 @@ fn a_read_only_database_is_found_out_before_the_first_handler() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_made_is_named_with_its_owner() {
+fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why() {
     let env = TestEnv::new();
     std::fs::write(env.path("file"), "").unwrap();
-    env.run(&["process", "--ndays", "1", "--state-dir", "file/state", "--", "true"])
-        .fails(1, &["could not open the claims file/state", "--state-dir"]);
+    let said = |dir: &str| {
+        let args = ["process", "--ndays", "1", "--state-dir", dir, "--", "true"];
+        env.run(&args).fails(1, &[]).stderr
+    };
+    let not_a_directory = "Not a directory (os error 20)";
+    for (dir, says) in [
+        ("file/state", format!("could not open the claims file/state/lines: {not_a_directory}\n")),
+        ("file", format!("could not open the claims file/lines: {not_a_directory}\n")),
+    ] {
+        assert_eq!(said(dir), format!("backlog: {says}"));
+    }
+    // Where not even root may make a directory.
+    let said = said("/sys/state");
+    for says in [
+        "could not open the claims /sys/state: ",
+        "; /sys belongs to user ",
+        ": run as that user, or give every line of this table the same --state-dir, because ",
+    ] {
+        assert!(said.contains(says), "{says:?} is not in {said}");
+    }
+    assert_eq!(said.matches("/sys/state").count(), 1, "{said}");
 }
 
 #[test]
@@ -156,6 +175,36 @@ fn ids_that_name_no_single_record_are_reported_and_left_alone() {
     let rows = env.query("SELECT DISTINCT STATUS FROM BACKLOG WHERE ID IS NOT 1 ORDER BY 1");
     assert_eq!(rows, "ERROR\nNEW");
     assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
+    let env =
+        TestEnv::with_schema("CREATE TABLE BACKLOG (ID, STATUS DEFAULT 'NEW', DATE_INSERTED)");
+    let long = "é".repeat(201);
+    env.sql(&format!(
+        "INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('{long}', '2026-11-21'), (7, 'soon')"
+    ));
+    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "-v", "--", "true"]).success();
+    let cut = format!("{}...", "é".repeat(200));
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "backlog: warning: 1 pending record is not tried, because its DATE_INSERTED cannot be \
+             read as a date; one is 7 with 'soon'\n\
+             backlog: info: processing record {cut} (attempt 1)\n\
+             backlog: info: record {cut} succeeded (attempt 1)\n"
+        )
+    );
+    for args in [&["list"][..], &["list", "--json"]] {
+        let ran = env.run(args).success();
+        assert!(ran.stdout.contains(&long), "{}", ran.stdout);
+    }
+    for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL"), ("x'00ff'", "x'00FF'")] {
+        env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
+        let says = format!("backlog: warning: a record is left out, because its ID is {shown}\n");
+        assert_eq!(env.run(&["list", "-v"]).success().stderr, says);
+    }
 }
 
 #[test]
@@ -244,8 +293,8 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--fibonacci", "--unit", "0s", "--", "true"], "whole seconds, from 1s"),
         (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
         (&["process", "--ndays", "1", "--jobs", "0", "--", "true"], "1..=1024"),
-        (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "--max-attempts"),
-        (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "--max-records"),
+        (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "must be at least 1\n"),
+        (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "must be at least 1\n"),
         (&["process", "--ndays", "1", "--timeout", "soon", "--", "true"], "none"),
         (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
         (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),
@@ -285,6 +334,30 @@ fn a_table_that_refuses_a_status_stops_the_pass_before_the_first_handler() {
 }
 
 #[test]
+fn a_table_that_cannot_be_written_at_all_is_named_with_the_database() {
+    let plain = "STATUS DEFAULT 'NEW'";
+    let trigger =
+        |body: &str| format!("CREATE TRIGGER t AFTER UPDATE ON BACKLOG BEGIN {body}; END");
+    for (status, more, says) in [
+        ("STATUS AS ('NEW')", String::new(), "cannot UPDATE generated column \"STATUS\""),
+        (plain, trigger("INSERT INTO nonesuch VALUES (1)"), "no such table: main.nonesuch"),
+        (plain, trigger("SELECT nonesuch(1)"), "no such function: nonesuch"),
+        (plain, trigger("UPDATE BACKLOG SET NONESUCH = 1"), "no such column: NONESUCH"),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, {status}, DATE_INSERTED); \
+             INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (3, '2026-11-21'); {more}"
+        ));
+        let says = format!(
+            "backlog: could not write to {}: table BACKLOG refuses STATUS = 'SUCCESS' for record \
+             3: {says}; no handler was started\n",
+            env.db().canonicalize().unwrap().display()
+        );
+        assert_eq!(env.run_at(MIDNIGHT, &PROCESS).fails(1, &[]).stderr, says);
+    }
+}
+
+#[test]
 fn a_trigger_that_refuses_one_record_stops_the_pass_there_and_names_it() {
     let env = TestEnv::new();
     env.insert(5, MIDNIGHT);
@@ -300,6 +373,56 @@ fn a_trigger_that_refuses_one_record_stops_the_pass_there_and_names_it() {
     assert_eq!(charged, "3");
     let rest = env.query("SELECT count(*) FROM BACKLOG WHERE STATUS IN ('NEW', 'SUCCESS')");
     assert_eq!(rest, "4");
+}
+
+#[test]
+fn a_trigger_that_fails_on_one_record_takes_no_other_outcome_with_it() {
+    for (failing, says) in [
+        ("abs(-9223372036854775807 - 1)", "integer overflow"),
+        ("json('{')", "malformed JSON"),
+        ("zeroblob(9999999999)", "string or blob too big"),
+        ("raise(ROLLBACK, 'not this one')", "not this one"),
+    ] {
+        let env = TestEnv::new();
+        env.insert(5, MIDNIGHT);
+        env.sql(&format!(
+            "CREATE TRIGGER no AFTER UPDATE ON BACKLOG WHEN new.ID = 3 BEGIN SELECT {failing}; END"
+        ));
+        // The outcome of record 4 and the charge of record 3 are written together.
+        let says = format!("record 3 could not be set to ERROR: {says}");
+        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).fails(1, &[&says]);
+        assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|SUCCESS\n5|SUCCESS", "{failing}");
+    }
+}
+
+#[test]
+fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
+    let ignore = |when: &str| {
+        let env = TestEnv::new();
+        env.insert(3, MIDNIGHT);
+        env.sql(&format!(
+            "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN {when} BEGIN SELECT raise(IGNORE); END"
+        ));
+        env
+    };
+    // For every record: found out before the first handler.
+    for status in ["SUCCESS", "ERROR", "ARCHIVED"] {
+        let env = ignore(&format!("new.STATUS = '{status}'"));
+        let handler = env.noting("exit 0");
+        let says = format!(
+            "table BACKLOG refuses STATUS = '{status}' for record 3: \
+             the table did not take the change; no handler was started"
+        );
+        let args = ["process", "--ndays", "1", "--max-attempts", "2", "--", &handler];
+        env.run_at(MIDNIGHT, &args).fails(1, &[&says]);
+        assert_eq!(env.handled(), [""; 0]);
+        assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW");
+    }
+    // For one: not taken for a change by the application.
+    let env = ignore("new.STATUS = 'SUCCESS' AND new.ID = 2");
+    env.run_at(MIDNIGHT, &PROCESS)
+        .fails(1, &["record 2 could not be set to SUCCESS: the table did not take the change"]);
+    assert_eq!(env.statuses(), "1|NEW\n2|ERROR\n3|SUCCESS");
 }
 
 #[test]

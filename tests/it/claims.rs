@@ -144,6 +144,25 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
 }
 
 #[test]
+fn a_handler_that_resets_its_environment_does_not_outlive_the_claim_either() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let pid = env.path("pid").display().to_string();
+    let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 60");
+    let now = format!("@{MIDNIGHT}");
+    let args = ["process", "--now", &now, "--ndays", "1", "--"];
+    let handler = ["env", "-i", "PATH=/usr/bin:/bin", "sh", "-c", &script];
+    let mut child = env.spawn(&[&args[..], &handler].concat());
+    wait_until("the handler begins", || env.path("pid").exists());
+    kill(&child);
+    child.wait().unwrap();
+    let check = format!("! grep -qs '^State:.[RSD]' /proc/$(cat {pid})/status");
+    let drain = ["process", "--now", &now, "--ndays", "1", "--drain", "--", "sh", "-c", &check];
+    env.run(&drain).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
 fn a_second_pass_of_the_same_line_ends_at_once_and_says_nothing() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);

@@ -157,15 +157,30 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
-    let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
-    for args in
-        [&["status"][..], &["list"], &["process", "--ndays", "1", "--dry-run"], &["add", "{}"]]
-    {
+    let env = TestEnv::empty();
+    let said = |args: &[&str]| {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = env.command(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
-        crate::testenv::ran(&output)
-            .fails(1, &["could not write to standard output: No space left on device"]);
+        crate::testenv::ran(&output).fails(1, &[]).stderr
+    };
+    let full = "could not write to standard output: No space left on device (os error 28)\n";
+    // What was done is said to be done.
+    let created = format!("created table BACKLOG in {}", env.db().display());
+    for (args, done) in [(&["init"][..], &*created), (&["add", "1", "2"], "added 2 records")] {
+        assert_eq!(said(args), format!("backlog: {done}, but this could not be said: {full}"));
+    }
+    assert_eq!(env.count("NEW"), 2);
+    // Less and more than a buffer holds.
+    for more in [0, 1000] {
+        env.insert(more, MIDNIGHT);
+        for args in [
+            &["status"][..],
+            &["list"],
+            &["list", "--json"],
+            &["process", "--ndays", "1", "--dry-run"],
+        ] {
+            assert_eq!(said(args), format!("backlog: {full}"), "{args:?}");
+        }
     }
 }
 

@@ -113,6 +113,11 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
     assert_eq!(ran.stderr, "backlog: record 1 failed after 2 attempts; archived: 2/2\n");
     assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ARCHIVED|2|2/2");
     env.run_at(MIDNIGHT + DAY, &args).silent();
+    // One attempt is one.
+    env.insert_one(2, MIDNIGHT);
+    let args = ["process", "--fibonacci", "--max-attempts", "1", "--", "false"];
+    let ran = env.run_at(MIDNIGHT, &args).fails(1, &[]);
+    assert_eq!(ran.stderr, "backlog: record 2 failed after 1 attempt; archived: exit status 1\n");
 }
 
 #[test]
@@ -327,6 +332,69 @@ fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
             "warning: record 2 was changed or deleted by the application while its handler ran";
         assert!(said.contains(warning), "{said}");
         assert_eq!(env.statuses(), left);
+    }
+}
+
+#[test]
+fn a_row_that_got_the_id_of_a_deleted_one_is_not_taken_for_it() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED)",
+    );
+    env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20'), (2, 'NEW', '2026-11-21')");
+    let pausing = env.pausing();
+    let script = format!("[ $BACKLOG_ID = 2 ] || exit 0; {}", pausing.script);
+    let now = format!("@{MIDNIGHT}");
+    let child = env.spawn(&["process", "--ndays", "1", "--now", &now, "--", "sh", "-c", &script]);
+    pausing.wait_for_begin();
+    env.sql("DELETE FROM BACKLOG WHERE ID = 2; INSERT INTO BACKLOG VALUES (2, 'NEW', '2026-11-21T00:00:00Z')");
+    pausing.let_go();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW");
+}
+
+#[test]
+fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
+    // Text that is no UTF-8 among them, and pairs that are equal for SQLite or nearly so.
+    let dates = [
+        ("NULL", "'2026-11-21'"),
+        ("'soon'", "NULL"),
+        ("'Soon'", "'soon'"),
+        ("'1795132800'", "1795132800"),
+        ("1795132800.5", "1795132800.25"),
+        ("9007199254740993", "9007199254740992"),
+        ("x'00'", "x'0000'"),
+        ("x'61'", "'a'"),
+        ("cast(x'ff61' AS TEXT)", "'a'"),
+    ];
+    for column in ["DATE_INSERTED", "DATE_INSERTED TEXT COLLATE NOCASE", "DATE_INSERTED NUMERIC"] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS DEFAULT 'NEW', {column}, FAILURES INT, LAST_FAILURE)"
+        ));
+        for (date, _) in dates.iter().chain(&dates) {
+            env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({date})"));
+        }
+        let began = env.path("began").display().to_string();
+        let go = env.path("go");
+        let script =
+            format!("echo >>{began}; while [ ! -e {} ]; do sleep 0.01; done", go.display());
+        let now = format!("@{MIDNIGHT}");
+        let args = ["process", "--fibonacci", "--now", &now, "--jobs", "18", "--"];
+        let child = env.spawn(&[&args[..], &["sh", "-c", &script]].concat());
+        wait_until("all begin", || std::fs::read(&began).unwrap_or_default().len() == 18);
+        // The first half changes, unless the column makes both the same; the rest stays.
+        env.sql("CREATE TABLE BEFORE AS SELECT ID, DATE_INSERTED FROM BACKLOG");
+        for ((_, date), id) in dates.iter().zip(1..) {
+            env.sql(&format!("UPDATE BACKLOG SET DATE_INSERTED = {date} WHERE ID = {id}"));
+        }
+        std::fs::write(&go, "").unwrap();
+        assert!(child.wait_with_output().unwrap().status.success());
+        let wrong = env.query(
+            "SELECT ID, STATUS FROM BACKLOG JOIN BEFORE USING (ID) \
+             WHERE (typeof(BACKLOG.DATE_INSERTED) = typeof(BEFORE.DATE_INSERTED) \
+               AND hex(BACKLOG.DATE_INSERTED) = hex(BEFORE.DATE_INSERTED)) <> (STATUS = 'SUCCESS')",
+        );
+        assert_eq!(wrong, "", "{column}");
+        assert!(env.count("SUCCESS") < 18, "{column}");
     }
 }
 

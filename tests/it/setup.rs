@@ -40,8 +40,20 @@ fn init_leaves_an_existing_table_and_journal_mode_alone() {
     env.run(&["init"]).success();
     assert_eq!(env.query("PRAGMA journal_mode"), "delete");
     env.run(&["add", "{}"]).success();
-    env.run(&["init"]).fails(1, &["BACKLOG already exists", "test.db"]);
+    let says = format!("backlog: table BACKLOG already exists in {}\n", env.db().display());
+    for args in [&["init"][..], &["init", "--minimal"]] {
+        assert_eq!(env.run(args).fails(1, &[]).stderr, says);
+    }
     assert_eq!(env.statuses(), "1|NEW");
+}
+
+#[test]
+fn a_name_that_is_taken_is_said_on_one_line() {
+    for taken in ["CREATE VIEW BACKLOG AS SELECT 1", "CREATE TABLE BACKLOG_PENDING (X)"] {
+        let env = TestEnv::with_schema(taken);
+        let ran = env.run(&["init"]).fails(1, &["could not create the table in ", "already "]);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -85,6 +97,8 @@ fn a_malformed_line_is_named_and_nothing_of_its_batch_is_written() {
     }
     let env = TestEnv::new();
     env.run_with_input(&["add", "-"], b"{}\n\"\xff\"\n").fails(1, &["line 2 is not JSON", "utf-8"]);
+    let ran = env.run_with_input(&["add", "-"], b"{\n").fails(1, &["line 1 is not JSON"]);
+    assert!(ran.stderr.ends_with("; nothing was added\n"), "{}", ran.stderr);
     env.run(&["add", "{}", "nonsense"]).fails(2, &["payload 2 is not JSON", "nothing was added"]);
     assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
 }

@@ -10,7 +10,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::table::Table;
-use super::{query, value};
+use super::{param, query, value};
 use crate::exit::try_later;
 use crate::instant::Instant;
 
@@ -60,12 +60,18 @@ impl Database {
     /// The write-ahead log, if the database has one. From then on commits of this connection
     /// leave syncing it to the caller.
     pub fn write_ahead_log(&self) -> Result<Option<PathBuf>> {
-        let mode: String =
-            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        if mode != "wal" {
+        let switch = || {
+            let mode: String =
+                self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+            let in_use = mode == "wal";
+            if in_use {
+                self.connection.pragma_update(None, "synchronous", "normal")?;
+            }
+            Ok(in_use)
+        };
+        if !switch().map_err(|error| self.explain(&error, "write to"))? {
             return Ok(None);
         }
-        self.connection.pragma_update(None, "synchronous", "normal")?;
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         Ok(Some(log.into()))
@@ -128,9 +134,9 @@ impl Database {
     }
 }
 
-/// Runs a schema on the database at `path`, creating the file if there is none: a new one gets
-/// write-ahead logging, an existing one keeps its journal mode.
-pub fn create(path: &Path, schema: &str) -> Result<()> {
+/// Creates `table` with its schema in the database at `path`, creating the file if there is none:
+/// a new one gets write-ahead logging, an existing one keeps its journal mode.
+pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let run = |connection: &mut Connection| {
@@ -138,10 +144,18 @@ pub fn create(path: &Path, schema: &str) -> Result<()> {
             connection.pragma_update(None, "journal_mode", "wal")?;
         }
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if tx.table_exists(None, table)? {
+            return Ok(false);
+        }
         tx.execute_batch(schema)?;
-        tx.commit()
+        tx.commit()?;
+        Ok(true)
     };
-    run(&mut connection).map_err(|error| explain(path, &error, "create the table in"))
+    match run(&mut connection) {
+        Ok(true) => Ok(()),
+        Ok(false) => bail!("table {table} already exists in {}", path.display()),
+        Err(error) => Err(explain(path, &error, "create the table in")),
+    }
 }
 
 fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
@@ -149,13 +163,16 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
         // One implementation tells instants from other values, here and in SQL.
-        connection.create_scalar_function(
-            "backlog_instant",
-            1,
-            FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC,
-            |context| Ok(value(context.get_raw(0)).instant().map(|at| at.0)),
-        )?;
+        connection.create_scalar_function("backlog_instant", 1, flags, |context| {
+            Ok(value(context.get_raw(0)).instant().map(|at| at.0))
+        })?;
+        // A value as it is read, so that what is compared with it is exact: whatever the column's
+        // affinity and collation, and also for text that is no UTF-8.
+        connection.create_scalar_function("backlog_value", 1, flags, |context| {
+            Ok(param(&value(context.get_raw(0))))
+        })?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, &error, "open"))
@@ -175,18 +192,39 @@ pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
         Some(ErrorCode::DiskFull) => "; make room and run the same command again",
         _ => "",
     };
-    anyhow!("could not {verb} {shown}: {error}{hint}")
+    anyhow!("could not {verb} {shown}: {}{hint}", words(error))
 }
 
 pub fn is_busy(error: &SqlError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Whether the table itself refuses what was to be written: a constraint, a trigger's RAISE, a
-/// strict type, or an id that stands in more than one row.
-pub fn is_constraint(error: &SqlError) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
-    ) || matches!(error, SqlError::StatementChangedRows(_))
+/// Whether it is the table that refuses what was to be written, and not the database that cannot
+/// write: a constraint, a strict type, a trigger's RAISE or a mistake in its SQL, or an id that
+/// stands in more than one row. Another row may fare better.
+pub fn is_refusal(error: &SqlError) -> bool {
+    let of_the_database = |code| {
+        matches!(
+            code,
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::NoLargeFileSupport
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::ReadOnly
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::OutOfMemory
+        )
+    };
+    matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
+        || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
+}
+
+/// The error in SQLite's own words, without the statement that it is about.
+pub fn words(error: &SqlError) -> String {
+    if let SqlError::SqlInputError { msg, .. } = error { msg.clone() } else { error.to_string() }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use rusqlite::types::ValueRef;
-use rusqlite::{Error as SqlError, TransactionBehavior};
+use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
 pub use database::{Database, create};
 
@@ -20,13 +20,17 @@ use super::claims::Claims;
 use super::guard::Guard;
 use super::state_dir::StateDir;
 use super::{Applied, Change, Reader, Store};
-use crate::record::{Id, Record, Settlement, Value};
-use database::{is_busy, is_constraint};
+use crate::record::{Id, Record, Settlement, Status, Value};
+use database::{is_busy, is_refusal, words};
 use durable::{LogSync, SharedClaims};
+use table::Table;
 
 /// How often a settlement is tried again when the database stays locked; each try waits for
 /// [`database::BUSY_TIMEOUT`]. An outcome is not given up lightly.
 const SETTLE_TRIES: u32 = 10;
+
+/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
+const NOT_TAKEN: &str = "the table did not take the change";
 
 /// A table together with the means to claim its records.
 pub struct SqliteStore {
@@ -57,6 +61,9 @@ impl SqliteStore {
         let mut applied = Vec::with_capacity(changes.len());
         for change in changes {
             applied.push(match update.execute(table.update_values(change))? {
+                0 if is_as_expected(&tx, table, change.record, change.expected)? => {
+                    Applied::Refused(NOT_TAKEN.into())
+                }
                 0 => Applied::ChangedMeanwhile,
                 1 => Applied::Written,
                 _ => return Err(SqlError::StatementChangedRows(2)),
@@ -65,6 +72,37 @@ impl SqliteStore {
         drop(update);
         tx.commit()?;
         Ok(applied)
+    }
+
+    /// Writes each chain, and takes it back.
+    fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Proof> {
+        let Database { connection, table, .. } = &mut self.database;
+        let sql = query::update(table);
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if !is_as_expected(&tx, table, record, record.status)? {
+            return Ok(Proof::ChangedMeanwhile);
+        }
+        for chain in chains {
+            tx.execute_batch("SAVEPOINT proof")?;
+            let mut expected = record.status;
+            for settlement in chain {
+                let change = Change { record, expected, settlement: settlement.clone() };
+                let values = table.update_values(&change);
+                let why = match tx.prepare_cached(&sql).and_then(|mut it| it.execute(values)) {
+                    Ok(1) => None,
+                    Ok(_) => Some(NOT_TAKEN.into()),
+                    Err(error) if is_refusal(&error) => Some(words(&error)),
+                    Err(error) => return Err(error),
+                };
+                if let Some(why) = why {
+                    return Ok(Proof::Refused { status: settlement.status, why });
+                }
+                expected = settlement.status;
+            }
+            tx.execute_batch("ROLLBACK TO proof")?;
+        }
+        tx.rollback()?;
+        Ok(Proof::Taken)
     }
 
     /// Like `write`, but waits out a lock for longer than one busy timeout.
@@ -80,6 +118,17 @@ impl SqliteStore {
             }
         }
     }
+}
+
+/// What came of trying out what may have to be written.
+enum Proof {
+    Taken,
+    /// The row is not what the record says any more.
+    ChangedMeanwhile,
+    Refused {
+        status: Status,
+        why: String,
+    },
 }
 
 impl Store for SqliteStore {
@@ -104,13 +153,13 @@ impl Store for SqliteStore {
         }
         match self.write_patiently(changes) {
             // One row that the table refuses must not take the others' outcomes with it.
-            Err(error) if is_constraint(&error) => changes
+            Err(error) if is_refusal(&error) => changes
                 .iter()
                 .map(|change| match self.write_patiently(std::slice::from_ref(change)) {
                     Ok(applied) => {
                         Ok(applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile))
                     }
-                    Err(error) if is_constraint(&error) => Ok(Applied::Refused(error.to_string())),
+                    Err(error) if is_refusal(&error) => Ok(Applied::Refused(words(&error))),
                     Err(error) => Err(self.database.explain(&error, "write to")),
                 })
                 .collect(),
@@ -118,38 +167,24 @@ impl Store for SqliteStore {
         }
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<()> {
-        let database = &mut self.database;
-        let (table, path) = (&database.table, &database.path);
-        let sql = query::update(table);
-        let tx = database
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| database::explain(path, &error, "write to"))?;
-        for chain in chains {
-            tx.execute_batch("SAVEPOINT proof")?;
-            let mut expected = record.status;
-            for settlement in chain {
-                let change = Change { record, expected, settlement: settlement.clone() };
-                let proof = tx.prepare_cached(&sql)?.execute(table.update_values(&change));
-                if let Err(error) = proof {
-                    if !is_constraint(&error) {
-                        return Err(database::explain(path, &error, "write to"));
-                    }
-                    bail!(
-                        "table {} refuses {} = '{}' for record {}: {error}; no handler was started",
-                        table.name,
-                        table.status.name,
-                        settlement.status.name(),
-                        record.id,
-                    );
-                }
-                expected = settlement.status;
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
+        match self.try_out(record, chains) {
+            Ok(Proof::Taken) => Ok(true),
+            Ok(Proof::ChangedMeanwhile) => Ok(false),
+            Ok(Proof::Refused { status, why }) => {
+                let Database { path, table, .. } = &self.database;
+                bail!(
+                    "could not write to {}: table {} refuses {} = '{}' for record {}: {why}; \
+                     no handler was started",
+                    path.display(),
+                    table.name,
+                    table.status.name,
+                    status.name(),
+                    record.id,
+                );
             }
-            tx.execute_batch("ROLLBACK TO proof")?;
+            Err(error) => Err(self.database.explain(&error, "write to")),
         }
-        tx.rollback()?;
-        Ok(())
     }
 
     fn begin(&mut self, token: &str) -> Result<()> {
@@ -164,6 +199,17 @@ impl Store for SqliteStore {
     fn finish(&mut self) -> Result<()> {
         self.log_sync.as_mut().map_or(Ok(()), LogSync::finish)
     }
+}
+
+/// Whether the row still is what an update of it would ask for.
+fn is_as_expected(
+    connection: &Connection,
+    table: &Table,
+    record: &Record,
+    expected: Status,
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(&query::is_as_expected(table))?;
+    statement.exists(Table::expected_values(record, expected))
 }
 
 fn id_param(id: &Id) -> rusqlite::types::Value {

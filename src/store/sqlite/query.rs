@@ -211,17 +211,31 @@ pub fn by_id(table: &Table) -> String {
 }
 
 /// The one statement that writes to the table; see [`Table::update_values`]. A row
-/// whose status is no longer the expected one is left alone.
+/// whose status is no longer the expected one is left alone, and so is another row that got the
+/// id of a deleted one: its insertion date differs.
 pub fn update(table: &Table) -> String {
     let columns = std::iter::once(&table.status).chain(table.counter_columns());
     let assignments: Vec<_> =
         columns.map(|column| format!("{} = ?", quote(&column.name))).collect();
     format!(
-        "UPDATE {} SET {} WHERE {} = ? AND {} = ?",
+        "UPDATE {} SET {} WHERE {}",
         quote(&table.name),
         assignments.join(", "),
+        as_expected(table)
+    )
+}
+
+/// Whether the row is still there for [`update`] to change; see [`Table::expected_values`].
+pub fn is_as_expected(table: &Table) -> String {
+    format!("SELECT 1 FROM {} WHERE {}", quote(&table.name), as_expected(table))
+}
+
+fn as_expected(table: &Table) -> String {
+    format!(
+        "{} = ? AND {} = ? AND backlog_value({}) IS ?",
         quote(&table.id.name),
         quote(&table.status.name),
+        quote(&table.inserted.name)
     )
 }
 

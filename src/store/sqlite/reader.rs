@@ -9,7 +9,7 @@ use rusqlite::{Params, Row, ToSql};
 use super::table::count;
 use super::{Database, id_param, query, value, waiting};
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Key, Record, Status, Value};
+use crate::record::{self, Facts, Id, Key, Record, Status};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Count, Found, Page, Reader};
 
@@ -122,10 +122,10 @@ impl Database {
         drop(statement);
         if let Some((id, inserted)) = first {
             let column = &self.table.inserted.name;
-            let inserted =
-                if inserted == Value::Null { "NULL".into() } else { format!("{inserted:?}") };
+            let (id, inserted) = (id.shown(), inserted.shown());
+            let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
             self.report_once(format!(
-                "{count} pending records are not tried, because their {column} cannot be read \
+                "{count} pending record{are} not tried, because {their} {column} cannot be read \
                  as a date; one is {id} with {inserted}"
             ));
         }
@@ -187,7 +187,7 @@ fn facts<'a>(id: &'a Id, row: &Row<'_>) -> rusqlite::Result<Facts<'a>> {
     Ok(Facts { id, status, inserted_at, failures, last_failure_at })
 }
 
-/// As [`Value::instant`], without a copy of the text.
+/// As [`record::Value::instant`], without a copy of the text.
 fn instant(found: ValueRef<'_>) -> Option<Instant> {
     match found {
         ValueRef::Text(text) => Instant::parse(std::str::from_utf8(text).ok()?),

@@ -103,10 +103,7 @@ impl Table {
             Some(Value::Integer(id)) => Id::Integer(*id),
             Some(Value::Text(id)) => Id::Text(id.as_str().into()),
             other => {
-                let found = match other {
-                    Some(Value::Null) | None => "NULL".into(),
-                    Some(value) => format!("{value:?}"),
-                };
+                let found = other.unwrap_or(&Value::Null).shown();
                 return Err(format!(
                     "a record is left out, because its {} is {found}",
                     self.id.name
@@ -148,9 +145,13 @@ impl Table {
                 values.extend(self.last_error.iter().map(|_| Param::Text(last_error.clone())));
             }
         }
-        values.push(id_param(&change.record.id));
-        values.push(Param::Text(change.expected.name().into()));
+        values.extend(Self::expected_values(change.record, change.expected));
         rusqlite::params_from_iter(values)
+    }
+
+    /// The parameters of [`super::query::is_as_expected`].
+    pub fn expected_values(record: &Record, expected: Status) -> [Param; 3] {
+        [id_param(&record.id), Param::Text(expected.name().into()), param(&record.inserted)]
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::{find, open};
 use crate::cli;
 use crate::config::Queue;
-use crate::exit::Exit;
+use crate::exit::{Exit, ExitError, usage};
 use crate::record::{Counter, Id, Record, Settlement, Status};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Applied, Change, Found, Reader, SqliteStore, Store};
@@ -47,11 +47,14 @@ impl Mending {
     }
 
     /// Back to where it began.
-    pub fn restore(args: cli::Restore) -> Self {
+    pub fn restore(args: cli::Restore) -> Result<Self, ExitError> {
+        if args.condition.is_some() && !args.all {
+            return Err(usage("--where chooses among all archived records: say --all as well"));
+        }
         let to = Settlement { status: Status::New, counter: Counter::Reset };
         let verb = Verb { done: "restored", would: "restore", from: &[Status::Archived], to };
         let which = if args.all { Which::All(args.condition) } else { Which::Ids(args.ids) };
-        Self { verb, which, dry_run: args.dry_run }
+        Ok(Self { verb, which, dry_run: args.dry_run })
     }
 
     /// NEW is due under every policy, and has never run out of attempts.

@@ -52,7 +52,7 @@ pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> 
         Command::List(args) => list::run(&queue, args, clock.now(), out),
         Command::Explain(args) => explain::run(&queue, &args, clock.now(), out),
         Command::Archive(args) => mend::run(&queue, &Mending::archive(args.ids, args.dry_run), out),
-        Command::Restore(args) => mend::run(&queue, &Mending::restore(args), out),
+        Command::Restore(args) => mend::run(&queue, &Mending::restore(args)?, out),
         Command::Retry(args) => mend::run(&queue, &Mending::retry(args.ids, args.dry_run), out),
         // Done above: they need no database.
         Command::Simulate(_) | Command::Guard { .. } => Ok(Exit::Done),

@@ -169,31 +169,38 @@ impl Candidates {
 
     /// Whether there is another one.
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
-        while self.ids.is_empty() {
-            let Some(Stretch { selection, kind }) = self.stretches.pop_front() else {
-                return Ok(false);
-            };
-            let mut slots = Vec::new();
-            let look = &self.look;
-            let page = reader.due(&selection, &mut |facts| {
-                let slot = look.slot(facts, kind);
-                if kind == Kind::Slots {
-                    slots.extend(slot);
-                }
-                slot.is_some()
-            })?;
-            self.ids = if kind == Kind::Slots {
-                let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
-                by_slot.sort_by_key(|(slot, _)| *slot);
-                by_slot.into_iter().map(|(_, id)| id).collect()
-            } else {
-                page.ids.into()
-            };
-            if let Some(key) = page.next {
-                let selection = Selection { after: Some(key), ..selection };
-                self.stretches.push_front(Stretch { selection, kind });
+        while self.ids.is_empty() && !self.stretches.is_empty() {
+            // All stretches at once, so that what a pass tries as NEW is not found again as
+            // ERROR. Where a page is full, the rest of its stretch is read later.
+            for stretch in std::mem::take(&mut self.stretches) {
+                self.read(stretch, reader)?;
             }
         }
-        Ok(true)
+        Ok(!self.ids.is_empty())
+    }
+
+    fn read(&mut self, stretch: Stretch, reader: &mut dyn Reader) -> Result<()> {
+        let Stretch { selection, kind } = stretch;
+        let mut slots = Vec::new();
+        let look = &self.look;
+        let page = reader.due(&selection, &mut |facts| {
+            let slot = look.slot(facts, kind);
+            if kind == Kind::Slots {
+                slots.extend(slot);
+            }
+            slot.is_some()
+        })?;
+        if kind == Kind::Slots {
+            let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
+            by_slot.sort_by_key(|(slot, _)| *slot);
+            self.ids.extend(by_slot.into_iter().map(|(_, id)| id));
+        } else {
+            self.ids.extend(page.ids);
+        }
+        if let Some(key) = page.next {
+            let selection = Selection { after: Some(key), ..selection };
+            self.stretches.push_back(Stretch { selection, kind });
+        }
+        Ok(())
     }
 }

@@ -53,7 +53,12 @@ impl Iterator for Forecast<'_> {
         };
         let is_last = exhausted(self.facts, self.rules, moment.now).is_some();
         if !is_last {
-            self.next = self.policy.next_attempt(self.facts, moment);
+            self.next = self.policy.next_attempt(self.facts, moment).map(|next| {
+                // A wait of nothing ends with the next pass.
+                let every_secs = self.policy.every_secs();
+                let soonest = Instant((moment.now.tick(every_secs) + 1).saturating_mul(every_secs));
+                Moment { now: next.now.max(soonest), ..next }
+            });
         }
         Some(Planned { at: moment.now, attempt, is_last })
     }

@@ -19,6 +19,8 @@ mod spec;
 mod waits;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod vectors;
 
 pub use age::Age;

@@ -54,7 +54,8 @@ pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
     let every_secs = policy.every_secs();
     let (start, end) = (scenario.start, scenario.start.saturating_add(scenario.secs));
     let has_counter = policy.needs_counter();
-    let rules = Rules { has_counter, max_attempts: scenario.max_attempts, max_age_secs: None };
+    let max_attempts = scenario.max_attempts.or(policy.max_attempts());
+    let rules = Rules { has_counter, max_attempts, max_age_secs: None };
     let first = |facts: Facts<'_>| {
         let at = facts.inserted_at.map_or(start, |at| at.max(start));
         Forecast::new(policy, rules, facts, policy.moment(None, at, false)).next().map(|it| it.at)
@@ -67,9 +68,10 @@ pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let rows = scenario.rows.iter().zip(0..).map(|(row, number)| (row.id.clone(), number));
     let rows: Arc<HashMap<Id, u32>> = Arc::new(rows.collect());
+    let mut tick = i64::MIN;
     while let Some(at) = store.next_at() {
-        // Passes start with the ticks.
-        let tick = at.saturating_add(every_secs - 1).tick(every_secs);
+        // Passes start with the ticks, one in each.
+        tick = at.saturating_add(every_secs - 1).tick(every_secs).max(tick.saturating_add(1));
         let now = Instant(tick.saturating_mul(every_secs)).max(start);
         if now > end {
             break;
@@ -98,7 +100,7 @@ fn pass(
     let limits = Limits {
         max_records: None,
         max_runtime: None,
-        max_attempts: scenario.max_attempts,
+        max_attempts: scenario.max_attempts.or(policy.max_attempts()),
         max_age_secs: None,
         grace: Duration::ZERO,
         drain: false,

@@ -444,3 +444,15 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
     env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
     assert_eq!(env.count("SUCCESS"), 200);
 }
+
+#[test]
+fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
+    for mode in [&["--ndays", "7"][..], &["--policy", "list:0s"], &["--progressive"]] {
+        let env = TestEnv::new();
+        env.insert(5, MIDNIGHT);
+        let handler = env.noting("exit 1");
+        let limited = ["--max-records", "100", "--", &handler];
+        env.run_at(MIDNIGHT + 1, &[&["process"], mode, &limited].concat()).silent();
+        assert_eq!(env.handled().len(), 5, "{mode:?}");
+    }
+}

@@ -1,0 +1,202 @@
+//! archive, restore and retry: what a person does with records by hand.
+
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv};
+
+/// One record of each status, with two failures.
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    env.insert(4, MIDNIGHT);
+    env.sql(
+        "UPDATE BACKLOG SET FAILURES = 2, LAST_FAILURE = '2026-11-21T00:00:00Z',
+           LAST_ERROR = 'no route to host',
+           STATUS = CASE ID WHEN 1 THEN 'NEW' WHEN 2 THEN 'ERROR' WHEN 3 THEN 'SUCCESS'
+                    ELSE 'ARCHIVED' END",
+    );
+    env
+}
+
+fn rows(env: &TestEnv) -> String {
+    env.query("SELECT ID, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG ORDER BY ID")
+}
+
+#[test]
+fn pending_records_can_be_archived() {
+    let env = env();
+    let ran = env.run(&["archive", "1", "2", "3", "4"]).success();
+    assert_eq!(
+        ran.stdout,
+        "3: is SUCCESS, and is left so\n4: is ARCHIVED, and is left so\narchived 2 records\n"
+    );
+    assert_eq!(env.statuses(), "1|ARCHIVED\n2|ARCHIVED\n3|SUCCESS\n4|ARCHIVED");
+    assert!(rows(&env).contains("2|ARCHIVED|2|2026-11-21T00:00:00Z|no route to host"));
+}
+
+#[test]
+fn archived_records_can_be_restored_and_twice_changes_nothing() {
+    let env = env();
+    let ran = env.run(&["restore", "2", "4"]).success();
+    assert_eq!(ran.stdout, "2: is ERROR, and is left so\nrestored 1 record\n");
+    assert!(rows(&env).ends_with("4|NEW|0||no route to host"), "{}", rows(&env));
+    let before = rows(&env);
+    let again = env.run(&["restore", "4"]).success();
+    assert_eq!(again.stdout, "4: is NEW, and is left so\nrestored 0 records\n");
+    assert_eq!(rows(&env), before);
+}
+
+#[test]
+fn all_archived_records_or_those_of_a_condition_can_be_restored() {
+    let env = TestEnv::new();
+    env.insert(1_000, MIDNIGHT);
+    env.sql(
+        "UPDATE BACKLOG SET STATUS = 'ARCHIVED', LAST_ERROR = CASE WHEN ID % 4 = 0
+           THEN 'timeout' ELSE 'refused' END WHERE ID > 10",
+    );
+    let condition = ["restore", "--all", "--where", "LAST_ERROR = 'timeout' OR 0 -- all"];
+    let ran = env.run(&[&condition[..], &["--dry-run"]].concat()).success();
+    assert!(ran.stdout.starts_with("12: ARCHIVED -> NEW\n"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("would restore 248 records\n"), "{}", ran.stdout);
+    assert_eq!(env.count("ARCHIVED"), 990);
+    assert_eq!(env.run(&condition).success().stdout, "restored 248 records\n");
+    assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 742 records\n");
+    assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 0 records\n");
+    assert_eq!(env.count("NEW"), 1_000);
+    env.run(&["restore", "--all", "--where", "NO_SUCH = 1"]).fails(1, &["NO_SUCH"]);
+    env.run(&["restore"]).fails(2, &["<ID>"]);
+    env.run(&["restore", "1", "--where", "1"]).fails(2, &["--all"]);
+}
+
+#[test]
+fn a_retry_is_due_now_and_keeps_its_count() {
+    let env = env();
+    let ran = env.run(&["retry", "2", "3", "4"]).success();
+    assert_eq!(ran.stdout, "3: is SUCCESS, and is left so\nmade due 2 records\n");
+    let handler = env.noting("exit 1");
+    let limited = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
+    env.run_at(MIDNIGHT + 1, &limited).fails(1, &["record 4 failed after 3 attempts; archived"]);
+    assert_eq!(env.handled().len(), 3, "1 is NEW anyway");
+    assert_eq!(env.query("SELECT DISTINCT FAILURES FROM BACKLOG WHERE ID <> 3"), "3");
+}
+
+#[test]
+fn a_record_that_is_not_there_is_said() {
+    let env = env();
+    for command in ["archive", "restore", "retry"] {
+        let ran = env.run(&[command, "99", "x", "-7"]);
+        assert_eq!(ran.exit, Some(1), "{ran:?}");
+        let missing = "99: no such record\nx: no such record\n-7: no such record\n";
+        assert!(ran.stdout.starts_with(missing), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_record_in_the_hands_of_a_pass_is_left_to_it() {
+    let env = env();
+    let pausing = env.pausing();
+    let mut child = env.spawn(&[
+        "process",
+        "--ndays",
+        "9999",
+        "--max-records",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        &pausing.script,
+    ]);
+    pausing.wait_for_begin();
+    let ran = env.run(&["archive", "1"]);
+    assert_eq!(
+        (ran.exit, &*ran.stdout),
+        (Some(75), "1: a pass is handling it; try again later\narchived 0 records\n")
+    );
+    pausing.let_go();
+    child.wait().unwrap();
+    assert_eq!(env.count("SUCCESS"), 2);
+}
+
+#[test]
+fn text_ids_and_tables_without_a_counter_can_be_mended() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG VALUES ('it''s', 'ERROR', '2026-11-20'), ('7', 'ARCHIVED', '2026-11-20')",
+    );
+    assert_eq!(env.run(&["archive", "it's"]).success().stdout, "archived 1 record\n");
+    assert_eq!(env.run(&["restore", "7"]).success().stdout, "restored 1 record\n");
+    assert_eq!(env.statuses(), "7|NEW\nit's|ARCHIVED");
+}
+
+#[test]
+fn an_explanation_foretells_what_passes_do() {
+    for args in [
+        &["--policy", "even"][..],
+        &["--policy", "sidekiq", "--max-attempts", "6"],
+        &["--fibonacci"],
+        &["--policy", "even", "--by-age"],
+        &["--progressive", "--every", "1m"],
+    ] {
+        let env = TestEnv::new();
+        env.insert_one(42, MIDNIGHT);
+        env.run_at(MIDNIGHT + 5, &[&["process"], args, &["--", "false"]].concat()).silent();
+        let explain = [&["explain", "42"], args].concat();
+        let ran = env.run_at(MIDNIGHT + 30, &explain).success();
+        let foretold: Vec<String> = ran
+            .stdout
+            .lines()
+            .filter(|line| line.contains(", attempt "))
+            .map(|line| line.trim_start_matches("  next").trim()[..20].to_string())
+            .collect();
+        assert_eq!(foretold.len(), 5, "{}", ran.stdout);
+        for minute in 1.. {
+            let now = MIDNIGHT + minute * MINUTE;
+            let log = ["--joblog", "joblog", "--", "false"];
+            env.run_at(now, &[&["process"], args, &log].concat());
+            let tried = std::fs::read_to_string(env.path("joblog")).unwrap_or_default();
+            if tried.lines().count() == 5 {
+                for (line, at) in tried.lines().zip(&foretold) {
+                    assert!(
+                        line.contains(&format!("\"started_at\":\"{at}\"")),
+                        "{line}: {at}, {args:?}"
+                    );
+                }
+                break;
+            }
+            assert!(minute < 600, "{foretold:?}: {tried}");
+        }
+    }
+}
+
+#[test]
+fn an_explanation_says_why() {
+    let env = env();
+    env.run_at(MIDNIGHT + 30, &["process", "--fibonacci", "--max-records", "1", "--", "true"])
+        .silent();
+    let explain = |id: &str, now, args: &[&str]| {
+        env.run_at(now, &[&["explain", id], args].concat()).success().stdout
+    };
+    let waiting = explain("2", MIDNIGHT + 50, &["--fibonacci"]);
+    for part in [
+        "record 2: ERROR, inserted 2026-11-21T00:00:00Z, 2 attempts failed, the last at 2026-11-21T00:00:00Z: no route to host\n",
+        "last pass   2026-11-21T00:00:30Z: not tried: waited until 2026-11-21T00:01:00Z\n",
+        "now         2026-11-21T00:00:50Z: waits until 2026-11-21T00:01:00Z\n",
+        "after failure 2 it waits 1m\n",
+        "kept as 1 tick of 1m, from the tick of its last failure, 2026-11-21T00:00:00Z, to 2026-11-21T00:01:00Z\n",
+        "next        2026-11-21T00:01:00Z, attempt 3\n",
+    ] {
+        assert!(waiting.contains(part), "{part}\nis not in\n{waiting}");
+    }
+    let archived = explain("4", MIDNIGHT, &["--fibonacci"]);
+    assert!(
+        archived.contains("not tried: is ARCHIVED; `backlog restore` brings it back"),
+        "{archived}"
+    );
+    let done = explain("1", MIDNIGHT, &["--fibonacci"]);
+    assert!(done.contains("not tried: is SUCCESS"), "{done}");
+    let over = explain("2", MIDNIGHT + 120, &["--fibonacci", "--max-attempts", "2"]);
+    assert!(over.contains("had its last attempt; the next pass archives it"), "{over}");
+    let old = explain("2", MIDNIGHT + 9 * 86_400, &["--progressive", "--max-age", "7days"]);
+    assert!(old.contains("older than --max-age; the next pass archives it"), "{old}");
+    let by_age = explain("2", MIDNIGHT + 3 * 86_400, &["--progressive"]);
+    assert!(by_age.contains("it is 3d old: up to 7d it is tried once in every 1h"), "{by_age}");
+    env.run(&["explain", "99", "--fibonacci"]).fails(1, &[]);
+    env.run(&["explain", "1"]).fails(2, &["--progressive"]);
+}

@@ -1,0 +1,287 @@
+//! Retry policies on real tables: what passes do is what the simulation says, with a counter and
+//! without one.
+
+use std::collections::BTreeMap;
+
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+
+/// The instants at which each record was tried, in seconds after midnight, from a joblog.
+fn tried(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
+    let log = std::fs::read_to_string(env.path("joblog")).unwrap_or_default();
+    let mut tried = BTreeMap::<_, Vec<_>>::new();
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let at = chrono::DateTime::parse_from_rfc3339(line["started_at"].as_str().unwrap());
+        let at = at.unwrap().timestamp() - MIDNIGHT;
+        tried.entry(line["id"].as_i64().unwrap()).or_default().push(at);
+    }
+    tried
+}
+
+fn simulated(env: &TestEnv, args: &[&str]) -> BTreeMap<i64, Vec<i64>> {
+    let ran = env.run(&[&["simulate", "--jsonl"], args].concat()).success();
+    let mut tried = BTreeMap::<_, Vec<_>>::new();
+    for line in ran.stdout.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let attempts = tried.entry(line["id"].as_i64().unwrap()).or_default();
+        attempts.push(line["at"].as_i64().unwrap());
+    }
+    tried
+}
+
+/// Three records that always fail, and a pass in every tick of `hours`.
+fn passes(env: &TestEnv, args: &[&str], every: i64, hours: i64) {
+    for id in 1..=3 {
+        env.insert_one(id, MIDNIGHT);
+    }
+    for now in (MIDNIGHT..=MIDNIGHT + hours * HOUR).step_by(every as usize) {
+        // Never at the same second of the minute.
+        let now = now + now / MINUTE * 37 % 50;
+        let rest = ["--joblog", "joblog", "--", "false"];
+        let ran = env.run_at(now, &[&["process"], args, &rest].concat());
+        assert!(matches!(ran.exit, Some(0 | 1)), "{ran:?}");
+    }
+}
+
+/// To the whole minute, as passes start a little late.
+fn minutes(tried: BTreeMap<i64, Vec<i64>>) -> BTreeMap<i64, Vec<i64>> {
+    let whole = |at: Vec<i64>| at.into_iter().map(|at| at / MINUTE).collect();
+    tried.into_iter().map(|(id, at)| (id, whole(at))).collect()
+}
+
+#[test]
+fn passes_by_count_do_what_the_simulation_says() {
+    for spec in [
+        "even",
+        "constant:delay=150s",
+        "exponential:first=1m,base=2,offset=3m",
+        "exponential:first=1s,base=2,max=60s,jitter=30%",
+        "linear:min=5s,max=260s,retries=10",
+        "sidekiq",
+        "buckets:spread=50%",
+        "list:0s,10m,1h",
+        "sns:policy.json",
+    ] {
+        let env = TestEnv::new();
+        let policy = r#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
+            "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
+        std::fs::write(env.path("policy.json"), policy).unwrap();
+        passes(&env, &["--policy", spec], MINUTE, 1);
+        let expected = simulated(&env, &["--ids", "1,2,3", "--for", "1h", "--policy", spec]);
+        assert_eq!(minutes(tried(&env)), minutes(expected), "{spec}");
+        if spec.starts_with("sns") {
+            assert_eq!(env.count("ARCHIVED"), 3, "seven attempts are all it has");
+        }
+    }
+}
+
+#[test]
+fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
+    for args in [
+        &["--policy", "even", "--by-age"][..],
+        &["--policy", "fibonacci", "--by-age"],
+        &["--progressive", "1h/5m,3h/30m", "--salt", "7"],
+    ] {
+        let env = TestEnv::empty();
+        env.run(&["init", "--minimal"]).success();
+        let every = if args[0] == "--progressive" { 5 * MINUTE } else { MINUTE };
+        passes(&env, args, every, 2);
+        let expected = simulated(&env, &[&["--ids", "1,2,3", "--for", "2h"], args].concat());
+        assert_eq!(minutes(tried(&env)), minutes(expected), "{args:?}");
+    }
+}
+
+#[test]
+fn the_progressive_schedule_is_one_line() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    // One record of each tier, and one that is too old for all.
+    for (id, days) in [(1, 0), (2, 3), (3, 10), (4, 20), (5, 100), (6, 300), (7, 361)] {
+        env.insert_one(id, MIDNIGHT - days * DAY);
+    }
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    for now in (MIDNIGHT..MIDNIGHT + DAY).step_by(300) {
+        let rest = ["--joblog", "joblog", "--", "false"];
+        env.run_at(now, &[&["process", "--progressive"], &rest[..]].concat()).silent();
+    }
+    let counts: Vec<_> = tried(&env).iter().map(|(id, at)| (*id, at.len())).collect();
+    assert_eq!(counts[..4], [(1, 288), (2, 24), (3, 2), (4, 1)]);
+    assert!(counts[4..].iter().all(|(id, count)| [5, 6].contains(id) && *count == 1), "{counts:?}");
+}
+
+#[test]
+fn a_new_record_is_due_at_once_whatever_its_age() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - 400 * DAY);
+    env.run_at(MIDNIGHT, &["process", "--progressive", "--", "true"]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn after_a_sleep_a_pass_works_off_four_ticks_and_loses_none() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    env.insert_one(1, MIDNIGHT - 3 * DAY);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let handler = env.noting("exit 1");
+    let pass = |now| {
+        env.run_at(now, &["process", "--progressive", "--", &handler]).silent();
+        env.handled().len()
+    };
+    // From the end of one hour, the machine sleeps for a day: 24 slots of the record.
+    let before: usize = (0..12).map(|tick| pass(MIDNIGHT + tick * 300)).sum();
+    assert_eq!(before, 1);
+    let woken = MIDNIGHT + DAY;
+    let after: Vec<_> = (0..96).map(|tick| pass(woken + tick * 300)).collect();
+    // 277 ticks and the new ones, four at a time, take 93 passes; in each hour there is one slot.
+    assert_eq!(after.iter().sum::<usize>(), 31, "{after:?}");
+    assert!(after.iter().all(|tried| *tried <= 1));
+}
+
+#[test]
+fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    env.insert(20, MIDNIGHT - HOUR);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let handler = env.noting("exit 1");
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        let args = ["process", "--progressive", "--max-records", "5", "--", &handler];
+        env.run_at(MIDNIGHT, &args).silent();
+        let handled = env.handled();
+        assert_eq!(handled.len(), 5);
+        all.extend(handled);
+    }
+    all.sort_by_key(|id| id.parse::<i64>().unwrap());
+    assert_eq!(all, (1..=20).map(|id: i64| id.to_string()).collect::<Vec<_>>());
+    env.run_at(MIDNIGHT, &["process", "--progressive", "--", &handler]).silent();
+    assert_eq!(env.handled().len(), 0, "the tick is done");
+}
+
+#[test]
+fn a_killed_pass_by_slots_gets_on_all_the_same() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    env.insert(3, MIDNIGHT - HOUR);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    // Every handler kills the pass that runs it.
+    let log = env.path("handled").display().to_string();
+    let killer = env.script("killer", &format!("echo $BACKLOG_ID >>{log}; kill -9 $PPID"));
+    let mut handled = Vec::new();
+    for _ in 0..3 {
+        env.run_at(MIDNIGHT, &["process", "--progressive", "--", &killer]);
+        handled.extend(env.handled());
+    }
+    handled.sort();
+    assert_eq!(handled, ["1", "2", "3"]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_said_and_harms_nothing() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - HOUR);
+    env.run_at(MIDNIGHT + HOUR, &["process", "--progressive", "--", "false"]).silent();
+    let ran = env.run_at(MIDNIGHT, &["process", "--progressive", "-v", "--", "true"]).success();
+    assert!(ran.stderr.contains("the clock was set back"), "{ran:?}");
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn the_attempts_of_a_queue_are_limited_by_its_variable() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT);
+    let pass = |minute: i64, limit: &str| {
+        let now = format!("@{}", MIDNIGHT + minute * MINUTE);
+        let args = ["process", "--fibonacci", "-v", "--queue", "e-mail", "--now", &now];
+        let handler = ["--", "sh", "-c", "echo $BACKLOG_QUEUE $BACKLOG_MAX_ATTEMPTS >&2; exit 1"];
+        let mut command = env.command(&[&args[..], &handler].concat());
+        crate::testenv::ran(&command.env("MAX_E_MAIL_RETRY_ATTEMPTS", limit).output().unwrap())
+    };
+    let first = pass(0, "3").success();
+    assert!(first.stderr.contains("info: processing record 1 (attempt 1/3)"), "{first:?}");
+    let retry =
+        "warning: record 1 failed, will retry at 2026-11-21T00:01:00Z (attempt 1/3): e-mail 3";
+    assert!(first.stderr.contains(retry), "{first:?}");
+    pass(1, "3").success();
+    pass(2, "3").fails(1, &["record 1 failed after 3 attempts; archived: e-mail 3"]);
+    assert_eq!(env.statuses(), "1|ARCHIVED");
+    for wrong in ["0", "many", "-1", ""] {
+        pass(3, wrong).fails(2, &["MAX_E_MAIL_RETRY_ATTEMPTS", "at least 1"]);
+    }
+}
+
+#[test]
+fn max_age_gives_up_what_has_failed_and_kept_failing() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    env.insert_one(1, MIDNIGHT - 11 * DAY);
+    env.insert_one(2, MIDNIGHT - 11 * DAY);
+    env.insert_one(3, MIDNIGHT - 9 * DAY);
+    env.insert_one(4, MIDNIGHT - 400 * DAY);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID IN (2, 4)");
+    let handler = env.noting("exit 1");
+    let dry = ["process", "--progressive", "--max-age", "10days", "--dry-run"];
+    let ran = env.run_at(MIDNIGHT, &dry).success();
+    assert!(ran.stdout.contains("2           archive  older than --max-age"), "{ran:?}");
+    let args = ["process", "--progressive", "--max-age", "10days", "--", &handler];
+    env.run_at(MIDNIGHT, &args).fails(1, &["record 2 is older than --max-age; archived"]);
+    assert_eq!(env.statuses(), "1|ARCHIVED\n2|ARCHIVED\n3|ERROR\n4|ARCHIVED");
+    assert_eq!(env.handled(), ["3", "1"], "what was never tried is tried once");
+}
+
+#[test]
+fn a_wrong_policy_is_told_what_is_legal() {
+    let env = TestEnv::new();
+    std::fs::write(env.path("bad.json"), r#"{"numRetries": 101}"#).unwrap();
+    for (spec, says) in [
+        ("", "there is no policy \"\""),
+        (
+            "fixed",
+            "legal are constant, fibonacci, exponential, linear, arithmetic, geometric, even",
+        ),
+        ("even:frist=1m", "even has no key \"frist\"; legal are first, ratio, max, spread"),
+        ("constant", "constant needs delay="),
+        ("constant:delay", "constant: delay="),
+        ("constant:delay=5m,delay=6m", "delay is given twice"),
+        ("constant:delay=60days", "give a max="),
+        ("exponential:first=1m,base=1", "must be a number above 1"),
+        ("exponential:first=0s,base=2", "must be more than 0"),
+        ("exponential:min=5s,max=1m", "exponential needs retries="),
+        ("exponential:min=5s,max=1m,retries=5,base=2", "base does not go with min and retries"),
+        ("exponential:first=1m,base=2,jitter=30%,spread=10%", "exclude each other"),
+        ("linear:min=5s,retries=10", "linear needs max="),
+        ("linear:min=5m,max=5s,retries=10", "min (5m) is above max (5s)"),
+        ("linear:min=5s,max=5m,retries=1", "whole number from 2 to 100"),
+        ("geometric:first=1m,ratio=4/5", "must be a number above 1"),
+        ("geometric:first=1m,ratio=1/0", "must be a number above 1"),
+        ("list:", "list: \"\""),
+        ("list:1m,soon", "list: \"soon\""),
+        ("sns:", "sns needs a file"),
+        ("sns:nowhere.json", "could not read nowhere.json"),
+        ("sns:bad.json", "numRetries is 101; legal is 0 to 100"),
+    ] {
+        let args = ["process", "--policy", spec, "--", "true"];
+        env.run(&args).fails(2, &["--policy: ", says]);
+    }
+    for (args, says) in [
+        (&["--progressive", "1d"][..], "write maximal age / interval, as in 7d/1h"),
+        (&["--progressive", "1d/7m"], "no multiple of the tick"),
+        (&["--progressive", "1d/10m,7d/15m"], "no multiple of that of the tier before"),
+        (&["--progressive", "7d/1h,1d/2h"], "not above that of the tier before"),
+        (&["--progressive", "1d/5m", "--spread", "50%"], "leave out --spread"),
+        (&["--policy", "even", "--spread", "101"], "from 0% to 100%"),
+        (&["--policy", "exponential:first=1m,base=2,jitter=9%", "--by-age"], "jitter="),
+        (&["--policy", "list:1m,0s", "--by-age"], "its last wait is 0"),
+        (&["--fibonacci", "--by-age"], "--by-age goes with --policy"),
+        (&["--ndays", "1", "--every", "5m"], "--every, --spread and --salt go with"),
+        (&["--policy", "even", "--progressive"], "cannot be used with"),
+    ] {
+        env.run(&[&["process"], args, &["--", "true"]].concat()).fails(2, &[says]);
+    }
+    let minimal = TestEnv::empty();
+    minimal.run(&["init", "--minimal"]).success();
+    minimal
+        .run(&["process", "--policy", "even", "--", "true"])
+        .fails(1, &["--policy even goes by the columns FAILURES and LAST_FAILURE", "ALTER TABLE"]);
+}

@@ -117,6 +117,35 @@ def nothing_due(tmp, rows=1_000_000):
         print(f"  {name:24} {taken * 1000:8.2f} ms   {taken / select:5.2f}")
 
 
+def waiting(tmp, rows=1_000_000):
+    db = os.path.join(tmp, "waiting.db")
+    table(db, 0, rows)
+    connection = sqlite3.connect(db)
+    failed = "STATUS = 'ERROR', FAILURES = 5 + ID % 10, LAST_FAILURE = strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch')"
+    connection.execute(f"UPDATE BACKLOG SET {failed}", (NOW - 60,))
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    count = "select count(*) from BACKLOG where STATUS in ('NEW', 'ERROR')"
+    select, fibonacci, even = medians(
+        10,
+        lambda: seconds(["sqlite3", db, count]),
+        lambda: backlog(db, "process", "--fibonacci", "--", "/bin/false"),
+        lambda: backlog(db, "process", "--policy", "even", "--", "/bin/false"),
+    )
+    print(f"\n{rows:,} waiting rows, none due, the whole process")
+    for name, taken in (("sqlite3 'count(*)'", select), ("--fibonacci", fibonacci), ("--policy even", even)):
+        print(f"  {name:24} {taken * 1000:8.2f} ms   {taken / select:5.2f}")
+
+
+def simulating():
+    policies = ["buckets", "sidekiq", "buckets:spread=100%", "even"]
+    args = [arg for policy in policies for arg in ("--policy", policy)]
+    command = [BACKLOG, "simulate", "--records", "100000", "--every", "1s", "--for", "24h", *args]
+    (taken,) = medians(3, lambda: seconds(command))
+    print(f"\n100,000 records under four policies for 24 hours, simulated in {taken:.1f} s")
+
+
 def thousand_due(tmp, sizes):
     dbs = [(size, os.path.join(tmp, f"{size}.db")) for size in sizes]
     for size, db in dbs:
@@ -159,7 +188,7 @@ def adding(tmp, lines=1_000_000):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--large", action="store_true", help="also a table of 10,000,000 rows")
-    parser.add_argument("only", nargs="*", choices=[[], "spawning", "nothing_due", "thousand_due", "adding"])
+    parser.add_argument("only", nargs="*", choices=[[], "spawning", "nothing_due", "waiting", "thousand_due", "adding", "simulating"])
     args = parser.parse_args()
     if not os.path.exists(BACKLOG):
         sys.exit("run: cargo build --release")
@@ -170,10 +199,14 @@ def main():
             spawning(tmp)
         if wanted("nothing_due"):
             nothing_due(tmp)
+        if wanted("waiting"):
+            waiting(tmp)
         if wanted("thousand_due"):
             thousand_due(tmp, sizes)
         if wanted("adding"):
             adding(tmp)
+        if wanted("simulating"):
+            simulating()
 
 
 main()

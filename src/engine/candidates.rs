@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use anyhow::Result;
 
 use crate::instant::Instant;
-use crate::policy::{End, Moment, Policy, Reason, Rules, Verdict, exhausted};
+use crate::policy::{End, Moment, Policy, Reason, Rules, Span, Verdict, exhausted};
 use crate::record::{Facts, Id, Key, Status};
 use crate::selection::{Order, Selection, Slot, Window};
 use crate::store::Reader;
@@ -96,6 +96,7 @@ impl Plan {
             Self::Capped { cursor: Some(key), .. } => {
                 [new(), errors(Some(key), None), errors(None, Some(key))].into()
             }
+            Self::Slots { .. } if look.moment.span.is_some_and(Span::is_empty) => [new()].into(),
             Self::Slots { .. } => [new(), stretch(&[Status::Error], Kind::Slots)].into(),
         };
         if let Some(max_age) = look.rules.max_age_secs {

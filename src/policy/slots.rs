@@ -26,6 +26,12 @@ pub struct Span {
     pub until: i64,
 }
 
+impl Span {
+    pub fn is_empty(self) -> bool {
+        self.after >= Slot::end_of(self.until)
+    }
+}
+
 /// A pass takes at most this many ticks, so that after a sleep the load is at most so many times
 /// the usual one.
 const CATCH_UP: i64 = 4;

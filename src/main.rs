@@ -16,8 +16,9 @@
 //! | `policy`    | WHEN: pure functions of a record and an instant                        |
 //! | `store`     | WHERE: the table, the claims on its records, the state directory       |
 //! | `handler`   | WHAT: the user's program, one process for each record                  |
-//! | `report`    | text and JSON out of what the others found; never prints               |
-//! | `record`, `selection`, `instant`, `clock`, `exit` | plain data that they share        |
+//! | `simulation`| the engine on a table in memory with a stepped clock                   |
+//! | `report`    | text, JSON and pictures out of what the others found; never prints     |
+//! | `record`, `selection`, `instant`, `hash`, `clock`, `exit` | what they all share       |
 //! | `terminal`  | standard error: the log and the progress bar                           |
 //!
 //! # Invariants

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::progress::Progress;
 use super::{Attempt, Candidates, Event, Look, Pass, Stopped, Summary, say};
 use crate::clock::Clock;
 use crate::handler::{Handler, Job};
 use crate::instant::Instant;
-use crate::policy::{self, End, Reason, Rules, Verdict};
+use crate::policy::{self, End, Reason, Verdict};
 use crate::record::{Answer, Counter, Id, Outcome, Record, Settlement, Status};
-use crate::selection::{Reached, Slot};
+use crate::selection::Slot;
 use crate::store::{Applied, Change, Found};
 
 /// Whether a drain goes on.
@@ -40,10 +41,7 @@ pub struct Coordinator {
     busy: Vec<Id>,
     /// Whether the table was shown to take every status that may be written.
     proven: bool,
-    /// The failed record that was handed out last.
-    reached: Option<Reached>,
-    /// The first slot whose record was handed out and came back untouched.
-    untouched: Option<Slot>,
+    progress: Progress,
     /// Records that the handler could not be run for, which this pass does not try again.
     unable: HashSet<Id>,
     /// Whether the last answer was that the handler could not be run.
@@ -85,8 +83,7 @@ impl Coordinator {
             in_hand: HashMap::new(),
             busy: Vec::new(),
             proven: false,
-            reached: None,
-            untouched: None,
+            progress: Progress::default(),
             unable: HashSet::new(),
             unable_last: false,
             told_to_end: false,
@@ -216,19 +213,7 @@ impl Coordinator {
         if self.proven {
             return Ok(true);
         }
-        let rules = self.look.rules;
-        let unlimited = Rules { max_attempts: None, max_age_secs: None, ..rules };
-        let charge = rules.has_counter.then(|| policy::charge(record, now));
-        let failure = Outcome::Failure { error: "proof".into() };
-        let mut ends = vec![
-            policy::settle(record, &Outcome::Success, now, rules),
-            policy::settle(record, &failure, now, unlimited),
-        ];
-        if rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
-            ends.push(Settlement { status: Status::Archived, counter: Counter::AsBefore });
-        }
-        let chains: Vec<Vec<_>> =
-            ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect();
+        let chains = policy::chains(record, now, self.look.rules);
         self.proven = self.pass.store.prove(record, &chains)?;
         Ok(self.proven)
     }
@@ -301,7 +286,10 @@ impl Coordinator {
         };
         let attempt = record.next_attempt();
         say::begun(&record, self.look.rules);
-        self.note_reached(&record, slot);
+        if let Some(first) = self.progress.handed_out(&record, slot, self.pass.plan.is_capped()) {
+            // At once, so that even a pass that is killed each time gets on.
+            self.pass.observer.reached(first);
+        }
         let id = record.id.clone();
         let record = Arc::new(record);
         let in_hand = InHand { record: record.clone(), expected, started_at: now, slot };
@@ -311,22 +299,6 @@ impl Coordinator {
         }
     }
 
-    /// Remembers how far the pass has come. The first time the next pass is told at once, so that
-    /// even a pass that is killed each time gets on.
-    fn note_reached(&mut self, record: &Record, slot: Option<Slot>) {
-        let reached = match slot {
-            Some(slot) => Reached::Slot(slot),
-            None if self.pass.plan.is_capped() && record.status == Status::Error => {
-                Reached::Key(record.key())
-            }
-            None => return,
-        };
-        if self.reached.is_none() {
-            self.pass.observer.reached(&reached);
-        }
-        self.reached = Some(reached);
-    }
-
     /// Books one attempt, its row being written.
     fn settled(&mut self, answer: &Answer, settlement: &Settlement, applied: &Applied) {
         let Some(in_hand) = self.in_hand.remove(&answer.id) else {
@@ -334,7 +306,7 @@ impl Coordinator {
         };
         let InHand { record, started_at, slot, .. } = in_hand;
         if matches!(answer.outcome, Outcome::Interrupted | Outcome::Unable { .. }) {
-            self.untouched = [self.untouched, slot].into_iter().flatten().min();
+            self.progress.came_back(slot);
         }
         self.pass.store.release(&record.id);
         let unable_before = std::mem::take(&mut self.unable_last);
@@ -435,27 +407,15 @@ impl Coordinator {
         }
     }
 
-    /// Where the next pass of this line is to go on.
-    fn come_to(&self) -> Option<Reached> {
-        let Some(span) = self.look.moment.span else {
-            return self.reached.clone();
-        };
-        let cut_short = self.error.is_some() || self.summary.stopped.is_some();
-        if !cut_short && self.left != Some(0) {
-            return Some(Reached::Slot(Slot::end_of(span.until)));
-        }
-        let in_hand = self.in_hand.values().filter_map(|in_hand| in_hand.slot);
-        let untouched = in_hand.chain(self.untouched).min().map(Slot::before);
-        match (&self.reached, untouched) {
-            (_, Some(slot)) => Some(Reached::Slot(slot)),
-            (reached, None) => reached.clone(),
-        }
-    }
-
     /// The last word. If the pass could not write any more, what its handlers did is named,
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Summary> {
-        if let Some(reached) = self.come_to() {
+        let cut_short =
+            self.error.is_some() || self.summary.stopped.is_some() || self.left == Some(0);
+        for in_hand in self.in_hand.values() {
+            self.progress.came_back(in_hand.slot);
+        }
+        if let Some(reached) = self.progress.come_to(self.look.moment.span, cut_short) {
             self.pass.observer.reached(&reached);
         }
         let observed = self.pass.observer.finished();

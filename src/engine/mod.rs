@@ -9,6 +9,7 @@
 
 mod candidates;
 mod coordinator;
+mod progress;
 mod say;
 mod summary;
 

@@ -67,6 +67,22 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
     }
 }
 
+/// All that a pass may come to write for a record, one settlement after the other: what a table
+/// must take before the first handler runs.
+pub fn chains(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement>> {
+    let unlimited = Rules { max_attempts: None, max_age_secs: None, ..rules };
+    let failure = Outcome::Failure { error: "proof".into() };
+    let mut ends = vec![
+        settle(record, &Outcome::Success, now, rules),
+        settle(record, &failure, now, unlimited),
+    ];
+    if rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
+        ends.push(as_before(Status::Archived));
+    }
+    let charge = rules.has_counter.then(|| charge(record, now));
+    ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
+}
+
 fn as_before(status: Status) -> Settlement {
     Settlement { status, counter: Counter::AsBefore }
 }

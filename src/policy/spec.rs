@@ -1,31 +1,20 @@
 //! `--policy NAME:KEY=VALUE,...`: from what is typed to a [`Backoff`].
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use num_bigint::BigUint;
 
 use super::backoff::{Backoff, Variation};
 use super::curve::{self, Curve, half_up};
 use super::delivery;
+use super::keys::{Form, Keys, MAX_MS, milliseconds};
 use super::options::{EVERY_SECS, Options, duration};
 use super::waits::Waits;
 use crate::instant::DAY;
 
-/// No wait is longer unless `max=` says so.
-const MAX_MS: u64 = 30 * DAY.unsigned_abs() * 1000;
-/// No wait at all may be longer than this: ten years.
-const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
-/// The most waits that `retries=` may divide the way from min to max into.
-const MOST_RETRIES: u32 = 100;
-
-/// One policy: its name, its keys, what is typed for example, and how its waits come about.
+/// One policy: how it is written, and how its waits come about.
 struct Kind {
-    name: &'static str,
-    keys: &'static [&'static str],
-    /// Without the keys that every policy has.
-    example: &'static str,
+    form: Form,
     make: fn(&Keys, Options) -> Result<Shape, String>,
 }
 
@@ -39,39 +28,35 @@ struct Shape {
 }
 
 const KINDS: [Kind; 9] = [
-    Kind { name: "constant", keys: &["delay"], example: "constant:delay=5m", make: constant },
-    Kind { name: "fibonacci", keys: &["unit"], example: "fibonacci:unit=1m", make: fibonacci },
-    Kind {
-        name: "exponential",
-        keys: &["first", "base", "offset", "min", "retries", "jitter"],
-        example: "exponential:first=1m,base=2,offset=3m",
-        make: exponential,
-    },
-    Kind {
-        name: "linear",
-        keys: &["min", "retries"],
-        example: "linear:min=5s,max=260s,retries=10",
-        make: linear,
-    },
-    Kind {
-        name: "arithmetic",
-        keys: &["min", "retries"],
-        example: "arithmetic:min=5s,max=260s,retries=10",
-        make: arithmetic,
-    },
-    Kind {
-        name: "geometric",
-        keys: &["first", "ratio", "min", "retries"],
-        example: "geometric:first=1m,ratio=5/4,max=24h",
-        make: geometric,
-    },
-    Kind { name: "even", keys: &["first", "ratio"], example: "even", make: even },
-    Kind { name: "sidekiq", keys: &[], example: "sidekiq", make: sidekiq },
-    Kind { name: "buckets", keys: &[], example: "buckets", make: buckets },
+    kind("constant", &["delay"], "constant:delay=5m", constant),
+    kind("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
+    kind(
+        "exponential",
+        &["first", "base", "offset", "min", "retries", "jitter"],
+        "exponential:first=1m,base=2,offset=3m",
+        exponential,
+    ),
+    kind("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", linear),
+    kind("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", arithmetic),
+    kind(
+        "geometric",
+        &["first", "ratio", "min", "retries"],
+        "geometric:first=1m,ratio=5/4,max=24h",
+        geometric,
+    ),
+    kind("even", &["first", "ratio"], "even", even),
+    kind("sidekiq", &[], "sidekiq", sidekiq),
+    kind("buckets", &[], "buckets", buckets),
 ];
 
-/// The keys of every policy.
-const COMMON_KEYS: [&str; 2] = ["max", "spread"];
+const fn kind(
+    name: &'static str,
+    keys: &'static [&'static str],
+    example: &'static str,
+    make: fn(&Keys, Options) -> Result<Shape, String>,
+) -> Kind {
+    Kind { form: Form { name, keys, example }, make }
+}
 
 /// Reads a specification. An error says what would be legal.
 pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
@@ -96,16 +81,16 @@ pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
         }
         _ => {}
     }
-    let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
-        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+    let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.form.name).collect();
         return Err(format!(
             "there is no policy {name:?}; legal are {}, list and sns, as in: {}, list:0s,10m,1h, \
              sns:FILE",
             names.join(", "),
-            KINDS.map(|kind| kind.example).join(", ")
+            KINDS.map(|kind| kind.form.example).join(", ")
         ));
     };
-    let keys = Keys::parse(kind, rest)?;
+    let keys = Keys::parse(&kind.form, rest)?;
     let shape = (kind.make)(&keys, options)?;
     let percent = keys.percent("spread")?.or(options.spread);
     Ok(match (shape.drawn, percent) {
@@ -286,158 +271,4 @@ fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
     let max = keys.required("max")?;
     keys.in_order("min", min, max)?;
     Ok(plain(Waits::listed(curve::between(curve, min, max, keys.retries()?))))
-}
-
-/// A duration in whole milliseconds.
-fn milliseconds(text: &str) -> Result<u64, String> {
-    let duration = humantime::parse_duration(text.trim())
-        .map_err(|error| format!("{error}; write 30s, 5m, 12h, 1day"))?;
-    u64::try_from(duration.as_millis())
-        .ok()
-        .filter(|ms| *ms <= LONGEST_MS)
-        .ok_or_else(|| "longer than 3650 days".into())
-}
-
-/// The keys and values behind a policy's name.
-struct Keys<'a> {
-    kind: &'a Kind,
-    values: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Keys<'a> {
-    fn parse(kind: &'a Kind, text: &'a str) -> Result<Self, String> {
-        let mut values = BTreeMap::new();
-        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (key, value) = (key.trim(), value.trim());
-            if !kind.keys.iter().chain(&COMMON_KEYS).any(|legal| *legal == key) {
-                let legal: Vec<_> = kind.keys.iter().chain(&COMMON_KEYS).copied().collect();
-                return Err(format!(
-                    "{} has no key {key:?}; legal are {}, as in: {}",
-                    kind.name,
-                    legal.join(", "),
-                    kind.example
-                ));
-            }
-            if values.insert(key, value).is_some() {
-                return Err(format!("{}: {key} is given twice", kind.name));
-            }
-        }
-        Ok(Self { kind, values })
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.values.contains_key(key)
-    }
-
-    /// Fails if there are other keys, which belong to the policy's other form.
-    fn only(&self, keys: &[&str]) -> Result<(), String> {
-        let name = self.kind.name;
-        match self.values.keys().find(|key| !keys.contains(key) && !COMMON_KEYS.contains(key)) {
-            None => Ok(()),
-            Some(other) => Err(format!(
-                "{name}: {other} does not go with min and retries; write either {name}:min=5s,\
-                 max=260s,retries=10 or {}",
-                self.kind.example
-            )),
-        }
-    }
-
-    fn missing(&self, key: &str) -> String {
-        format!("{} needs {key}=, as in: {}", self.kind.name, self.kind.example)
-    }
-
-    fn wrong(&self, key: &str, error: &str) -> String {
-        let value = self.values.get(key).copied().unwrap_or_default();
-        format!("{}: {key}={value}: {error}", self.kind.name)
-    }
-
-    fn duration(&self, key: &str) -> Result<Option<u64>, String> {
-        let parsed = self.values.get(key).map(|value| milliseconds(value));
-        parsed.transpose().map_err(|error| self.wrong(key, &error))
-    }
-
-    fn required(&self, key: &str) -> Result<u64, String> {
-        self.duration(key)?.ok_or_else(|| self.missing(key))
-    }
-
-    fn above_zero(&self, key: &str) -> Result<Option<u64>, String> {
-        match self.duration(key)? {
-            Some(0) => Err(self.wrong(key, "must be more than 0")),
-            other => Ok(other),
-        }
-    }
-
-    fn max(&self) -> Result<u64, String> {
-        Ok(self.above_zero("max")?.unwrap_or(MAX_MS))
-    }
-
-    /// The longest wait, which must not be below the first one.
-    fn max_above(&self, key: &str, first: u64) -> Result<u64, String> {
-        let max = self.max()?;
-        self.in_order(key, first, max)?;
-        Ok(max)
-    }
-
-    fn in_order(&self, key: &str, first: u64, max: u64) -> Result<(), String> {
-        if first <= max {
-            return Ok(());
-        }
-        let shown = |ms| humantime::format_duration(Duration::from_millis(ms));
-        Err(format!(
-            "{}: {key} ({}) is above max ({}); give a max= that is not below it",
-            self.kind.name,
-            shown(first),
-            shown(max)
-        ))
-    }
-
-    fn retries(&self) -> Result<u32, String> {
-        let value = self.values.get("retries").ok_or_else(|| self.missing("retries"))?;
-        let retries = value.parse().ok().filter(|retries| (2..=MOST_RETRIES).contains(retries));
-        retries.ok_or_else(|| {
-            self.wrong("retries", &format!("must be a whole number from 2 to {MOST_RETRIES}"))
-        })
-    }
-
-    fn percent(&self, key: &str) -> Result<Option<u8>, String> {
-        let parsed = self.values.get(key).map(|value| percent(value));
-        parsed.transpose().map_err(|error| self.wrong(key, &error))
-    }
-
-    /// A factor above 1: `2`, `1.5`, `5/4`.
-    fn ratio(&self, key: &str) -> Result<Option<(u64, u64)>, String> {
-        let Some(value) = self.values.get(key) else { return Ok(None) };
-        let parsed = match value.split_once('/') {
-            Some((over, under)) => over.trim().parse().ok().zip(under.trim().parse().ok()),
-            None => decimal(value),
-        };
-        parsed
-            .filter(|(over, under): &(u64, u64)| {
-                let (over, under) = (u128::from(*over), u128::from(*under));
-                under > 0 && over * 100 >= under * 101 && over <= under * 1000
-            })
-            .map(Some)
-            .ok_or_else(|| {
-                self.wrong(key, "must be a number above 1, from 1.01 to 1000: 2, 1.5 or 5/4")
-            })
-    }
-}
-
-/// `30%`, or `30`: from 0 to 100.
-pub fn percent(text: &str) -> Result<u8, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim();
-    let percent = number.parse().ok().filter(|percent| *percent <= 100);
-    percent.ok_or_else(|| "must be from 0% to 100%".into())
-}
-
-/// A decimal number as a fraction, `1.25` as 125/100.
-fn decimal(text: &str) -> Option<(u64, u64)> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
-        return None;
-    }
-    let scale = 10u64.pow(u32::try_from(fraction.len()).ok()?);
-    Some((format!("{whole}{fraction}").parse().ok()?, scale))
 }

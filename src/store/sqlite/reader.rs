@@ -39,18 +39,18 @@ impl Reader for Database {
                 params.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect();
             let mut rows = statement.query(&params[..]).map_err(explain)?;
             while let Some(row) = rows.next().map_err(explain)? {
-                let id = match id(row.get_ref(0)?) {
+                let id = match id(row.get_ref(0).map_err(explain)?) {
                     Ok(id) => id,
                     Err(problem) => {
                         unusable.push(problem);
                         continue;
                     }
                 };
-                if !is_due(facts(&id, row)?) {
+                if !is_due(facts(&id, row).map_err(explain)?) {
                     continue;
                 }
                 if page.ids.len() + 1 == selection.limit {
-                    let inserted = value(row.get_ref(1)?);
+                    let inserted = value(row.get_ref(1).map_err(explain)?);
                     page.next = Some(Key { inserted, id: id.clone() });
                     page.ids.push(id);
                     break 'full;

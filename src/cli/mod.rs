@@ -1,14 +1,14 @@
 //! What the user types, and nothing else.
 
+mod value;
+
 use std::ffi::OsString;
-use std::num::ParseIntError;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::instant::{DAY, Instant};
+use crate::instant::Instant;
 
 /// Works off a table of pending records: each goes to your own command, failed ones are tried
 /// again, less and less often.
@@ -113,11 +113,11 @@ pub struct Add {
 #[derive(Args)]
 pub struct Schedule {
     /// Records inserted in the last N days, as often as this is run; may be a fraction
-    #[arg(long, value_name = "N", value_parser = days_above_zero, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = value::days_above_zero, allow_hyphen_values = true)]
     pub ndays: Option<i64>,
 
     /// Leave out the records of the last M days: another line takes them
-    #[arg(long, value_name = "M", value_parser = days, allow_hyphen_values = true)]
+    #[arg(long, value_name = "M", value_parser = value::days, allow_hyphen_values = true)]
     pub min_ndays: Option<i64>,
 
     /// After f failures wait Fibonacci(f) minutes (columns FAILURES and LAST_FAILURE)
@@ -138,7 +138,7 @@ pub struct Schedule {
     pub by_age: bool,
 
     /// Fibonacci(1): 30s, 1m, 1h [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
     pub unit: Option<i64>,
 
     #[command(flatten)]
@@ -150,12 +150,12 @@ pub struct Schedule {
 pub struct Pace {
     /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
     /// --progressive]
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
     pub every: Option<i64>,
 
     /// How far the waits of records that fail together are kept apart, from 0% to 100% [default:
     /// 100%; 0% with --fibonacci]
-    #[arg(long, value_name = "PERCENT", value_parser = crate::policy::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = value::percent)]
     pub spread: Option<u8>,
 
     /// Another number makes other records neighbours
@@ -176,15 +176,15 @@ pub struct Process {
     pub jobs: u16,
 
     /// End a handler that runs longer, as a failure; `none` for no limit
-    #[arg(long, value_name = "DURATION", value_parser = duration_or_none, default_value = "1h")]
-    pub timeout: Limit,
+    #[arg(long, value_name = "DURATION", value_parser = value::duration_or_none, default_value = "1h")]
+    pub timeout: value::Limit,
 
     /// What a handler gets to end in before it is killed
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "10s")]
     pub grace: Duration,
 
     /// Stop after N attempts; the next pass goes on behind them
-    #[arg(long, value_name = "N", value_parser = at_least_one::<u64>)]
+    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u64>)]
     pub max_records: Option<u64>,
 
     /// Start no more handlers after this long: 4m30s
@@ -193,11 +193,11 @@ pub struct Process {
 
     /// Archive a record whose N-th attempt fails (column FAILURES) [env:
     /// MAX_<QUEUE>_RETRY_ATTEMPTS]
-    #[arg(long, value_name = "N", value_parser = at_least_one::<u32>)]
+    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
     pub max_attempts: Option<u32>,
 
     /// Archive a failed record that is older than this: 360days
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
     pub max_age: Option<i64>,
 
     /// Which records go first
@@ -278,7 +278,7 @@ pub struct Explain {
     pub max_attempts: Option<u32>,
 
     /// As with `process`
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
     pub max_age: Option<i64>,
 }
 
@@ -357,11 +357,11 @@ pub struct Simulate {
     pub from_table: bool,
 
     /// For how long: 2h, 30days [default: 2h; 7days with --from-table]
-    #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = value::whole_secs)]
     pub span: Option<i64>,
 
     /// The records arrive evenly over this time, instead of all at once
-    #[arg(long, value_name = "DURATION", value_parser = whole_secs)]
+    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
     pub arrivals: Option<i64>,
 
     /// Attempts succeed after K failures, instead of never
@@ -369,7 +369,7 @@ pub struct Simulate {
     pub success_after: Option<u32>,
 
     /// So many of a hundred attempts fail, instead of all
-    #[arg(long, value_name = "PERCENT", value_parser = crate::policy::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = value::percent)]
     pub failure_rate: Option<u8>,
 
     /// The N-th failure archives a record
@@ -398,63 +398,4 @@ pub enum StatusName {
     Error,
     Success,
     Archived,
-}
-
-/// A duration, or none.
-#[derive(Clone, Copy)]
-pub struct Limit(pub Option<Duration>);
-
-/// More than this is no age of a record, in days.
-const MAX_DAYS: f64 = 36_500.0;
-
-fn days(text: &str) -> Result<i64, String> {
-    let error = || format!("not a number of days from 0 to {MAX_DAYS}");
-    let days: f64 = text.parse().map_err(|_| error())?;
-    if !(0.0..=MAX_DAYS).contains(&days) {
-        return Err(error());
-    }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "the edge where a fraction becomes whole seconds; both are far below 2^53"
-    )]
-    Ok((days * DAY as f64).round() as i64)
-}
-
-fn days_above_zero(text: &str) -> Result<i64, String> {
-    match days(text) {
-        Ok(0) => Err(format!("must be more than 0, and at most {MAX_DAYS} days")),
-        other => other,
-    }
-}
-
-fn at_least_one<N>(text: &str) -> Result<N, String>
-where
-    N: FromStr<Err = ParseIntError> + PartialOrd + From<u8>,
-{
-    let number: N = text.parse().map_err(|error: ParseIntError| error.to_string())?;
-    if number < N::from(1) {
-        return Err("must be at least 1".into());
-    }
-    Ok(number)
-}
-
-fn whole_secs(text: &str) -> Result<i64, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    i64::try_from(duration.as_secs())
-        .ok()
-        .filter(|secs| (1..=365 * DAY).contains(secs) && duration.subsec_nanos() == 0)
-        .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
-}
-
-fn duration_or_none(text: &str) -> Result<Limit, String> {
-    if text == "none" {
-        return Ok(Limit(None));
-    }
-    let duration = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write 30s, 5m, 1h or none"))?;
-    if duration.is_zero() {
-        return Err("must be more than 0; `none` sets no limit".into());
-    }
-    Ok(Limit(Some(duration)))
 }

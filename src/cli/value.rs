@@ -1,0 +1,68 @@
+//! Single values on the command line: what is legal, and what is said of the rest.
+
+use std::num::ParseIntError;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::instant::DAY;
+
+pub use crate::policy::percent;
+
+/// A duration, or none.
+#[derive(Clone, Copy)]
+pub struct Limit(pub Option<Duration>);
+
+/// More than this is no age of a record, in days.
+const MAX_DAYS: f64 = 36_500.0;
+
+pub fn days(text: &str) -> Result<i64, String> {
+    let error = || format!("not a number of days from 0 to {MAX_DAYS}");
+    let days: f64 = text.parse().map_err(|_| error())?;
+    if !(0.0..=MAX_DAYS).contains(&days) {
+        return Err(error());
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "the edge where a fraction becomes whole seconds; both are far below 2^53"
+    )]
+    Ok((days * DAY as f64).round() as i64)
+}
+
+pub fn days_above_zero(text: &str) -> Result<i64, String> {
+    match days(text) {
+        Ok(0) => Err(format!("must be more than 0, and at most {MAX_DAYS} days")),
+        other => other,
+    }
+}
+
+pub fn at_least_one<N>(text: &str) -> Result<N, String>
+where
+    N: FromStr<Err = ParseIntError> + PartialOrd + From<u8>,
+{
+    let number: N = text.parse().map_err(|error: ParseIntError| error.to_string())?;
+    if number < N::from(1) {
+        return Err("must be at least 1".into());
+    }
+    Ok(number)
+}
+
+pub fn whole_secs(text: &str) -> Result<i64, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    i64::try_from(duration.as_secs())
+        .ok()
+        .filter(|secs| (1..=365 * DAY).contains(secs) && duration.subsec_nanos() == 0)
+        .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
+}
+
+pub fn duration_or_none(text: &str) -> Result<Limit, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write 30s, 5m, 1h or none"))?;
+    if duration.is_zero() {
+        return Err("must be more than 0; `none` sets no limit".into());
+    }
+    Ok(Limit(Some(duration)))
+}

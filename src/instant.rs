@@ -32,6 +32,9 @@ impl Instant {
     /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same
     /// with `Z`, ` UTC`, `+02:00` or `+0200` behind it.
     pub fn parse(text: &str) -> Option<Self> {
+        if let Some(instant) = Self::parse_own(text) {
+            return Some(instant);
+        }
         let text = text.trim();
         // The fixed-width spellings of nearly every table take the short way.
         if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
@@ -52,6 +55,25 @@ impl Instant {
                     .or_else(|_| DateTime::parse_from_str(&utc, format));
                 parsed.ok().map(|instant| Self(instant.timestamp()))
             })
+    }
+
+    /// Reads the program's own spelling, `2026-11-21T03:40:00Z`: a pass over a million rows does
+    /// little else.
+    fn parse_own(text: &str) -> Option<Self> {
+        let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
+        let number = |place: std::ops::Range<usize>| {
+            bytes[place].iter().try_fold(0u32, |number, byte| {
+                byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0'))
+            })
+        };
+        let marks = [bytes[4], bytes[7], bytes[10], bytes[13], bytes[16], bytes[19]];
+        if marks != *b"--T::Z" {
+            return None;
+        }
+        let year = i32::try_from(number(0..4)?).ok()?;
+        let date = NaiveDate::from_ymd_opt(year, number(5..7)?, number(8..10)?)?;
+        let time = date.and_hms_opt(number(11..13)?, number(14..16)?, number(17..19)?)?;
+        Some(Self(time.and_utc().timestamp()))
     }
 
     /// Which tick this instant lies in; `every` is the tick's length in seconds.
@@ -151,6 +173,9 @@ mod tests {
             "0000-00-00",
             "0000-00-00 00:00:00",
             "2026-02-30",
+            "2026-02-30T00:00:00Z",
+            "2026-11-21T24:00:00Z",
+            "2026-11-21T03:4x:00Z",
             "2026-13-01",
             "20261120",
             "20261120101500",

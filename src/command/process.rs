@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::mpsc::Sender;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
@@ -13,7 +12,7 @@ use signal_hook::iterator::Signals;
 use super::open_for;
 use crate::clock::Clock;
 use crate::config::{PassSettings, Queue};
-use crate::engine::{self, Attempt, Event, Inbox, Observer, Pass, Plan, Stopped, Summary};
+use crate::engine::{self, Attempt, Inbox, Observer, Pass, Plan, Stopped, Summary, Wake};
 use crate::exit::Exit;
 use crate::handler::{Exec, ExecSettings, Handler, Reply};
 use crate::instant::Instant;
@@ -117,13 +116,12 @@ fn begin(
     clock: Clock,
     token: &str,
     inbox: &Inbox,
-    wake: Sender<Event>,
+    wake: Wake,
 ) -> Result<Box<dyn Handler + Send>> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("could not listen for signals")?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            // The pass may be over already.
-            let _ = wake.send(Event::Signal(signal));
+            wake.signal(signal);
         }
     });
     let exec = ExecSettings {

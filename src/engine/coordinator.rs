@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::progress::Progress;
-use super::{Attempt, Candidates, Event, Look, Pass, Stopped, Summary, say};
+use super::{Attempt, Candidates, Look, Pass, Stopped, Summary, Wake, say};
 use crate::clock::Clock;
 use crate::handler::{Handler, Job};
 use crate::instant::Instant;
@@ -30,7 +29,7 @@ pub struct Coordinator {
     pass: Pass,
     /// There while the pass runs.
     handler: Option<BoxedHandler>,
-    wake: Sender<Event>,
+    wake: Wake,
     look: Look,
     candidates: Candidates,
     /// Attempts that `--max-records` leaves.
@@ -72,7 +71,7 @@ struct Claimed {
 }
 
 impl Coordinator {
-    pub fn new(pass: Pass, candidates: Candidates, look: Look, wake: Sender<Event>) -> Self {
+    pub fn new(pass: Pass, candidates: Candidates, look: Look, wake: Wake) -> Self {
         Self {
             handler: None,
             wake,
@@ -115,8 +114,7 @@ impl Coordinator {
             self.unsettled.extend(answers.into_iter().filter(|it| in_hand.contains_key(&it.id)));
         }
         if self.is_idle() {
-            // Whoever waits for the end of the pass holds the other end.
-            let _ = self.wake.send(Event::Idle);
+            self.wake.idle();
         }
     }
 
@@ -144,7 +142,7 @@ impl Coordinator {
 
     /// The next due record, claimed for this pass and read afresh.
     fn claim_next(&mut self) -> Result<Option<Claimed>> {
-        while self.summary.stopped.is_none() && self.left != Some(0) {
+        while self.summary.stopped.is_none() && self.left != Some(0) && !self.wake.is_signalled() {
             let Some(id) = self.candidates.next(self.pass.store.reader())? else {
                 break;
             };
@@ -259,6 +257,12 @@ impl Coordinator {
 
         for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
             self.settled(answer, &settlement, &applied);
+        }
+        if self.wake.is_signalled()
+            && let Some(handler) = &mut self.handler
+        {
+            // It came while the transaction waited for its lock.
+            handler.begin_no_more();
         }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
         for (claimed, charged) in std::mem::take(claimed).into_iter().zip(charged) {

@@ -16,6 +16,7 @@ mod summary;
 pub use candidates::{Candidates, Look, Plan};
 pub use summary::{Attempt, Stopped, Summary};
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant as Monotonic};
@@ -88,11 +89,41 @@ pub trait Observer {
 
 /// What wakes the thread that waits for the end of a pass.
 #[derive(Debug)]
-pub enum Event {
+enum Event {
     /// Nothing is in hand any more.
     Idle,
     /// A signal to stop, by its number.
     Signal(i32),
+}
+
+/// Wakes the thread that waits for the end of a pass.
+#[derive(Clone)]
+pub struct Wake {
+    events: Sender<Event>,
+    signalled: Arc<AtomicBool>,
+}
+
+impl Wake {
+    fn new(events: Sender<Event>) -> Self {
+        Self { events, signalled: Arc::default() }
+    }
+
+    /// A signal to stop has come. From now on nothing is begun, also if the pass is just waiting
+    /// for a lock and cannot be woken.
+    pub fn signal(&self, signal: i32) {
+        self.signalled.store(true, Ordering::SeqCst);
+        // The pass may be over already.
+        let _ = self.events.send(Event::Signal(signal));
+    }
+
+    fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::SeqCst)
+    }
+
+    fn idle(&self) {
+        // Whoever waits for the end of the pass holds the other end.
+        let _ = self.events.send(Event::Idle);
+    }
 }
 
 /// Where a handler brings its answers.
@@ -138,7 +169,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Runs a pass. `begin` makes the handler, once there is something for it to do.
 pub fn run(
     mut pass: Pass,
-    begin: impl FnOnce(Inbox, Sender<Event>) -> Result<Box<dyn Handler + Send>>,
+    begin: impl FnOnce(Inbox, Wake) -> Result<Box<dyn Handler + Send>>,
 ) -> Result<Summary> {
     let moment = pass.policy.moment(pass.plan.reached(), pass.clock.now(), pass.limits.drain);
     let rules = pass.limits.rules(pass.store.reader().has_counter());
@@ -155,7 +186,8 @@ pub fn run(
     pass.store.begin(&pass.token)?;
     let max_runtime = pass.limits.max_runtime;
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
-    let (wake, events) = channel();
+    let (sender, events) = channel();
+    let wake = Wake::new(sender);
     let coordinator = Coordinator::new(pass, candidates, look, wake.clone());
     let coordinator = Arc::new(Mutex::new(coordinator));
     let inbox = Inbox { answers: Arc::default(), coordinator };

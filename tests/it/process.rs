@@ -456,3 +456,28 @@ fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
         assert_eq!(env.handled().len(), 5, "{mode:?}");
     }
 }
+
+#[test]
+fn a_signal_while_the_database_is_locked_begins_nothing() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    let connection = env.connection();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let handler = env.noting("exit 0");
+    let mut child = env.spawn(&["process", "--ndays", "9999", "--", &handler]);
+    // It listens for signals once it has begun; then it waits for the lock.
+    wait_until("the pass listens", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        status.unwrap().lines().any(|line| {
+            line.strip_prefix("SigCgt:")
+                .is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << 14) != 0)
+        })
+    });
+    std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    // The signal needs a moment to be taken in; nothing tells when.
+    std::thread::sleep(Duration::from_millis(5));
+    connection.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(env.handled().len(), 0);
+    assert_eq!(env.count("NEW"), 3);
+}

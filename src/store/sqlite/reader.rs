@@ -23,9 +23,7 @@ impl Reader for Database {
         selection: &Selection,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
-        if let (Window::Inserted { from, until }, None) = (&selection.window, &selection.after) {
-            self.report_undated(*from, *until)?;
-        }
+        let mut undated = self.undated(selection)?;
         let explain = |error| self.explain(&error, "read");
         let mut page = Page::default();
         let mut unusable = Vec::new();
@@ -46,7 +44,11 @@ impl Reader for Database {
                         continue;
                     }
                 };
-                if !is_due(facts(&id, row).map_err(explain)?) {
+                let facts = facts(&id, row).map_err(explain)?;
+                if let (Some(undated), None) = (&mut undated, facts.inserted_at) {
+                    undated.add(row).map_err(explain)?;
+                }
+                if !is_due(facts) {
                     continue;
                 }
                 if page.ids.len() + 1 == selection.limit {
@@ -60,6 +62,14 @@ impl Reader for Database {
         }
         for problem in unusable {
             self.report_once(problem);
+        }
+        if let Some(Undated { count, first: Some((id, inserted)) }) = undated {
+            let column = &self.table.inserted.name;
+            let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
+            self.report_once(format!(
+                "{count} pending record{are} not tried, because {their} {column} cannot be read \
+                 as a date; one is {id} with {inserted}"
+            ));
         }
         Ok(page)
     }
@@ -106,30 +116,22 @@ impl Database {
         }
     }
 
-    /// Says which pending records no age can be told of: they are tried by no `--ndays`.
-    fn report_undated(&mut self, from: Instant, until: Option<Instant>) -> Result<()> {
-        let table = &self.table;
-        let sql = query::undated(table, from, until);
-        let mut statement = self.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        let mut count = 0;
-        let mut first = None;
-        while let Some(row) = rows.next()? {
-            count += 1;
-            first.get_or_insert((value(row.get_ref(0)?), value(row.get_ref(1)?)));
+    /// The records that no age can be told of, as far as they do not sort into the window; `None`
+    /// if the selection does not go by age, or goes on with an earlier one.
+    fn undated(&self, selection: &Selection) -> Result<Option<Undated>> {
+        let goes_by_age =
+            matches!(&selection.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
+        if !goes_by_age || selection.after.is_some() {
+            return Ok(None);
         }
-        drop(rows);
-        drop(statement);
-        if let Some((id, inserted)) = first {
-            let column = &self.table.inserted.name;
-            let (id, inserted) = (id.shown(), inserted.shown());
-            let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
-            self.report_once(format!(
-                "{count} pending record{are} not tried, because {their} {column} cannot be read \
-                 as a date; one is {id} with {inserted}"
-            ));
+        let explain = |error| self.explain(&error, "read");
+        let mut undated = Undated::default();
+        let mut statement = self.prepare(&query::undated(&self.table, &selection.statuses))?;
+        let mut rows = statement.query([]).map_err(explain)?;
+        while let Some(row) = rows.next().map_err(explain)? {
+            undated.add(row).map_err(explain)?;
         }
-        Ok(())
+        Ok(Some(undated))
     }
 
     fn prepare(&self, sql: &str) -> Result<rusqlite::CachedStatement<'_>> {
@@ -165,6 +167,24 @@ impl Database {
                 Ok(record) => each(record)?,
                 Err(problem) => log::warn!("{problem}"),
             }
+        }
+        Ok(())
+    }
+}
+
+/// Records whose insertion date is none.
+#[derive(Default)]
+struct Undated {
+    count: u64,
+    /// The id and the date of one of them, as messages show them.
+    first: Option<(String, String)>,
+}
+
+impl Undated {
+    fn add(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some((value(row.get_ref(0)?).shown(), value(row.get_ref(1)?).shown()));
         }
         Ok(())
     }

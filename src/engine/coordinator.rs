@@ -360,9 +360,6 @@ impl Coordinator {
     /// No new claims from here on. Running handlers are told to end if somebody outside wants the
     /// pass to; a second such order leaves them no more time.
     pub fn stop(&mut self, why: Stopped) {
-        if let Stopped::Signal(signal) = why {
-            log::warn!("stopping on signal {signal}");
-        }
         match why {
             Stopped::Signal(_) | Stopped::Runtime => {
                 let again = std::mem::replace(&mut self.told_to_end, true);

@@ -112,6 +112,7 @@ impl Wake {
     /// for a lock and cannot be woken.
     pub fn signal(&self, signal: i32) {
         self.signalled.store(true, Ordering::SeqCst);
+        log::warn!("stopping on signal {signal}");
         // The pass may be over already.
         let _ = self.events.send(Event::Signal(signal));
     }

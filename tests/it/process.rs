@@ -460,24 +460,23 @@ fn a_record_that_fails_as_new_is_not_tried_again_by_the_same_pass() {
 #[test]
 fn a_signal_while_the_database_is_locked_begins_nothing() {
     let env = TestEnv::new();
-    env.insert(3, MIDNIGHT);
+    env.insert(40, MIDNIGHT);
+    let pausing = env.pausing();
+    let handled = env.path("handled").display().to_string();
+    let script = format!("{}; echo $BACKLOG_ID >>{handled}", pausing.script);
+    let args = ["process", "--ndays", "9999", "-v", "--jobs", "4", "--", "sh", "-c", &script];
+    let mut child = env.spawn_logging(&args);
+    pausing.wait_for_begin();
     let connection = env.connection();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let handler = env.noting("exit 0");
-    let mut child = env.spawn(&["process", "--ndays", "9999", "--", &handler]);
-    // It listens for signals once it has begun; then it waits for the lock.
-    wait_until("the pass listens", || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
-        status.unwrap().lines().any(|line| {
-            line.strip_prefix("SigCgt:")
-                .is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << 14) != 0)
-        })
-    });
+    pausing.let_go();
+    let count = || std::fs::read_to_string(env.path("handled")).unwrap_or_default().lines().count();
+    // The outcomes wait for the lock, and so do the next records.
+    wait_until("four handlers end", || count() == 4);
     std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
-    // The signal needs a moment to be taken in; nothing tells when.
-    std::thread::sleep(Duration::from_millis(5));
+    env.logs("stopping on signal 15");
     connection.execute_batch("ROLLBACK").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
-    assert_eq!(env.handled().len(), 0);
-    assert_eq!(env.count("NEW"), 3);
+    assert_eq!(count(), 4);
+    assert_eq!((env.count("SUCCESS"), env.count("NEW")), (4, 36));
 }

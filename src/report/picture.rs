@@ -15,8 +15,9 @@ const TITLE: u32 = 44;
 const LEGEND: u32 = 46;
 /// How many bars the load has.
 const BARS: i64 = 240;
-/// More records than this are shown by every so-and-so-many-th one.
+/// More records or dots than these are shown by every so-and-so-many-th record.
 const MOST_RECORDS: usize = 400;
+const MOST_DOTS: usize = 20_000;
 /// Retries from this number on have one colour.
 const LAST_COLOUR: u32 = 24;
 
@@ -86,12 +87,12 @@ fn panel(
     unit: Unit,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let records = scenario.rows.len();
-    let each = records.div_ceil(MOST_RECORDS).max(1);
     let bar_secs = (scenario.secs / BARS).max(run.every_secs).max(1);
     let load = load(run, bar_secs, scenario.secs);
     let most = load.iter().copied().max().unwrap_or(0).max(1);
     let retries = || run.attempts.iter().filter(|tried| tried.attempt > 1);
-    let shown = if each > 1 { format!(" (every {each}th record is shown)") } else { String::new() };
+    let each = records.div_ceil(MOST_RECORDS).max(retries().count().div_ceil(MOST_DOTS)).max(1);
+    let shown = if each > 1 { format!(" (one record in {each} is shown)") } else { String::new() };
     let title = format!("{}: {} retries{shown}", run.policy.name(), retries().count());
     let time = 0.0..unit.at(scenario.secs);
     let mut chart = ChartBuilder::on(area)

@@ -86,7 +86,7 @@ pub fn days_table(run: &Run, scenario: &Scenario) -> String {
     let day_of = |tried: &Tried| (start + tried.at).div_euclid(DAY);
     let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
     let ticks = DAY / run.every_secs;
-    let (first, last) = (start.div_euclid(DAY), (start + scenario.secs - 1).div_euclid(DAY));
+    let (first, last) = (start.div_euclid(DAY), (start + scenario.secs).div_euclid(DAY));
     let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
     let mut rows = vec![header];
     for day in first..=last {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -13,6 +13,9 @@ use crate::hash::fnv1a64;
 use crate::instant::Instant;
 use crate::record::{Id, Key, Value};
 use crate::selection::{Reached, Slot};
+
+/// What is remembered of a line takes a multiple of this many bytes.
+const STATE_LENGTH: usize = 256;
 
 #[derive(Clone)]
 pub struct StateDir {
@@ -59,7 +62,7 @@ impl StateDir {
 
     /// What the last pass of a line left; nothing if there was none.
     pub fn line_state(&self, line: &str) -> LineState {
-        let text = fs::read(self.cursor_path(line)).unwrap_or_default();
+        let text = fs::read(self.path.join(self.cursor_name(line))).unwrap_or_default();
         let json = serde_json::from_slice(&text).unwrap_or_default();
         state_from_json(&json)
     }
@@ -67,15 +70,21 @@ impl StateDir {
     /// Notes where a pass came to. Without it the next pass begins at the head again, which is
     /// no loss of records, so a failure is only a warning.
     pub fn save_line_state(&self, line: &str, state: &LineState) {
-        let path = self.cursor_path(line);
-        let json = state_to_json(state);
-        let new = path.with_extension("new");
-        let saved = fs::write(&new, json.to_string()).and_then(|()| {
-            take_after(&new, &self.model, self.model.mode() & 0o777);
-            fs::rename(&new, &path)
+        // One write over what was there, which no kill can cut in two. Padded, so that
+        // nothing of a longer one is left behind.
+        let mut json = state_to_json(state).to_string();
+        let length = json.len().next_multiple_of(STATE_LENGTH);
+        json.extend(std::iter::repeat_n(' ', length - json.len()));
+        let name = self.cursor_name(line);
+        let saved = self.file(&name).and_then(|file| {
+            file.write_all_at(json.as_bytes(), 0)?;
+            if file.metadata()?.len() != length as u64 {
+                file.set_len(length as u64)?;
+            }
+            Ok(())
         });
         if let Err(error) = saved {
-            log::warn!("could not write the cursor {}: {error}", path.display());
+            log::warn!("could not write the cursor {}: {error:#}", self.path.join(name).display());
         }
     }
 
@@ -90,8 +99,8 @@ impl StateDir {
         format!("{readable}-{:08x}", hash >> 32)
     }
 
-    fn cursor_path(&self, line: &str) -> PathBuf {
-        self.path.join(format!("{}.cursor", self.file_name(line)))
+    fn cursor_name(&self, line: &str) -> String {
+        format!("{}.cursor", self.file_name(line))
     }
 
     /// Makes the directory, with the owner of the database and its mode.
@@ -254,7 +263,7 @@ mod tests {
             r#"{"tick":1}"#,
             r#"{"tick":1,"phase":-1}"#,
         ] {
-            fs::write(state.cursor_path("line"), damaged).unwrap();
+            fs::write(dir.path().join(state.cursor_name("line")), damaged).unwrap();
             assert_eq!(state.line_state("line"), LineState::default(), "{damaged}");
         }
     }

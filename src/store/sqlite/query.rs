@@ -88,6 +88,11 @@ fn statuses(table: &Table, statuses: &[Status]) -> String {
     }
 }
 
+/// Whether there is any row with one of these statuses.
+pub fn any(table: &Table, of_statuses: &[Status]) -> String {
+    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", quote(&table.name), statuses(table, of_statuses))
+}
+
 pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
     let mut sql = String::new();
     if let Some(condition) = &selection.condition {

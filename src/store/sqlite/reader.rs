@@ -23,6 +23,10 @@ impl Reader for Database {
         selection: &Selection,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
+        let is_first = selection.after.is_none() && selection.condition.is_none();
+        if is_first && !self.has_any(&selection.statuses)? {
+            return Ok(Page::default());
+        }
         let mut undated = self.undated(selection)?;
         let explain = |error| self.explain(&error, "read");
         let mut page = Page::default();
@@ -114,6 +118,12 @@ impl Database {
             log::warn!("{message}");
             self.reported.insert(message);
         }
+    }
+
+    /// Whether there is any record with one of these statuses: mostly there is none.
+    fn has_any(&self, statuses: &[Status]) -> Result<bool> {
+        let mut statement = self.prepare(&query::any(&self.table, statuses))?;
+        statement.exists([]).map_err(|error| self.explain(&error, "read"))
     }
 
     /// The records that no age can be told of, as far as they do not sort into the window; `None`

@@ -44,9 +44,9 @@ pub struct Global {
     )]
     pub table: String,
 
-    /// The queue's name, for handlers and for MAX_<QUEUE>_RETRY_ATTEMPTS
     #[arg(
         long,
+        help = "The queue's name, for handlers and for MAX_<QUEUE>_RETRY_ATTEMPTS",
         global = true,
         help_heading = "Everywhere",
         default_value = "default",
@@ -191,9 +191,13 @@ pub struct Process {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_runtime: Option<Duration>,
 
-    /// Archive a record whose N-th attempt fails (column FAILURES) [env:
-    /// MAX_<QUEUE>_RETRY_ATTEMPTS]
-    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = value::at_least_one::<u32>,
+        help = "Archive a record whose N-th attempt fails (column FAILURES) [env: \
+                MAX_<QUEUE>_RETRY_ATTEMPTS]"
+    )]
     pub max_attempts: Option<u32>,
 
     /// Archive a failed record that is older than this: 360days
@@ -294,14 +298,10 @@ pub struct Mend {
 }
 
 #[derive(Args)]
+#[command(group = clap::ArgGroup::new("which").args(["ids", "all"]).required(true))]
 pub struct Restore {
     /// The records
-    #[arg(
-        value_name = "ID",
-        required_unless_present = "all",
-        conflicts_with = "all",
-        allow_negative_numbers = true
-    )]
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 
     /// Every archived record
@@ -348,6 +348,7 @@ pub struct Simulate {
         value_name = "ID,...",
         value_delimiter = ',',
         conflicts_with = "records",
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
         allow_hyphen_values = true
     )]
     pub ids: Vec<String>,

@@ -30,12 +30,12 @@ pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> 
     let mut exit = Exit::Done;
     for id in &args.ids {
         match find(&mut database, id)? {
-            Some(record) => {
+            Ok(record) => {
                 let explanation = explain(&record, &policy, rules, &last, now);
                 out.write_all(report::explanation(&explanation).as_bytes())?;
             }
-            None => {
-                writeln!(out, "{id}: no such record")?;
+            Err(why) => {
+                writeln!(out, "{id}: {why}")?;
                 exit = Exit::Failed;
             }
         }

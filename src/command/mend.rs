@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::{find, open};
+use super::{AMBIGUOUS, GONE, find, open};
 use crate::cli;
 use crate::config::Queue;
 use crate::exit::{Exit, ExitError, usage};
@@ -112,10 +112,12 @@ fn chosen(
             let mut found = Vec::new();
             for id in ids {
                 match find(reader, id)? {
-                    Some(record) => found.push(record.id),
-                    None => {
+                    // Whoever types an id twice means one record.
+                    Ok(record) if found.contains(&record.id) => {}
+                    Ok(record) => found.push(record.id),
+                    Err(why) => {
                         tally.missing += 1;
-                        writeln!(out, "{id}: no such record")?;
+                        writeln!(out, "{id}: {why}")?;
                     }
                 }
             }
@@ -175,8 +177,8 @@ fn claim(
             Found::Record(record) => {
                 writeln!(out, "{id}: is {}, and is left so", record.status_text)?;
             }
-            Found::Ambiguous => writeln!(out, "{id}: more than one row has this id")?,
-            Found::Gone => writeln!(out, "{id}: no such record")?,
+            Found::Ambiguous => writeln!(out, "{id}: {AMBIGUOUS}")?,
+            Found::Gone => writeln!(out, "{id}: {GONE}")?,
         }
         store.release(id);
     }

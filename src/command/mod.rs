@@ -13,7 +13,7 @@ mod status;
 
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::cli::{Cli, Command};
 use crate::clock::Clock;
@@ -80,18 +80,21 @@ fn open_for(queue: &Queue, policy: Option<&Policy>, max_attempts: Option<u32>) -
     Ok(database)
 }
 
-/// The record with an id as it is typed: a number, or text.
-fn find(reader: &mut dyn Reader, id: &str) -> Result<Option<Record>> {
+/// The record with an id as it is typed, a number or text; or why there is none.
+fn find(reader: &mut dyn Reader, id: &str) -> Result<Result<Record, &'static str>> {
     let ids = id.parse().ok().map(Id::Integer).into_iter().chain([Id::Text(id.into())]);
     for id in ids {
         match reader.read(&id)? {
-            Found::Record(record) => return Ok(Some(*record)),
-            Found::Ambiguous => bail!("more than one row has the id {id}"),
+            Found::Record(record) => return Ok(Ok(*record)),
+            Found::Ambiguous => return Ok(Err(AMBIGUOUS)),
             Found::Gone => {}
         }
     }
-    Ok(None)
+    Ok(Err(GONE))
 }
+
+const AMBIGUOUS: &str = "more than one row has this id";
+const GONE: &str = "no such record";
 
 /// What a pass of the line would look at now.
 fn moment(queue: &Queue, policy: &Policy, database: &Database, now: Instant) -> Result<Moment> {

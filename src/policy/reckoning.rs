@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::backoff::{Backoff, Variation};
 use super::options::duration;
 use super::progressive::Tiers;
+use super::slots::CATCH_UP;
 use super::{Moment, Policy, Slots};
 use crate::hash::phase;
 use crate::instant::{DAY, Instant, span};
@@ -31,9 +32,27 @@ pub fn reckoning(policy: &Policy, facts: Facts<'_>, moment: Moment) -> Vec<Strin
             vec!["a NEW record is due at every pass".into()]
         }
         Policy::Counted(backoff) => counted(backoff, facts),
-        Policy::Slots(Slots::Progressive(tiers)) => progressive(tiers, facts, moment.now),
-        Policy::Slots(Slots::ByAge(backoff)) => by_age(backoff, facts, moment),
+        Policy::Slots(slots) => {
+            let mut words = match slots {
+                Slots::Progressive(tiers) => progressive(tiers, facts, moment.now),
+                Slots::ByAge(backoff) => by_age(backoff, facts, moment),
+            };
+            words.extend(behind(slots, moment));
+            words
+        }
     }
+}
+
+/// After a sleep slots are worked off later than they come.
+fn behind(slots: &Slots, moment: Moment) -> Option<String> {
+    let until = moment.span?.until;
+    (until < moment.now.tick(slots.every_secs())).then(|| {
+        format!(
+            "passes of this line are behind and catch up, {CATCH_UP} ticks in each: the next one \
+             comes to {}",
+            slots.instant(until.saturating_add(1))
+        )
+    })
 }
 
 fn counted(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {

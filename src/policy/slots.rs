@@ -34,7 +34,7 @@ impl Span {
 
 /// A pass takes at most this many ticks, so that after a sleep the load is at most so many times
 /// the usual one.
-const CATCH_UP: i64 = 4;
+pub const CATCH_UP: i64 = 4;
 
 impl Slots {
     pub fn every_secs(&self) -> i64 {

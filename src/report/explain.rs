@@ -3,7 +3,7 @@
 use super::list::obstacle_text;
 use crate::instant::Instant;
 use crate::policy::{End, Planned, Reason, Rules, Verdict};
-use crate::record::{Record, Status, one_line};
+use crate::record::{Record, Status, counted, one_line};
 
 pub struct Explanation<'a> {
     pub record: &'a Record,
@@ -65,8 +65,12 @@ fn state(record: &Record, rules: Rules) -> String {
         words += &format!(", inserted {at}");
     }
     if rules.has_counter {
-        let of = rules.max_attempts.map(|most| format!(" of {most}")).unwrap_or_default();
-        words += &format!(", {}{of} attempts failed", record.failures);
+        words += &match rules.max_attempts {
+            Some(most) => {
+                format!(", {} of {} failed", record.failures, counted(most.into(), "attempt"))
+            }
+            None => format!(", {} failed", counted(record.failures.into(), "attempt")),
+        };
     }
     if let Some(at) = record.last_failure_at {
         words += &format!(", the last at {at}");

@@ -61,8 +61,45 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
     assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 0 records\n");
     assert_eq!(env.count("NEW"), 1_000);
     env.run(&["restore", "--all", "--where", "NO_SUCH = 1"]).fails(1, &["NO_SUCH"]);
-    env.run(&["restore"]).fails(2, &["<ID>"]);
+    env.run(&["restore"]).fails(2, &["<ID|--all>"]);
+    env.run(&["restore", "1", "--all"]).fails(2, &["--all"]);
     env.run(&["restore", "1", "--where", "1"]).fails(2, &["--all"]);
+}
+
+#[test]
+fn a_condition_narrows_and_never_widens() {
+    let env = env();
+    for (condition, says) in [
+        ("1) OR (1", "\"1) OR (1\" is no condition in SQL: near \")\""),
+        ("1 THEN 1 END; DROP TABLE BACKLOG; --", "is no condition in SQL"),
+        ("odd", "no such column: odd"),
+        ("ID = ?", "write values, not parameters"),
+        ("ID = :id", "write values, not parameters"),
+        ("", "is no condition in SQL"),
+    ] {
+        env.run(&["restore", "--all", "--where", condition]).fails(1, &[says]);
+    }
+    assert_eq!(env.statuses(), "1|NEW\n2|ERROR\n3|SUCCESS\n4|ARCHIVED");
+}
+
+#[test]
+fn an_id_typed_twice_is_one_record() {
+    let env = env();
+    assert_eq!(env.run(&["archive", "2", "1", "2"]).success().stdout, "archived 2 records\n");
+}
+
+#[test]
+fn an_id_that_is_not_unique_hides_no_other() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID TEXT, STATUS TEXT, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG VALUES ('a', 'ERROR', '2026-11-20'), ('a', 'ERROR', '2026-11-20'),
+           ('b', 'ERROR', '2026-11-20')",
+    );
+    let twice = "a: more than one row has this id\n";
+    let ran = env.run(&["explain", "a", "b", "--progressive"]);
+    assert!(ran.exit == Some(1) && ran.stdout.starts_with(&format!("{twice}record b: ERROR")));
+    let ran = env.run(&["archive", "a", "b"]);
+    assert_eq!((ran.exit, ran.stdout), (Some(1), format!("{twice}archived 1 record\n")));
 }
 
 #[test]
@@ -166,6 +203,20 @@ fn an_explanation_foretells_what_passes_do() {
 }
 
 #[test]
+fn an_explanation_says_that_passes_catch_up() {
+    let env = TestEnv::new();
+    env.insert_one(42, MIDNIGHT - 86_400);
+    env.run_at(MIDNIGHT, &["process", "--progressive", "--", "false"]).silent();
+    let slept = MIDNIGHT + 12 * 3_600;
+    let ran = env.run_at(slept, &["explain", "42", "--progressive"]).success();
+    let behind = "passes of this line are behind and catch up, 4 ticks in each: the next one comes \
+                  to 2026-11-21T00:25:00Z\n";
+    assert!(ran.stdout.contains(behind), "{}", ran.stdout);
+    let awake = env.run_at(MIDNIGHT + 300, &["explain", "42", "--progressive"]).success();
+    assert!(!awake.stdout.contains("behind"), "{}", awake.stdout);
+}
+
+#[test]
 fn an_explanation_says_why() {
     let env = env();
     env.run_at(MIDNIGHT + 30, &["process", "--fibonacci", "--max-records", "1", "--", "true"])
@@ -195,6 +246,8 @@ fn an_explanation_says_why() {
     assert!(over.contains("had its last attempt; the next pass archives it"), "{over}");
     let old = explain("2", MIDNIGHT + 9 * 86_400, &["--progressive", "--max-age", "7days"]);
     assert!(old.contains("older than --max-age; the next pass archives it"), "{old}");
+    let once = explain("2", MIDNIGHT + 3 * 86_400, &["--progressive", "--max-attempts", "1"]);
+    assert!(once.contains("2 of 1 attempt failed"), "{once}");
     let by_age = explain("2", MIDNIGHT + 3 * 86_400, &["--progressive"]);
     assert!(by_age.contains("it is 3d old: up to 7d it is tried once in every 1h"), "{by_age}");
     env.run(&["explain", "99", "--fibonacci"]).fails(1, &[]);

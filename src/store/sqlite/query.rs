@@ -93,6 +93,12 @@ pub fn any(table: &Table, of_statuses: &[Status]) -> String {
     format!("SELECT 1 FROM {} WHERE {} LIMIT 1", quote(&table.name), statuses(table, of_statuses))
 }
 
+/// A statement that can be prepared only if the user's condition is one whole expression: where
+/// it is closed early and opened again, `1) OR (1`, this is none.
+pub fn alone(table: &Table, condition: &str) -> String {
+    format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {}", quote(&table.name))
+}
+
 pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
     let mut sql = String::new();
     if let Some(condition) = &selection.condition {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
 use rusqlite::types::ValueRef;
 use rusqlite::{Params, Row, ToSql};
 
+use super::database::{is_busy, words};
 use super::table::count;
 use super::{Database, id_param, query, value, waiting};
 use crate::instant::Instant;
@@ -26,6 +27,9 @@ impl Reader for Database {
         let is_first = selection.after.is_none() && selection.condition.is_none();
         if is_first && !self.has_any(&selection.statuses)? {
             return Ok(Page::default());
+        }
+        if let Some(condition) = &selection.condition {
+            self.check(condition)?;
         }
         let mut undated = self.undated(selection)?;
         let explain = |error| self.explain(&error, "read");
@@ -124,6 +128,18 @@ impl Database {
     fn has_any(&self, statuses: &[Status]) -> Result<bool> {
         let mut statement = self.prepare(&query::any(&self.table, statuses))?;
         statement.exists([]).map_err(|error| self.explain(&error, "read"))
+    }
+
+    /// Makes sure that a condition of the user's cannot widen what it is to narrow.
+    fn check(&self, condition: &str) -> Result<()> {
+        let statement = self.connection.prepare(&query::alone(&self.table, condition));
+        let parameters = match &statement {
+            Ok(statement) => statement.parameter_count(),
+            Err(error) if is_busy(error) => return Err(self.explain(error, "read")),
+            Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(error)),
+        };
+        ensure!(parameters == 0, "{condition:?} is no condition: write values, not parameters");
+        Ok(())
     }
 
     /// The records that no age can be told of, as far as they do not sort into the window; `None`

@@ -1,6 +1,7 @@
 //! `backlog simulate`: the load that policies make, for records that are made up or for those of
 //! the table.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -34,23 +35,36 @@ pub fn run(global: Global, args: &Simulate, clock: Clock, out: &mut dyn Write) -
         && args.arrivals.is_none()
         && matches!(scenario.script, Script::Never)
         && scenario.max_attempts.is_none();
+    // What the engine logs is said of real records.
+    log::set_max_level(log::LevelFilter::Off);
     let runs = simulate(&scenario, &policies, clock, is_cohort)?;
+    if args.jsonl {
+        attempts(&runs, &scenario, out)?;
+    } else {
+        figures(&runs, &scenario, args.from_table, out)?;
+    }
     if let Some(path) = &args.svg {
         let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
         report::draw(path, &runs, &scenario)?;
     }
-    if args.jsonl {
-        return attempts(&runs, &scenario, out);
-    }
-    out.write_all(report::figures_table(&runs).as_bytes())?;
-    for (run, _) in &runs {
+    Ok(Exit::Done)
+}
+
+fn figures(
+    runs: &[(Run, Figures)],
+    scenario: &Scenario,
+    by_day: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    out.write_all(report::figures_table(runs).as_bytes())?;
+    for (run, _) in runs {
         writeln!(out)?;
-        out.write_all(report::load_chart(run, &scenario).as_bytes())?;
-        if args.from_table {
-            out.write_all(report::days_table(run, &scenario).as_bytes())?;
+        out.write_all(report::load_chart(run, scenario).as_bytes())?;
+        if by_day {
+            out.write_all(report::days_table(run, scenario).as_bytes())?;
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Each policy on a thread of its own, as many at a time as there are processors.
@@ -87,7 +101,9 @@ fn made_up(args: &Simulate) -> Result<Scenario> {
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
-        args.ids.iter().map(|id| Id::from_typed(id)).collect()
+        let mut seen = HashSet::new();
+        let ids = args.ids.iter().map(|id| Id::from_typed(id));
+        ids.filter(|id| seen.insert(id.clone())).collect()
     };
     let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);
     let over = args.arrivals.unwrap_or(0);
@@ -147,7 +163,7 @@ fn scenario(
     Ok(Scenario { rows, start, secs, script, max_attempts: args.max_attempts })
 }
 
-fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -> Result<Exit> {
+fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {
     for (run, _) in runs {
         let name = run.policy.name();
         let mut last = vec![None; scenario.rows.len()];
@@ -158,5 +174,5 @@ fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -
             out.write_all(line.as_bytes())?;
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }

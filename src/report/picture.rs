@@ -7,14 +7,14 @@ use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::simulation::{Run, Scenario};
+use crate::simulation::{self, Load, Run, Scenario};
 
 const WIDTH: u32 = 1040;
 const PANEL: u32 = 230;
 const TITLE: u32 = 44;
 const LEGEND: u32 = 46;
-/// How many bars the load has.
-const BARS: i64 = 240;
+/// How many bars the load has at most.
+const BARS: usize = 240;
 /// More records or dots than these are shown by every so-and-so-many-th record.
 const MOST_RECORDS: usize = 400;
 const MOST_DOTS: usize = 20_000;
@@ -24,19 +24,19 @@ const LAST_COLOUR: u32 = 24;
 type Panel<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 pub fn draw(path: &Path, runs: &[&Run], scenario: &Scenario) -> Result<()> {
-    paint(path, runs, scenario)
-        .map_err(|error| anyhow!("{error}"))
-        .with_context(|| format!("could not draw {}", path.display()))
+    let mut svg = String::new();
+    paint(&mut svg, runs, scenario).map_err(|error| anyhow!("could not draw: {error}"))?;
+    std::fs::write(path, svg).with_context(|| format!("could not write {}", path.display()))
 }
 
 fn paint(
-    path: &Path,
+    svg: &mut String,
     runs: &[&Run],
     scenario: &Scenario,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let panels = u32::try_from(runs.len())?;
     let height = TITLE + panels * PANEL + LEGEND;
-    let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE)?;
     let (title, rest) = root.split_vertically(TITLE);
     let (body, legend) = rest.split_vertically(panels * PANEL);
@@ -87,13 +87,12 @@ fn panel(
     unit: Unit,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let records = scenario.rows.len();
-    let bar_secs = (scenario.secs / BARS).max(run.every_secs).max(1);
-    let load = load(run, bar_secs, scenario.secs);
-    let most = load.iter().copied().max().unwrap_or(0).max(1);
-    let retries = || run.attempts.iter().filter(|tried| tried.attempt > 1);
-    let each = records.div_ceil(MOST_RECORDS).max(retries().count().div_ceil(MOST_DOTS)).max(1);
+    let Load { bars, bar_secs, begins_at } = simulation::load(run, scenario, BARS);
+    let most = bars.iter().copied().max().unwrap_or(0).max(1);
+    let retries = run.retries().count();
+    let each = records.div_ceil(MOST_RECORDS).max(retries.div_ceil(MOST_DOTS)).max(1);
     let shown = if each > 1 { format!(" (one record in {each} is shown)") } else { String::new() };
-    let title = format!("{}: {} retries{shown}", run.policy.name(), retries().count());
+    let title = format!("{}: {retries} retries{shown}", run.policy.name());
     let time = 0.0..unit.at(scenario.secs);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 15))
@@ -123,31 +122,20 @@ fn panel(
         .label_style(("sans-serif", 12))
         .axis_desc_style(("sans-serif", 13))
         .draw()?;
-    chart.draw_secondary_series(load.iter().zip(0..).filter(|(count, _)| **count > 0).map(
-        |(count, bar)| {
-            let (from, to) = (unit.at(bar * bar_secs), unit.at((bar + 1) * bar_secs));
-            let to = to.min(unit.at(scenario.secs));
-            Rectangle::new([(from, 0), (to, *count)], RGBColor(200, 200, 200).filled())
-        },
-    ))?;
-    let dots = retries().filter(|tried| (tried.row as usize).is_multiple_of(each));
+    let bar = |(count, number): (&usize, i64)| {
+        let from = begins_at + number * bar_secs;
+        let on_axis = |at: i64| unit.at(at.clamp(0, scenario.secs));
+        let corners = [(on_axis(from), 0), (on_axis(from + bar_secs), *count)];
+        Rectangle::new(corners, RGBColor(200, 200, 200).filled())
+    };
+    let filled = bars.iter().zip(0..).filter(|(count, _)| **count > 0);
+    chart.draw_secondary_series(filled.map(bar))?;
+    let dots = run.retries().filter(|tried| (tried.row as usize).is_multiple_of(each));
     chart.draw_series(dots.map(|tried| {
         let place = (unit.at(tried.at), f64::from(tried.row) + 1.0);
         Circle::new(place, 1.6, colour(tried.attempt - 1).filled())
     }))?;
     Ok(())
-}
-
-/// How many retries there are in each stretch of `bar_secs`.
-fn load(run: &Run, bar_secs: i64, secs: i64) -> Vec<i64> {
-    let mut load = vec![0; usize::try_from(secs / bar_secs + 1).unwrap_or(1)];
-    for tried in run.attempts.iter().filter(|tried| tried.attempt > 1) {
-        let bar = usize::try_from(tried.at / bar_secs).unwrap_or(usize::MAX);
-        if let Some(count) = load.get_mut(bar) {
-            *count += 1;
-        }
-    }
-    load
 }
 
 /// The colours of the retries, from the first to the last, in a row.

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{aligned, id_json};
 use crate::instant::{DAY, Instant, span};
 use crate::record::Id;
-use crate::simulation::{Figures, Run, Scenario, Tried};
+use crate::simulation::{self, Figures, Load, Run, Scenario, Tried};
 
 /// How many characters wide and high a chart is.
 const WIDTH: usize = 72;
@@ -36,34 +36,27 @@ pub fn figures_table(runs: &[(Run, Figures)]) -> String {
 
 /// The retries over the time, as bars.
 pub fn load_chart(run: &Run, scenario: &Scenario) -> String {
-    let span_secs = scenario.secs.max(1) + 1;
-    let mut load = [0usize; WIDTH];
-    for tried in retries(run) {
-        let column = usize::try_from(tried.at * WIDTH as i64 / span_secs).unwrap_or(0);
-        load[column.min(WIDTH - 1)] += 1;
-    }
-    let most = load.iter().copied().max().unwrap_or(0).max(1);
+    let Load { bars, bar_secs, .. } = simulation::load(run, scenario, WIDTH);
+    let (most, bar_width) = (bars.iter().copied().max().unwrap_or(0).max(1), WIDTH / bars.len());
     let mut text = format!("{}\n", run.policy.name());
     for row in (0..HEIGHT).rev() {
         let bar = |count: &usize| {
             // At least one eighth for what is there at all.
             let eighths = (count * HEIGHT * 8).div_ceil(most);
-            EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
+            let filled = EIGHTHS[eighths.saturating_sub(row * 8).min(8)];
+            std::iter::repeat_n(filled, bar_width)
         };
         let scale = if row + 1 == HEIGHT { most.to_string() } else { String::new() };
-        let bars: String = load.iter().map(bar).collect();
-        let _ = writeln!(text, "{scale:>7} |{}", bars.trim_end());
+        let drawn: String = bars.iter().flat_map(bar).collect();
+        let _ = writeln!(text, "{scale:>7} |{}", drawn.trim_end());
     }
-    let column = span(scenario.secs / WIDTH as i64);
-    let (from, to) = ("0", span(scenario.secs));
-    let _ = writeln!(text, "{:>7} +{}", "0", "-".repeat(WIDTH));
-    let gap = WIDTH - from.len() - to.len();
-    let _ = writeln!(text, "         {from}{:^gap$}{to}", format!("retries in each {column}"));
+    let width = bars.len() * bar_width;
+    let (from, to) = ("0", span(bar_secs.saturating_mul(bars.len() as i64)));
+    let _ = writeln!(text, "{:>7} +{}", "0", "-".repeat(width));
+    let gap = width - from.len() - to.len();
+    let each = format!("retries in each {}", span(bar_secs));
+    let _ = writeln!(text, "         {from}{each:^gap$}{to}");
     text
-}
-
-fn retries(run: &Run) -> impl Iterator<Item = &Tried> {
-    run.attempts.iter().filter(|tried| tried.attempt > 1)
 }
 
 /// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is when the record was

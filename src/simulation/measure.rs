@@ -32,8 +32,7 @@ const BIN: f64 = 0.05;
 /// `is_cohort` says that all records fail at the start and never succeed.
 pub fn figures(run: &Run, scenario: &Scenario, is_cohort: bool) -> Figures {
     let tick_of = |at: &i64| (scenario.start.0 + at).div_euclid(run.every_secs);
-    let retries: Vec<i64> =
-        run.attempts.iter().filter(|it| it.attempt > 1).map(|it| tick_of(&it.at)).collect();
+    let retries: Vec<i64> = run.retries().map(|it| tick_of(&it.at)).collect();
     let (mut peak, mut busy) = (0, 0);
     for tick in retries.chunk_by(|one, other| one == other) {
         peak = peak.max(tick.len());
@@ -54,6 +53,36 @@ pub fn figures(run: &Run, scenario: &Scenario, is_cohort: bool) -> Figures {
         ticks,
         evenness: backoff.and_then(|backoff| evenness(backoff, ids, scenario.secs)),
     }
+}
+
+/// The retries over the time of a simulation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    /// How many retries there are in each stretch of `bar_secs`; at least one stretch.
+    pub bars: Vec<usize>,
+    /// Whole ticks, so that no bar is higher only because it holds one tick more.
+    pub bar_secs: i64,
+    /// Where the first one begins, in seconds after the start: with the tick that that is in.
+    pub begins_at: i64,
+}
+
+/// The load in at most so many bars. What is left at the end, less than a bar, is left out: it
+/// would look like a fall.
+pub fn load(run: &Run, scenario: &Scenario, most: usize) -> Load {
+    let tick = |at: i64| (scenario.start.0 + at).div_euclid(run.every_secs);
+    let first = tick(0);
+    let ticks = usize::try_from(tick(scenario.secs) - first).unwrap_or(0);
+    let bar_ticks = ticks.div_ceil(most).max(1);
+    let mut bars = vec![0; ((ticks + 1) / bar_ticks).clamp(1, most)];
+    for tried in run.retries() {
+        let since = usize::try_from(tick(tried.at) - first).unwrap_or(usize::MAX);
+        if let Some(count) = bars.get_mut(since / bar_ticks) {
+            *count += 1;
+        }
+    }
+    let bar_ticks = i64::try_from(bar_ticks).unwrap_or(i64::MAX);
+    let begins_at = first * run.every_secs - scenario.start.0;
+    Load { bars, bar_secs: bar_ticks.saturating_mul(run.every_secs), begins_at }
 }
 
 /// How even a policy is for records that fail together: reckoned from its own waits, before

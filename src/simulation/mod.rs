@@ -3,7 +3,7 @@
 
 mod measure;
 
-pub use measure::{Figures, figures};
+pub use measure::{Figures, Load, figures, load};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +47,13 @@ pub struct Run {
     pub every_secs: i64,
     /// In the order in which they happened.
     pub attempts: Vec<Tried>,
+}
+
+impl Run {
+    /// All attempts but the first of each record.
+    pub fn retries(&self) -> impl Iterator<Item = &Tried> {
+        self.attempts.iter().filter(|tried| tried.attempt > 1)
+    }
 }
 
 /// Runs the scenario under a policy that counts in ticks.

@@ -40,14 +40,33 @@ fn policies_are_compared_in_a_table_and_in_charts() {
 }
 
 #[test]
+fn a_bar_holds_whole_ticks() {
+    let env = TestEnv::empty();
+    let args = ["simulate", "--policy", "list:0s", "--every", "1s", "--for"];
+    for (span, each, to) in [("10s", "1s", "11s"), ("4m", "4s", "4m")] {
+        let chart = env.run(&[&args[..], &[span]].concat()).success().stdout;
+        let axis = chart.lines().last().unwrap();
+        assert!(axis.contains(&format!("retries in each {each} ")) && axis.ends_with(to), "{chart}");
+        // Every record in every tick: no bar but the first, which lacks the first attempts, is
+        // lower than the others.
+        let top = chart.lines().find(|line| line.contains('|')).unwrap();
+        let (_, bars) = top.split_once('|').unwrap();
+        assert!(bars.trim_start().chars().all(|c| c == '█'), "{chart}");
+    }
+}
+
+#[test]
 fn what_succeeds_is_not_tried_again() {
     let env = TestEnv::empty();
     let attempts = |args: &[&str]| {
         let args = [&["simulate", "--policy", "even", "--jsonl", "--for", "1day"], args].concat();
-        env.run(&args).success().stdout.lines().count()
+        let ran = env.run(&args).success();
+        assert_eq!(ran.stderr, "", "what is not real is not logged");
+        ran.stdout.lines().count()
     };
     assert_eq!(attempts(&["--success-after", "2"]), 300);
     assert_eq!(attempts(&["--max-attempts", "4"]), 400);
+    assert_eq!(attempts(&["--max-attempts", "4", "--ids", "7,8,7"]), 8);
     assert_eq!(attempts(&["--failure-rate", "0"]), 100);
     let half = attempts(&["--failure-rate", "50%"]);
     assert!((150..250).contains(&half), "{half}");
@@ -68,7 +87,7 @@ fn the_picture_has_a_panel_for_each_policy_and_a_dot_for_each_retry() {
     // 24 more are the legend.
     assert_eq!(svg.matches("<circle").count(), 2_400 + 1_229 + 24);
     env.run(&[&args[..], &["--svg", "no/such/dir.svg"]].concat())
-        .fails(1, &["could not draw no/such/dir.svg"]);
+        .fails(1, &["could not write no/such/dir.svg"]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Form {
     pub name: &'static str,
     /// Without the keys that every policy has.
     pub keys: &'static [&'static str],
+    /// Whether there are values without a key, which are in a list.
+    pub is_list: bool,
     pub example: &'static str,
 }
 
@@ -27,12 +29,19 @@ pub struct Form {
 pub struct Keys<'a> {
     form: &'a Form,
     values: BTreeMap<&'a str, &'a str>,
+    /// What has no key.
+    entries: Vec<&'a str>,
 }
 
 impl<'a> Keys<'a> {
     pub fn parse(form: &'a Form, text: &'a str) -> Result<Self, String> {
         let mut values = BTreeMap::new();
-        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let mut entries = Vec::new();
+        for pair in text.split(',').map(str::trim).filter(|pair| form.is_list || !pair.is_empty()) {
+            if form.is_list && !pair.contains('=') {
+                entries.push(pair);
+                continue;
+            }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, value) = (key.trim(), value.trim());
             if !form.keys.iter().chain(&COMMON).any(|legal| *legal == key) {
@@ -48,7 +57,7 @@ impl<'a> Keys<'a> {
                 return Err(format!("{}: {key} is given twice", form.name));
             }
         }
-        Ok(Self { form, values })
+        Ok(Self { form, values, entries })
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -80,6 +89,23 @@ impl<'a> Keys<'a> {
     pub fn duration(&self, key: &str) -> Result<Option<u64>, String> {
         let parsed = self.values.get(key).map(|value| milliseconds(value));
         parsed.transpose().map_err(|error| self.wrong(key, &error))
+    }
+
+    /// The durations without a key, at least one, none of which may be above `max`.
+    pub fn entries(&self) -> Result<Vec<u64>, String> {
+        let name = self.form.name;
+        let max = self.duration("max")?.unwrap_or(LONGEST_MS);
+        let entry = |entry: &&str| {
+            let wait =
+                milliseconds(entry).map_err(|error| format!("{name}: {entry:?}: {error}"))?;
+            self.in_order("an entry", wait, max)?;
+            Ok(wait)
+        };
+        let entries: Vec<u64> = self.entries.iter().map(entry).collect::<Result<_, String>>()?;
+        if entries.is_empty() {
+            return Err(format!("{name} needs waits, as in: {}", self.form.example));
+        }
+        Ok(entries)
     }
 
     pub fn required(&self, key: &str) -> Result<u64, String> {
@@ -168,7 +194,7 @@ fn decimal(text: &str) -> Option<(u64, u64)> {
 }
 
 /// A duration in whole milliseconds.
-pub fn milliseconds(text: &str) -> Result<u64, String> {
+fn milliseconds(text: &str) -> Result<u64, String> {
     let duration = humantime::parse_duration(text.trim())
         .map_err(|error| format!("{error}; write 30s, 5m, 12h, 1day"))?;
     u64::try_from(duration.as_millis())

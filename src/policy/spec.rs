@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use super::backoff::{Backoff, Variation};
 use super::curve::{self, Curve, half_up};
 use super::delivery;
-use super::keys::{Form, Keys, MAX_MS, milliseconds};
+use super::keys::{Form, Keys, MAX_MS};
 use super::options::{EVERY_SECS, Options, duration};
 use super::waits::Waits;
 use crate::instant::DAY;
@@ -27,7 +27,7 @@ struct Shape {
     mean: Option<Waits>,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     kind("constant", &["delay"], "constant:delay=5m", constant),
     kind("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
     kind(
@@ -47,6 +47,10 @@ const KINDS: [Kind; 9] = [
     kind("even", &["first", "ratio"], "even", even),
     kind("sidekiq", &[], "sidekiq", sidekiq),
     kind("buckets", &[], "buckets", buckets),
+    Kind {
+        form: Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" },
+        make: list,
+    },
 ];
 
 const fn kind(
@@ -55,7 +59,7 @@ const fn kind(
     example: &'static str,
     make: fn(&Keys, Options) -> Result<Shape, String>,
 ) -> Kind {
-    Kind { form: Form { name, keys, example }, make }
+    Kind { form: Form { name, keys, is_list: false, example }, make }
 }
 
 /// Reads a specification. An error says what would be legal.
@@ -73,19 +77,14 @@ pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
     let spread = |percent: Option<u8>| Variation::Spread {
         percent: percent.or(options.spread).unwrap_or(100),
     };
-    match name {
-        "list" => return Ok(backoff(list(rest)?, spread(None), None)),
-        "sns" => {
-            let phases = delivery::read(Path::new(rest))?;
-            return Ok(backoff(phases.waits(), spread(None), Some(phases.max_attempts())));
-        }
-        _ => {}
+    if name == "sns" {
+        let phases = delivery::read(Path::new(rest))?;
+        return Ok(backoff(phases.waits(), spread(None), Some(phases.max_attempts())));
     }
     let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.form.name).collect();
         return Err(format!(
-            "there is no policy {name:?}; legal are {}, list and sns, as in: {}, list:0s,10m,1h, \
-             sns:FILE",
+            "there is no policy {name:?}; legal are {} and sns, as in: {}, sns:FILE",
             names.join(", "),
             KINDS.map(|kind| kind.form.example).join(", ")
         ));
@@ -256,12 +255,8 @@ fn secs(secs: u64) -> u64 {
 }
 
 /// `list:0s,10m,1h`: the n-th entry, then the last.
-fn list(entries: &str) -> Result<Waits, String> {
-    let waits: Vec<u64> = entries
-        .split(',')
-        .map(|entry| milliseconds(entry).map_err(|error| format!("list: {entry:?}: {error}")))
-        .collect::<Result<_, _>>()?;
-    Ok(Waits::listed(waits))
+fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
+    Ok(plain(Waits::listed(keys.entries()?)))
 }
 
 /// Waits from min to max in `retries` steps.

@@ -68,7 +68,7 @@ impl Waits {
         usize::try_from(n).unwrap_or(usize::MAX).min(self.waits.len() - 1)
     }
 
-    /// The longest wait.
+    /// The wait that holds for ever in the end.
     pub fn last(&self) -> u64 {
         self.wait(u64::MAX)
     }

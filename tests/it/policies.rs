@@ -60,6 +60,7 @@ fn passes_by_count_do_what_the_simulation_says() {
         "sidekiq",
         "buckets:spread=50%",
         "list:0s,10m,1h",
+        "list:1m,10m,1h,spread=50%",
         "sns:policy.json",
     ] {
         let env = TestEnv::new();
@@ -257,6 +258,8 @@ fn a_wrong_policy_is_told_what_is_legal() {
         ("geometric:first=1m,ratio=1/0", "must be a number above 1"),
         ("list:", "list: \"\""),
         ("list:1m,soon", "list: \"soon\""),
+        ("list:1m,1h,max=30m", "list: an entry (1h) is above max (30m)"),
+        ("list:spread=0", "list needs waits, as in: list:0s,10m,1h"),
         ("sns:", "sns needs a file"),
         ("sns:nowhere.json", "could not read nowhere.json"),
         ("sns:bad.json", "numRetries is 101; legal is 0 to 100"),

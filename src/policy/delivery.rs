@@ -24,7 +24,7 @@ pub struct Phases {
 
 /// As AWS writes it; what is left out is as AWS documents its defaults.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default, expecting = "a retry policy")]
 struct Sns {
     min_delay_target: i64,
     max_delay_target: i64,
@@ -51,7 +51,7 @@ impl Default for Sns {
 
 /// Zaqar's `_retry_policy`, with Zaqar's defaults.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a retry policy")]
 struct Zaqar {
     retries_with_no_delay: i64,
     minimum_delay_retries: i64,
@@ -108,8 +108,17 @@ fn parse(text: &[u8]) -> Result<Phases, String> {
     if keys.keys().any(|key| key.contains('_')) { zaqar(json) } else { sns(json) }
 }
 
+/// Reads the keys and their values; an error names the key.
+fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
+    serde_path_to_error::deserialize(json).map_err(|error| match error.path().to_string() {
+        // The policy as a whole.
+        path if path == "." => error.into_inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    })
+}
+
 fn sns(json: Value) -> Result<Phases, String> {
-    let sns: Sns = serde_json::from_value(json).map_err(|error| error.to_string())?;
+    let sns: Sns = keyed(json)?;
     let counts = [
         ("numNoDelayRetries", sns.num_no_delay_retries),
         ("numMinDelayRetries", sns.num_min_delay_retries),
@@ -128,7 +137,7 @@ fn sns(json: Value) -> Result<Phases, String> {
 }
 
 fn zaqar(json: Value) -> Result<Phases, String> {
-    let zaqar: Zaqar = serde_json::from_value(json).map_err(|error| error.to_string())?;
+    let zaqar: Zaqar = keyed(json)?;
     let [immediate, pre_backoff, post_backoff, backoff] = counts_of([
         ("retries_with_no_delay", zaqar.retries_with_no_delay),
         ("minimum_delay_retries", zaqar.minimum_delay_retries),
@@ -227,6 +236,9 @@ mod tests {
             (r#"{"numRetires":3}"#, "unknown field `numRetires`, expected one of"),
             (r#"{"backoffFunction":"cubic"}"#, "unknown variant `cubic`, expected one of `linear`"),
             (r#"{"_retry_policy":{"minimum_delay":0}}"#, "minimum_delay is 0"),
+            (r#"{"numRetries":"3"}"#, "numRetries: invalid type: string \"3\""),
+            (r#"{"_retry_policy":{"minimum_delay":1.5}}"#, "minimum_delay: invalid type"),
+            (r#"{"healthyRetryPolicy":null}"#, "invalid type: null, expected a retry policy"),
             ("[]", "not a JSON object"),
             ("{", "EOF"),
         ] {

@@ -46,7 +46,10 @@ fn a_bar_holds_whole_ticks() {
     for (span, each, to) in [("10s", "1s", "11s"), ("4m", "4s", "4m")] {
         let chart = env.run(&[&args[..], &[span]].concat()).success().stdout;
         let axis = chart.lines().last().unwrap();
-        assert!(axis.contains(&format!("retries in each {each} ")) && axis.ends_with(to), "{chart}");
+        assert!(
+            axis.contains(&format!("retries in each {each} ")) && axis.ends_with(to),
+            "{chart}"
+        );
         // Every record in every tick: no bar but the first, which lacks the first attempts, is
         // lower than the others.
         let top = chart.lines().find(|line| line.contains('|')).unwrap();

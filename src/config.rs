@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cli;
 use crate::engine::Limits;
 use crate::exit::{ExitError, usage};
-use crate::policy::{self, Age, Options, Policy, Slots, Tiers};
+use crate::policy::{self, Age, Options, Policy, Rules, Slots, Tiers};
 use crate::record::Status;
 use crate::selection::Order;
 
@@ -20,11 +20,20 @@ pub struct Queue {
     pub state_dir: Option<PathBuf>,
 }
 
+/// When records are due, and when they are given up.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pub policy: Policy,
+    pub max_attempts: Option<u32>,
+    pub max_age_secs: Option<i64>,
+}
+
 /// How a pass is to be run.
 pub struct PassSettings {
-    pub policy: Policy,
+    pub schedule: Schedule,
     pub limits: Limits,
     pub order: Order,
+    pub dry_run: bool,
     pub wait: bool,
     pub strict: bool,
     pub joblog: Option<PathBuf>,
@@ -42,25 +51,42 @@ impl Queue {
     }
 }
 
-/// The policy that was chosen, if one was.
-pub fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
-    let chosen = [
-        (schedule.ndays.is_some(), "--ndays"),
-        (schedule.fibonacci, "--fibonacci"),
-        (schedule.policy.is_some(), "--policy"),
-        (schedule.progressive.is_some(), "--progressive"),
-    ];
-    let chosen: Vec<_> = chosen.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
-    if let [first, second, ..] = chosen[..] {
-        return Err(usage(format!("{first} and {second} exclude each other; choose one")));
+impl Schedule {
+    /// The one that was chosen, if one was.
+    pub fn chosen(args: &cli::Schedule, queue: &str) -> Result<Option<Self>, ExitError> {
+        let Some(policy) = policy(args)? else {
+            if args.max_attempts.is_some() || args.max_age.is_some() {
+                return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
+            }
+            return Ok(None);
+        };
+        let max_attempts = max_attempts(args.max_attempts, queue, &policy)?;
+        Ok(Some(Self { policy, max_attempts, max_age_secs: args.max_age }))
     }
+
+    /// The one that was chosen, where there must be one.
+    pub fn required(args: &cli::Schedule, queue: &str) -> Result<Self, ExitError> {
+        let needed = || usage(format!("when is a record due? say {CHOICES}"));
+        Self::chosen(args, queue)?.ok_or_else(needed)
+    }
+
+    pub fn rules(&self, has_counter: bool) -> Rules {
+        let Self { max_attempts, max_age_secs, .. } = *self;
+        Rules { has_counter, max_attempts, max_age_secs }
+    }
+}
+
+const CHOICES: &str = "--ndays, --fibonacci, --policy or --progressive";
+
+/// The policy that was chosen, if one was.
+fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
     // What only one of them knows. clap does not ask for what is excluded by another choice.
     for (given, option, goes_with) in [
-        (schedule.min_ndays.is_some(), "--min-ndays", "--ndays"),
-        (schedule.unit.is_some(), "--unit", "--fibonacci"),
-        (schedule.by_age, "--by-age", "--policy"),
+        (schedule.min_ndays.is_some() && schedule.ndays.is_none(), "--min-ndays", "--ndays"),
+        (schedule.unit.is_some() && !schedule.fibonacci, "--unit", "--fibonacci"),
+        (schedule.by_age && schedule.policy.is_none(), "--by-age", "--policy"),
     ] {
-        if given && !chosen.contains(&goes_with) {
+        if given {
             return Err(usage(format!("{option} goes with {goes_with}")));
         }
     }
@@ -111,7 +137,7 @@ fn age(min_secs: i64, max_secs: i64) -> Result<Policy, ExitError> {
 }
 
 /// A policy by its tiers, the default ones if none are given.
-pub fn progressive(tiers: Option<&str>, pace: &cli::Pace) -> Result<Policy, ExitError> {
+fn progressive(tiers: Option<&str>, pace: &cli::Pace) -> Result<Policy, ExitError> {
     if pace.spread.is_some() {
         return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
     }
@@ -122,14 +148,14 @@ pub fn progressive(tiers: Option<&str>, pace: &cli::Pace) -> Result<Policy, Exit
 }
 
 /// A policy by what was typed behind `--policy`.
-pub fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitError> {
+fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitError> {
     let parsed =
         if by_age { policy::parse_for_age(spec, options) } else { policy::parse(spec, options) };
     let backoff = parsed.map_err(|error| usage(format!("--policy: {error}")))?;
     Ok(if by_age { Policy::Slots(Slots::ByAge(backoff)) } else { Policy::Counted(backoff) })
 }
 
-pub fn options(pace: &cli::Pace, usual_every_secs: i64) -> Options {
+fn options(pace: &cli::Pace, usual_every_secs: i64) -> Options {
     Options {
         every_secs: pace.every.unwrap_or(usual_every_secs),
         salt: pace.salt,
@@ -146,11 +172,7 @@ fn no_pace(pace: &cli::Pace) -> Result<(), ExitError> {
 }
 
 /// The number of the last attempt: by flag, else by the queue's variable, else by the policy.
-pub fn max_attempts(
-    flag: Option<u32>,
-    queue: &str,
-    policy: &Policy,
-) -> Result<Option<u32>, ExitError> {
+fn max_attempts(flag: Option<u32>, queue: &str, policy: &Policy) -> Result<Option<u32>, ExitError> {
     if flag.is_some() {
         return Ok(flag);
     }
@@ -171,21 +193,16 @@ pub fn max_attempts(
 
 impl PassSettings {
     pub fn new(process: cli::Process, queue: &str) -> Result<Self, ExitError> {
-        let policy = policy(&process.schedule)?.ok_or_else(|| {
-            usage("when is a record due? say --ndays, --fibonacci, --policy or --progressive")
-        })?;
-        let max_attempts = max_attempts(process.max_attempts, queue, &policy)?;
         Ok(Self {
-            policy,
+            schedule: Schedule::required(&process.schedule, queue)?,
             limits: Limits {
                 max_records: process.max_records,
                 max_runtime: process.max_runtime,
-                max_attempts,
-                max_age_secs: process.max_age,
                 grace: process.grace,
                 drain: process.drain,
             },
             order: process.order.into(),
+            dry_run: process.dry_run,
             wait: process.wait,
             strict: process.strict,
             joblog: process.joblog,

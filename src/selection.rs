@@ -69,3 +69,19 @@ pub enum Reached {
     /// All slots up to and with this one.
     Slot(Slot),
 }
+
+impl Reached {
+    pub fn slot(&self) -> Option<Slot> {
+        match self {
+            Self::Slot(slot) => Some(*slot),
+            Self::Key(_) => None,
+        }
+    }
+
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Slot(_) => None,
+        }
+    }
+}

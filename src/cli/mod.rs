@@ -109,8 +109,11 @@ pub struct Add {
     pub payloads: Vec<String>,
 }
 
-/// By which rule records are due.
+/// By which rule records are due, and when they are given up.
 #[derive(Args)]
+#[command(group = clap::ArgGroup::new("when")
+    .args(["ndays", "fibonacci", "policy", "progressive"])
+    .multiple(false))]
 pub struct Schedule {
     /// Records inserted in the last N days, as often as this is run; may be a fraction
     #[arg(long, value_name = "N", value_parser = value::days_above_zero, allow_hyphen_values = true)]
@@ -143,6 +146,19 @@ pub struct Schedule {
 
     #[command(flatten)]
     pub pace: Pace,
+
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = value::at_least_one::<u32>,
+        help = "Archive a record whose N-th attempt fails (column FAILURES) [env: \
+                MAX_<QUEUE>_RETRY_ATTEMPTS]"
+    )]
+    pub max_attempts: Option<u32>,
+
+    /// Archive a failed record that is older than this: 360days
+    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
+    pub max_age: Option<i64>,
 }
 
 /// How the waits of a policy are kept apart and counted.
@@ -164,9 +180,6 @@ pub struct Pace {
 }
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("schedule")
-    .args(["ndays", "fibonacci", "policy", "progressive"])
-    .required(true))]
 pub struct Process {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -190,19 +203,6 @@ pub struct Process {
     /// Start no more handlers after this long: 4m30s
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_runtime: Option<Duration>,
-
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = value::at_least_one::<u32>,
-        help = "Archive a record whose N-th attempt fails (column FAILURES) [env: \
-                MAX_<QUEUE>_RETRY_ATTEMPTS]"
-    )]
-    pub max_attempts: Option<u32>,
-
-    /// Archive a failed record that is older than this: 360days
-    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
-    pub max_age: Option<i64>,
 
     /// Which records go first
     #[arg(long, value_enum, default_value_t = Order::Newest)]
@@ -266,9 +266,6 @@ pub struct List {
 }
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("schedule")
-    .args(["ndays", "fibonacci", "policy", "progressive"])
-    .required(true))]
 pub struct Explain {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
@@ -276,14 +273,6 @@ pub struct Explain {
 
     #[command(flatten)]
     pub schedule: Schedule,
-
-    /// As with `process`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_attempts: Option<u32>,
-
-    /// As with `process`
-    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
-    pub max_age: Option<i64>,
 }
 
 #[derive(Args)]
@@ -374,7 +363,7 @@ pub struct Simulate {
     pub failure_rate: Option<u8>,
 
     /// The N-th failure archives a record
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
     pub max_attempts: Option<u32>,
 
     /// Draw a picture: a panel for each policy, a dot for each retry

@@ -6,13 +6,13 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::line::Line;
 use super::open_for;
-use super::process::{line, plan, state_dir};
 use crate::config::{PassSettings, Queue};
-use crate::engine::{Candidates, Look};
+use crate::engine::Candidates;
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::policy::{Verdict, exhausted};
+use crate::policy::Verdict;
 use crate::record::Status;
 use crate::report::{self, Fate};
 use crate::store::{Found, Reader};
@@ -23,49 +23,50 @@ pub fn run(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    let mut reader = open_for(queue, Some(&settings.policy), settings.limits.max_attempts)?;
-    let state = state_dir(queue, &reader)?;
-    let last = state.line_state(&line(queue, &settings.policy, &reader));
-    let plan = plan(settings, last, now);
+    let mut reader = open_for(queue, Some(&settings.schedule))?;
+    let line = Line::new(queue, &settings.schedule, &reader)?;
+    let plan = line.plan(settings, now);
     let limits = &settings.limits;
-    let look = Look {
-        policy: settings.policy.clone(),
-        rules: limits.rules(reader.has_counter()),
-        moment: settings.policy.moment(plan.reached(), now, limits.drain),
-    };
+    let look = line.look(now, limits.drain);
+    let counts = look.rules.has_counter;
     let mut candidates = Candidates::new(&plan, look.clone());
     let mut left = limits.max_records.unwrap_or(u64::MAX);
-    let mut tried = HashSet::new();
+    // What is said of each due record at once, or, of an id that is not unique, below.
+    let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
     while left > 0
         && let Some(id) = candidates.next(&mut reader)?
     {
         let record = match reader.read(&id)? {
             Found::Record(record) => record,
-            Found::Ambiguous | Found::Gone => continue,
+            Found::Gone => continue,
+            Found::Ambiguous => {
+                ambiguous.insert(id);
+                continue;
+            }
         };
-        let end = exhausted(record.facts(), look.rules, now);
-        let fate = match (look.verdict(record.facts()), end) {
-            (_, Some(end)) => Fate::Archive(end),
-            (Verdict::Due(_), None) => {
+        let fate = match look.verdict(record.facts()) {
+            Verdict::Archive(end) => Fate::Archive(end),
+            Verdict::Due(_) => {
                 left -= 1;
                 Fate::Try
             }
-            (Verdict::Wait { .. } | Verdict::Never(_), None) => continue,
+            Verdict::Wait { .. } | Verdict::Never(_) => continue,
         };
-        out.write_all(report::dry_run_line(&record, fate).as_bytes())?;
-        tried.insert(id);
+        out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?;
+        told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
-        if tried.contains(&record.id) {
-            return Ok(());
-        }
         let fate = match look.verdict(record.facts()) {
-            Verdict::Due(_) if left == 0 => Fate::BeyondLimit,
-            Verdict::Due(_) => Fate::Ambiguous,
+            _ if told.contains(&record.id) => return Ok(()),
+            _ if ambiguous.contains(&record.id) => Fate::Ambiguous,
+            Verdict::Due(_) | Verdict::Archive(_) if left == 0 => Fate::BeyondLimit,
+            // It has come since the due ones were read.
+            Verdict::Due(_) => Fate::Try,
+            Verdict::Archive(end) => Fate::Archive(end),
             Verdict::Wait { until } => Fate::Wait(until),
             Verdict::Never(obstacle) => Fate::Never(obstacle),
         };
-        Ok(out.write_all(report::dry_run_line(&record, fate).as_bytes())?)
+        Ok(out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?)
     })?;
     Ok(Exit::Done)
 }

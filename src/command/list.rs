@@ -4,19 +4,19 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::{moment, open_for};
+use super::line::Line;
+use super::open_for;
 use crate::cli::List;
-use crate::config::{Queue, policy};
+use crate::config::{Queue, Schedule};
 use crate::exit::{Exit, usage};
 use crate::instant::Instant;
 use crate::policy::Verdict;
 use crate::record::Status;
 use crate::report;
-use crate::store::Reader;
 
 pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let policy = policy(&args.schedule)?;
-    if args.due && policy.is_none() {
+    let schedule = Schedule::chosen(&args.schedule, &queue.name)?;
+    if args.due && schedule.is_none() {
         return Err(usage(
             "--due goes by --ndays, --fibonacci, --policy or --progressive; say which",
         )
@@ -32,23 +32,24 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
             return Err(usage("only NEW and ERROR records can be due").into());
         }
     }
-    let mut reader = open_for(queue, policy.as_ref(), None)?;
-    let moment = policy.as_ref().map(|policy| moment(queue, policy, &reader, now)).transpose()?;
+    let mut database = open_for(queue, schedule.as_ref())?;
+    let look = match &schedule {
+        Some(schedule) => Some(Line::new(queue, schedule, &database)?.look(now, false)),
+        None => None,
+    };
     if !args.json {
-        out.write_all(report::list_header(policy.is_some()).as_bytes())?;
+        out.write_all(report::list_header(look.is_some()).as_bytes())?;
     }
-    reader.scan(&statuses, args.order.into(), &mut |record| {
-        let verdict = policy
-            .as_ref()
-            .zip(moment)
-            .map(|(policy, moment)| policy.verdict(record.facts(), moment));
+    let has_counter = database.table.has_counter();
+    database.scan(&statuses, args.order.into(), &mut |record| {
+        let verdict = look.as_ref().map(|look| look.verdict(record.facts()));
         if args.due && !matches!(verdict, Some(Verdict::Due(_))) {
             return Ok(());
         }
         let line = if args.json {
-            report::list_json(&record, verdict)
+            report::list_json(&record, verdict, has_counter)
         } else {
-            report::list_line(&record, verdict)
+            report::list_line(&record, verdict, has_counter)
         };
         Ok(out.write_all(line.as_bytes())?)
     })?;

@@ -76,7 +76,7 @@ struct Tally {
 
 pub fn run(queue: &Queue, mending: &Mending, out: &mut dyn Write) -> Result<Exit> {
     let database = open(queue)?;
-    let state = super::process::state_dir(queue, &database)?;
+    let state = super::line::state_dir(queue, &database)?;
     let mut store = SqliteStore::new(database, &state)?;
     let mut tally = Tally::default();
     let records = chosen(store.reader(), mending, &mut tally, out)?;

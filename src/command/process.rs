@@ -9,17 +9,16 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::line::Line;
 use super::open_for;
 use crate::clock::Clock;
 use crate::config::{PassSettings, Queue};
-use crate::engine::{self, Attempt, Inbox, Observer, Pass, Plan, Stopped, Summary, Wake};
+use crate::engine::{self, Attempt, Inbox, Observer, Pass, Stopped, Summary, Wake};
 use crate::exit::Exit;
 use crate::handler::{Exec, ExecSettings, Handler, Reply};
-use crate::instant::Instant;
-use crate::policy::Policy;
 use crate::report;
 use crate::selection::Reached;
-use crate::store::{self, Database, LineState, SqliteStore, StateDir};
+use crate::store::{self, LineState, SqliteStore, StateDir};
 use crate::terminal::Terminal;
 
 pub fn run(
@@ -28,38 +27,38 @@ pub fn run(
     clock: Clock,
     terminal: &Terminal,
 ) -> Result<Exit> {
-    let database = open_for(queue, Some(&settings.policy), settings.limits.max_attempts)?;
-    let state = state_dir(queue, &database)?;
-    let line = line(queue, &settings.policy, &database);
-    let Some(_lock) = state.lock_line(&line, settings.wait)? else {
+    let database = open_for(queue, Some(&settings.schedule))?;
+    let mut line = Line::new(queue, &settings.schedule, &database)?;
+    let Some(_lock) = line.lock(settings.wait)? else {
         log::warn!("a pass of this line is running; --wait waits for its end");
         return Ok(Exit::Done);
     };
     let now = clock.now();
-    let last = state.line_state(&line);
     let watcher = Watcher {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
-        state: state.clone(),
-        line,
-        line_state: LineState { began_at: Some(now), reached: last.reached.clone() },
+        state: line.state.clone(),
+        line: line.name.clone(),
+        line_state: LineState { began_at: Some(now), reached: line.last.reached.clone() },
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
     let table = database.table.name.clone();
-    let store = SqliteStore::new(database, &state)?;
+    let store = SqliteStore::new(database, &line.state)?;
     let token = token()?;
     let began = clock.monotonic();
+    let plan = line.plan(settings, now);
     let pass = Pass {
         store: Box::new(store),
-        policy: settings.policy.clone(),
+        policy: line.policy,
+        rules: line.rules,
         limits: settings.limits.clone(),
         clock,
-        plan: plan(settings, last, now),
+        plan,
         token: token.clone(),
         observer: Box::new(watcher),
     };
     let summary = engine::run(pass, |inbox, wake| {
-        begin(queue, &table, settings, clock, &token, &inbox, wake)
+        start_handlers(queue, &table, settings, clock, &token, &inbox, wake)
     })?;
     if terminal.attended {
         let elapsed = clock.monotonic().saturating_duration_since(began);
@@ -68,48 +67,8 @@ pub fn run(
     exit(&summary, settings.strict)
 }
 
-/// What tells one crontab line from another: two passes of the same never run at once.
-pub fn line(queue: &Queue, policy: &Policy, database: &Database) -> String {
-    format!("{} {} {}", queue.name, database.table.name, policy.line())
-}
-
-/// The order of the pass. Where the last one came to counts only where a limit may cut the pass
-/// short, and for slots.
-pub fn plan(settings: &PassSettings, last: LineState, now: Instant) -> Plan {
-    let order = settings.order;
-    match (&settings.policy, last.reached) {
-        (Policy::Slots(slots), reached) => {
-            let reached = match reached {
-                Some(Reached::Slot(slot)) => Some(slot),
-                Some(Reached::Key(_)) | None => None,
-            };
-            if reached.is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {
-                log::warn!("the last pass ran in the future: the clock was set back");
-            }
-            Plan::Slots { order, reached }
-        }
-        (Policy::Age(_) | Policy::Counted(_), reached) if settings.limits.may_cut_short() => {
-            let cursor = match reached {
-                Some(Reached::Key(key)) => Some(key),
-                Some(Reached::Slot(_)) | None => None,
-            };
-            Plan::Capped { order, cursor }
-        }
-        (Policy::Age(_) | Policy::Counted(_), _) => Plan::Full { order },
-    }
-}
-
-pub fn state_dir(queue: &Queue, database: &Database) -> Result<StateDir> {
-    let model = std::fs::metadata(&database.path)
-        .with_context(|| format!("could not read {}", database.path.display()))?;
-    Ok(match &queue.state_dir {
-        Some(path) => StateDir::shared(path.clone(), model),
-        None => StateDir::beside(database.default_state_dir(), model),
-    })
-}
-
 /// What is needed once a record is due: the signals and the workers.
-fn begin(
+fn start_handlers(
     queue: &Queue,
     table: &str,
     settings: &PassSettings,
@@ -129,7 +88,7 @@ fn begin(
         jobs: settings.jobs,
         timeout: settings.timeout,
         grace: settings.limits.grace,
-        max_attempts: settings.limits.max_attempts,
+        max_attempts: settings.schedule.max_attempts,
         env: vec![
             ("BACKLOG_QUEUE", queue.name.clone()),
             ("BACKLOG_TABLE", table.into()),
@@ -159,8 +118,8 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         }
         Some(Stopped::Runtime) | None => {}
     }
-    let given_up = summary.archived + summary.unable > 0;
-    let failed = given_up || strict && summary.failed + summary.snoozed > 0;
+    let lost = summary.archived + summary.given_up + summary.unable > 0;
+    let failed = lost || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::open_for;
+use super::open;
 use crate::cli::{Global, Simulate};
 use crate::clock::Clock;
 use crate::config::{self, Queue};
@@ -18,7 +18,7 @@ use crate::record::{Id, Status};
 use crate::report;
 use crate::selection::Order;
 use crate::simulation::{self, Figures, Run, Scenario};
-use crate::store::{MemoryRow, Reader};
+use crate::store::MemoryRow;
 
 /// How long a simulation is unless `--for` says otherwise.
 const RECORDS_SECS: i64 = 2 * 3_600;
@@ -128,8 +128,10 @@ fn from_table(
     policies: &[Policy],
     now: Instant,
 ) -> Result<Scenario> {
-    let counted = policies.iter().find(|policy| policy.needs_counter());
-    let mut database = open_for(queue, counted, None)?;
+    let mut database = open(queue)?;
+    for policy in policies.iter().filter(|policy| policy.needs_counter()) {
+        database.require_counter(&policy.line())?;
+    }
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         rows.push(MemoryRow {

@@ -4,31 +4,31 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::{moment, open_for};
-use crate::config::Queue;
+use super::line::Line;
+use super::open_for;
+use crate::cli;
+use crate::config::{Queue, Schedule};
 use crate::exit::Exit;
 use crate::instant::{DAY, Instant};
-use crate::policy::{Moment, Policy, Verdict};
+use crate::policy::{Look, Verdict};
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
 use crate::selection::Order;
-use crate::store::Reader;
+use crate::store::Database;
 
 /// The ages at which the progressive schedule changes its frequency, in days.
 const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 
-pub fn run(
-    queue: &Queue,
-    policy: Option<&Policy>,
-    json: bool,
-    now: Instant,
-    out: &mut dyn Write,
-) -> Result<Exit> {
-    let mut database = open_for(queue, policy, None)?;
+pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write) -> Result<Exit> {
+    let schedule = Schedule::chosen(&args.schedule, &queue.name)?;
+    let mut database = open_for(queue, schedule.as_ref())?;
+    let look = match &schedule {
+        Some(schedule) => Some(Line::new(queue, schedule, &database)?.look(now, false)),
+        None => None,
+    };
     let (db, table) = (database.path.display().to_string(), database.table.name.clone());
-    let moment = policy.map(|policy| moment(queue, policy, &database, now)).transpose()?;
-    let found = report(&mut database, policy.zip(moment), now)?;
-    let text = if json {
+    let found = report(&mut database, look.as_ref(), now)?;
+    let text = if args.json {
         report::status_json(&db, &table, &found)
     } else {
         report::status_text(&db, &table, &found)
@@ -37,26 +37,22 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-fn report(
-    reader: &mut dyn Reader,
-    policy: Option<(&Policy, Moment)>,
-    now: Instant,
-) -> Result<StatusReport> {
-    let counts = reader.census(&BANDS.map(|days| days * DAY), now)?;
+fn report(database: &mut Database, look: Option<&Look>, now: Instant) -> Result<StatusReport> {
+    let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
-    let mut due =
-        policy.map(|(policy, _)| DueReport { line: policy.line(), ..DueReport::default() });
-    reader.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+    let mut due = look.map(|look| DueReport { line: look.policy.line(), ..DueReport::default() });
+    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         keep_older(&mut oldest_pending, &record);
-        let (Some(due), Some((policy, moment))) = (&mut due, policy) else {
+        let (Some(due), Some(look)) = (&mut due, look) else {
             return Ok(());
         };
-        match policy.verdict(record.facts(), moment) {
+        match look.verdict(record.facts()) {
             Verdict::Due(_) => {
                 due.due += 1;
                 due.next_at = Some(now);
                 keep_older(&mut due.oldest, &record);
             }
+            Verdict::Archive(_) => due.to_archive += 1,
             Verdict::Wait { until } => {
                 due.waiting += 1;
                 due.next_at = Some(due.next_at.map_or(until, |next| next.min(until)));

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use anyhow::Result;
 
 use crate::instant::Instant;
-use crate::policy::{End, Moment, Policy, Reason, Rules, Span, Verdict, exhausted};
-use crate::record::{Facts, Id, Key, Status};
+use crate::policy::{End, Look, Reason, Span, Verdict};
+use crate::record::{Id, Key, Status};
 use crate::selection::{Order, Selection, Slot, Window};
 use crate::store::Reader;
 
@@ -26,17 +26,9 @@ pub enum Plan {
     Slots { order: Order, reached: Option<Slot> },
 }
 
-/// How a pass looks at records.
-#[derive(Debug, Clone)]
-pub struct Look {
-    pub policy: Policy,
-    pub rules: Rules,
-    pub moment: Moment,
-}
-
 /// One selection of a pass.
 #[derive(Debug)]
-struct Stretch {
+struct Search {
     selection: Selection,
     kind: Kind,
 }
@@ -69,8 +61,8 @@ impl Plan {
         }
     }
 
-    fn stretches(&self, look: &Look) -> VecDeque<Stretch> {
-        let stretch = |statuses: &[Status], kind: Kind| Stretch {
+    fn searches(&self, look: &Look) -> VecDeque<Search> {
+        let search = |statuses: &[Status], kind: Kind| Search {
             selection: Selection {
                 window: look.policy.window(look.moment, statuses),
                 statuses: statuses.to_vec(),
@@ -83,48 +75,50 @@ impl Plan {
             },
             kind,
         };
-        let new = || stretch(&[Status::New], Kind::Due);
+        let new = || search(&[Status::New], Kind::Due);
         let errors = |after: Option<&Key>, up_to: Option<&Key>| {
-            let mut errors = stretch(&[Status::Error], Kind::Due);
+            let mut errors = search(&[Status::Error], Kind::Due);
             errors.selection.after = after.cloned();
             errors.selection.up_to = up_to.cloned();
             errors
         };
-        let mut stretches: VecDeque<_> = match self {
-            Self::Full { .. } => [stretch(&Status::PENDING, Kind::Due)].into(),
+        let mut searches: VecDeque<_> = match self {
+            Self::Full { .. } => [search(&Status::PENDING, Kind::Due)].into(),
             Self::Capped { cursor: None, .. } => [new(), errors(None, None)].into(),
             Self::Capped { cursor: Some(key), .. } => {
                 [new(), errors(Some(key), None), errors(None, Some(key))].into()
             }
             Self::Slots { .. } if look.moment.span.is_some_and(Span::is_empty) => [new()].into(),
-            Self::Slots { .. } => [new(), stretch(&[Status::Error], Kind::Slots)].into(),
+            Self::Slots { .. } => [new(), search(&[Status::Error], Kind::Slots)].into(),
         };
         if let Some(max_age) = look.rules.max_age_secs {
-            let mut too_old = stretch(&[Status::Error], Kind::TooOld);
+            let mut too_old = search(&[Status::Error], Kind::TooOld);
             let until = look.moment.now.saturating_sub(max_age);
             too_old.selection.window =
                 Window::Inserted { from: Instant(i64::MIN), until: Some(until) };
-            stretches.push_back(too_old);
+            searches.push_back(too_old);
         }
-        stretches
+        searches
     }
 }
 
-impl Look {
-    pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
-        self.policy.verdict(facts, self.moment)
-    }
-
-    /// The slot of a record that is due by one, the lowest for any other that is to be dealt with.
-    fn slot(&self, facts: Facts<'_>, kind: Kind) -> Option<Slot> {
-        match (self.verdict(facts), kind) {
-            (Verdict::Due(Reason::Slot(slot)), Kind::Due | Kind::Slots) => Some(slot),
-            (Verdict::Due(_), Kind::Due | Kind::Slots) => Some(Slot::end_of(i64::MIN)),
-            (Verdict::Wait { .. } | Verdict::Never(_), Kind::TooOld) => {
-                let end = exhausted(facts, self.rules, self.moment.now);
-                (end == Some(End::Age)).then_some(Slot::end_of(i64::MIN))
+impl Kind {
+    fn wants(self, verdict: Verdict) -> bool {
+        match self {
+            Self::Due | Self::Slots => {
+                matches!(verdict, Verdict::Due(_) | Verdict::Archive(End::Attempts))
             }
-            _ => None,
+            Self::TooOld => verdict == Verdict::Archive(End::Age),
+        }
+    }
+}
+
+/// Where a record stands among those that are due by slots. What is given up goes first.
+fn place(verdict: Verdict) -> Slot {
+    match verdict {
+        Verdict::Due(Reason::Slot(slot)) => slot,
+        Verdict::Due(_) | Verdict::Archive(_) | Verdict::Wait { .. } | Verdict::Never(_) => {
+            Slot::end_of(i64::MIN)
         }
     }
 }
@@ -132,15 +126,15 @@ impl Look {
 /// The ids, read from the table as they are needed.
 pub struct Candidates {
     look: Look,
-    stretches: VecDeque<Stretch>,
+    searches: VecDeque<Search>,
     ids: VecDeque<Id>,
     order: Order,
 }
 
 impl Candidates {
     pub fn new(plan: &Plan, look: Look) -> Self {
-        let stretches = plan.stretches(&look);
-        Self { look, stretches, ids: VecDeque::new(), order: plan.order() }
+        let searches = plan.searches(&look);
+        Self { look, searches, ids: VecDeque::new(), order: plan.order() }
     }
 
     /// The candidates of a drain's next round: what was busy, then what is due now. Without
@@ -153,7 +147,7 @@ impl Candidates {
         };
         let mut candidates = Self::new(&plan, look);
         if !errors {
-            candidates.stretches.truncate(1);
+            candidates.searches.truncate(1);
         }
         candidates.ids = busy.into();
         candidates
@@ -170,26 +164,27 @@ impl Candidates {
 
     /// Whether there is another one.
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
-        while self.ids.is_empty() && !self.stretches.is_empty() {
-            // All stretches at once, so that what a pass tries as NEW is not found again as
-            // ERROR. Where a page is full, the rest of its stretch is read later.
-            for stretch in std::mem::take(&mut self.stretches) {
-                self.read(stretch, reader)?;
+        while self.ids.is_empty() && !self.searches.is_empty() {
+            // All searches at once, so that what a pass tries as NEW is not found again as
+            // ERROR. Where a page is full, the rest of its search is read later.
+            for search in std::mem::take(&mut self.searches) {
+                self.read(search, reader)?;
             }
         }
         Ok(!self.ids.is_empty())
     }
 
-    fn read(&mut self, stretch: Stretch, reader: &mut dyn Reader) -> Result<()> {
-        let Stretch { selection, kind } = stretch;
+    fn read(&mut self, search: Search, reader: &mut dyn Reader) -> Result<()> {
+        let Search { selection, kind } = search;
         let mut slots = Vec::new();
         let look = &self.look;
         let page = reader.due(&selection, &mut |facts| {
-            let slot = look.slot(facts, kind);
-            if kind == Kind::Slots {
-                slots.extend(slot);
+            let verdict = look.verdict(facts);
+            let is_wanted = kind.wants(verdict);
+            if is_wanted && kind == Kind::Slots {
+                slots.push(place(verdict));
             }
-            slot.is_some()
+            is_wanted
         })?;
         if kind == Kind::Slots {
             let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
@@ -200,7 +195,7 @@ impl Candidates {
         }
         if let Some(key) = page.next {
             let selection = Selection { after: Some(key), ..selection };
-            self.stretches.push_back(Stretch { selection, kind });
+            self.searches.push_back(Search { selection, kind });
         }
         Ok(())
     }

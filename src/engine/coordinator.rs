@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::progress::Progress;
-use super::{Attempt, Candidates, Look, Pass, Stopped, Summary, Wake, say};
+use super::{Attempt, Candidates, Pass, Stopped, Summary, Wake, say};
 use crate::clock::Clock;
 use crate::handler::{Handler, Job};
 use crate::instant::Instant;
-use crate::policy::{self, End, Reason, Verdict};
-use crate::record::{Answer, Counter, Id, Outcome, Record, Settlement, Status};
+use crate::policy::{self, End, Look, Reason, Verdict};
+use crate::record::{Answer, Id, Outcome, Record, Settlement, Status};
 use crate::selection::Slot;
 use crate::store::{Applied, Change, Found};
 
@@ -177,16 +177,15 @@ impl Coordinator {
         };
         let now = self.pass.clock.now();
         self.look.moment.now = now;
-        let end = policy::exhausted(record.facts(), self.look.rules, now);
-        let reason = match (self.look.verdict(record.facts()), end) {
-            (Verdict::Due(reason), None) => reason,
-            (_, Some(end)) => {
+        let reason = match self.look.verdict(record.facts()) {
+            Verdict::Due(reason) => reason,
+            Verdict::Archive(end) => {
                 if self.prove(&record, now)? {
-                    self.archive(&record, end)?;
+                    self.give_up(&record, end)?;
                 }
                 return Ok(None);
             }
-            (Verdict::Wait { .. } | Verdict::Never(_), None) => return Ok(None),
+            Verdict::Wait { .. } | Verdict::Never(_) => return Ok(None),
         };
         if !self.prove(&record, now)? {
             return Ok(None);
@@ -218,12 +217,12 @@ impl Coordinator {
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
     /// it has grown too old.
-    fn archive(&mut self, record: &Record, end: End) -> Result<()> {
-        let settlement = Settlement { status: Status::Archived, counter: Counter::AsBefore };
+    fn give_up(&mut self, record: &Record, end: End) -> Result<()> {
+        let settlement = policy::give_up();
         let change = Change { record, expected: record.status, settlement };
         match self.pass.store.apply(&[change])?.first() {
             Some(Applied::Written) => {
-                self.summary.archived += 1;
+                self.summary.given_up += 1;
                 say::given_up(record, end);
             }
             Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),

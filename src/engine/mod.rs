@@ -13,7 +13,7 @@ mod progress;
 mod say;
 mod summary;
 
-pub use candidates::{Candidates, Look, Plan};
+pub use candidates::{Candidates, Plan};
 pub use summary::{Attempt, Stopped, Summary};
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::handler::Handler;
-use crate::policy::{Policy, Rules};
+use crate::policy::{Look, Policy, Rules};
 use crate::record::Answer;
 use crate::selection::{Reached, Slot};
 use crate::store::Store;
@@ -40,8 +40,6 @@ pub struct Limits {
     /// Attempts, not records looked at: waiting rows never hide due ones.
     pub max_records: Option<u64>,
     pub max_runtime: Option<Duration>,
-    pub max_attempts: Option<u32>,
-    pub max_age_secs: Option<i64>,
     /// What running handlers get to end in, when the pass is stopped.
     pub grace: Duration,
     /// Go on until nothing is due.
@@ -53,21 +51,17 @@ impl Limits {
     pub fn may_cut_short(&self) -> bool {
         self.max_records.is_some() || self.max_runtime.is_some()
     }
-
-    pub fn rules(&self, has_counter: bool) -> Rules {
-        let Self { max_attempts, max_age_secs, .. } = *self;
-        Rules { has_counter, max_attempts, max_age_secs }
-    }
 }
 
 /// The parts of a pass.
 pub struct Pass {
     pub store: Box<dyn Store + Send>,
     pub policy: Policy,
+    pub rules: Rules,
     pub limits: Limits,
     pub clock: Clock,
     pub plan: Plan,
-    /// What the handlers carry in their environment; see [`Store::begin`].
+    /// What the handlers carry in their environment; see [`Store::guard`].
     pub token: String,
     pub observer: Box<dyn Observer + Send>,
 }
@@ -173,8 +167,7 @@ pub fn run(
     begin: impl FnOnce(Inbox, Wake) -> Result<Box<dyn Handler + Send>>,
 ) -> Result<Summary> {
     let moment = pass.policy.moment(pass.plan.reached(), pass.clock.now(), pass.limits.drain);
-    let rules = pass.limits.rules(pass.store.reader().has_counter());
-    let look = Look { policy: pass.policy.clone(), rules, moment };
+    let look = Look { policy: pass.policy.clone(), rules: pass.rules, moment };
     let mut candidates = Candidates::new(&pass.plan, look.clone());
     if !candidates.any(pass.store.reader())? {
         if let Some(span) = moment.span {
@@ -184,7 +177,7 @@ pub fn run(
         return Ok(Summary::default());
     }
     pass.observer.selected(candidates.known());
-    pass.store.begin(&pass.token)?;
+    pass.store.guard(&pass.token)?;
     let max_runtime = pass.limits.max_runtime;
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     let (sender, events) = channel();

@@ -1,17 +1,16 @@
 //! What the log says of an attempt: info when it begins, a warning when it fails, an error when
 //! it was the last.
 
-use super::Look;
-use crate::policy::{End, Rules};
+use crate::policy::{End, Look, Rules};
 use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, counted};
 
 pub fn begun(record: &Record, rules: Rules) {
-    log::info!("processing record {} (attempt {})", record.id, of_max(record, rules));
+    log::info!("processing record {}{}", record.id, attempt(record, rules));
 }
 
 /// `written` is `None` if the row was left to the application.
 pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, look: &Look) {
-    let (id, attempt) = (&record.id, of_max(record, look.rules));
+    let (id, attempt) = (&record.id, attempt(record, look.rules));
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \
@@ -22,18 +21,22 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
     };
     match (outcome, settlement.status) {
         (Outcome::Failure { error } | Outcome::Snooze { error }, Status::Archived) => {
-            let attempts = counted(record.next_attempt().into(), "attempt");
-            log::error!("record {id} failed after {attempts}; archived: {error}");
+            let after = if look.rules.has_counter {
+                format!(" after {}", counted(record.next_attempt().into(), "attempt"))
+            } else {
+                String::new()
+            };
+            log::error!("record {id} failed{after}; archived: {error}");
         }
         (Outcome::Failure { error }, _) => {
             let when = || will_retry(record, settlement, look);
-            log::warn!("record {id} failed, {} (attempt {attempt}): {error}", when());
+            log::warn!("record {id} failed, {}{attempt}: {error}", when());
         }
         (Outcome::Snooze { error }, _) => {
             let when = || will_retry(record, settlement, look);
-            log::warn!("record {id} was snoozed, {} (attempt {attempt}): {error}", when());
+            log::warn!("record {id} was snoozed, {}{attempt}: {error}", when());
         }
-        (Outcome::Success, _) => log::info!("record {id} succeeded (attempt {attempt})"),
+        (Outcome::Success, _) => log::info!("record {id} succeeded{attempt}"),
         (Outcome::Interrupted, _) => log::warn!("record {id} was interrupted; it stays as it was"),
         // An error of the pass, which says it.
         (Outcome::Unable { .. }, _) => {}
@@ -67,11 +70,13 @@ fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
     next.map_or("will retry".into(), |next| format!("will retry at {}", next.now))
 }
 
-/// `3/5`, or `3` where attempts are not limited.
-fn of_max(record: &Record, rules: Rules) -> String {
+/// ` (attempt 3/5)`, ` (attempt 3)` where attempts are not limited, nothing where they are not
+/// counted.
+fn attempt(record: &Record, rules: Rules) -> String {
     let attempt = record.next_attempt();
     match (rules.has_counter, rules.max_attempts) {
-        (true, Some(most)) => format!("{attempt}/{most}"),
-        _ => attempt.to_string(),
+        (true, Some(most)) => format!(" (attempt {attempt}/{most})"),
+        (true, None) => format!(" (attempt {attempt})"),
+        (false, _) => String::new(),
     }
 }

@@ -9,7 +9,10 @@ pub struct Summary {
     pub succeeded: u64,
     pub failed: u64,
     pub snoozed: u64,
+    /// Records whose attempt failed, and was their last.
     pub archived: u64,
+    /// Records archived without an attempt: the last one never reported back, or they are too old.
+    pub given_up: u64,
     pub interrupted: u64,
     /// Records left as they were, because the handler could not be run.
     pub unable: u64,

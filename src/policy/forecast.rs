@@ -1,10 +1,10 @@
 //! The attempts that a record will have, if every one of them fails.
 
-use super::{Moment, Policy, Rules, Verdict, exhausted};
+use super::{Look, Moment, Policy, Rules, Verdict, exhausted};
 use crate::instant::Instant;
 use crate::record::{Facts, Status};
 
-/// Goes from attempt to attempt, from `moment` on.
+/// Goes from attempt to attempt, from the moment of a look on.
 pub struct Forecast<'a> {
     policy: &'a Policy,
     rules: Rules,
@@ -25,14 +25,14 @@ pub struct Planned {
 }
 
 impl<'a> Forecast<'a> {
-    pub fn new(policy: &'a Policy, rules: Rules, facts: Facts<'a>, moment: Moment) -> Self {
-        let next = match policy.verdict(facts, moment) {
-            _ if exhausted(facts, rules, moment.now).is_some() => None,
-            Verdict::Due(_) => Some(moment),
-            Verdict::Wait { .. } => policy.next_attempt(facts, moment),
-            Verdict::Never(_) => None,
+    pub fn new(look: &'a Look, facts: Facts<'a>) -> Self {
+        let Look { policy, rules, moment } = look;
+        let next = match look.verdict(facts) {
+            Verdict::Due(_) => Some(*moment),
+            Verdict::Wait { .. } => policy.next_attempt(facts, *moment),
+            Verdict::Archive(_) | Verdict::Never(_) => None,
         };
-        Self { policy, rules, facts, next }
+        Self { policy, rules: *rules, facts, next }
     }
 }
 

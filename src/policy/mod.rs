@@ -11,6 +11,7 @@ mod curve;
 mod delivery;
 mod forecast;
 mod keys;
+mod look;
 mod options;
 mod progressive;
 mod reckoning;
@@ -28,10 +29,11 @@ pub use age::Age;
 pub use backoff::Backoff;
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
+pub use look::{Look, Verdict};
 pub use options::{EVERY_SECS, Options};
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
 pub use reckoning::reckoning;
-pub use settle::{End, Rules, chains, charge, exhausted, settle};
+pub use settle::{End, Rules, chains, charge, exhausted, give_up, settle};
 pub use slots::{Slots, Span};
 pub use spec::{parse, parse_for_age, plain_fibonacci};
 
@@ -60,17 +62,6 @@ pub struct Moment {
     pub now: Instant,
     /// What a pass by slots works off.
     pub span: Option<Span>,
-}
-
-/// Is a pending record due?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Due(Reason),
-    Wait {
-        until: Instant,
-    },
-    /// Not under this policy, however long it waits.
-    Never(Obstacle),
 }
 
 /// Why a record is due.
@@ -119,7 +110,8 @@ impl Policy {
         }
     }
 
-    pub fn verdict(&self, facts: Facts<'_>, moment: Moment) -> Verdict {
+    /// Is the record due, as far as the schedule goes? [`Look`] also knows where it ends.
+    fn verdict(&self, facts: Facts<'_>, moment: Moment) -> Verdict {
         if !facts.status.is_pending() {
             return Verdict::Never(Obstacle::NotPending);
         }

@@ -7,7 +7,7 @@ use super::options::Options;
 use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::parse;
-use super::{Forecast, Moment, Policy, Rules, Verdict};
+use super::{Forecast, Look, Moment, Policy, Rules, Verdict};
 use crate::instant::{DAY, Instant};
 use crate::record::{Facts, Id, Status};
 use crate::selection::{Slot, Window};
@@ -177,10 +177,9 @@ proptest! {
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
         let rules = Rules { has_counter: false, max_attempts: None, max_age_secs: None };
-        let foretold: Vec<_> = Forecast::new(&policy, rules, facts, policy.moment(reached, NOW, false))
-            .take(4)
-            .map(|planned| planned.at)
-            .collect();
+        let look =
+            Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false) };
+        let foretold: Vec<_> = Forecast::new(&look, facts).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);
         let (mut reached, mut now, mut tried) = (reached, NOW, Vec::new());

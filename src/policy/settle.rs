@@ -77,10 +77,15 @@ pub fn chains(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement
         settle(record, &failure, now, unlimited),
     ];
     if rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
-        ends.push(as_before(Status::Archived));
+        ends.push(give_up());
     }
     let charge = rules.has_counter.then(|| charge(record, now));
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
+}
+
+/// What is written when a record is given up without another attempt.
+pub fn give_up() -> Settlement {
+    as_before(Status::Archived)
 }
 
 fn as_before(status: Status) -> Settlement {

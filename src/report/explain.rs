@@ -2,26 +2,24 @@
 
 use super::list::obstacle_text;
 use crate::instant::Instant;
-use crate::policy::{End, Planned, Reason, Rules, Verdict};
+use crate::policy::{End, Look, Planned, Reason, Rules, Verdict};
 use crate::record::{Record, Status, counted, one_line};
 
 pub struct Explanation<'a> {
     pub record: &'a Record,
-    /// The policy as it is typed.
-    pub line: String,
-    pub rules: Rules,
-    pub now: Instant,
+    pub look: &'a Look,
     pub last_pass: Option<(Instant, LastPass)>,
     pub verdict: Verdict,
-    /// Why it is given up, if it is.
-    pub end: Option<End>,
     pub reckoning: Vec<String>,
     pub attempts: Vec<Planned>,
 }
 
 /// What the last pass had to do with a record.
 pub enum LastPass {
-    Tried,
+    /// In that pass, or in another one since.
+    Tried {
+        failed_at: Instant,
+    },
     NotPending,
     NotYetThere,
     /// As it stood then.
@@ -29,20 +27,21 @@ pub enum LastPass {
 }
 
 pub fn explanation(explanation: &Explanation) -> String {
-    let Explanation { record, line, rules, now, .. } = explanation;
-    let mut text = format!("record {}: {}\n", record.id, state(record, *rules));
+    let Explanation { record, look, verdict, .. } = explanation;
+    let (rules, now) = (look.rules, look.moment.now);
+    let mut text = format!("record {}: {}\n", record.id, state(record, rules));
     let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {words}\n");
-    say("policy", line);
+    say("policy", &look.policy.line());
     match &explanation.last_pass {
         None => say("last pass", "none of this line is known"),
         Some((at, last)) => say("last pass", &format!("{at}: {}", last_pass(last, record))),
     }
-    say("now", &format!("{now}: {}", verdict_now(explanation)));
+    say("now", &format!("{now}: {}", verdict_now(explanation.verdict, record)));
     for (index, words) in explanation.reckoning.iter().enumerate() {
         say(if index == 0 { "because" } else { "" }, words);
     }
-    if explanation.attempts.is_empty() && explanation.end.is_none() && record.status.is_pending() {
-        say("next", "not to be foretold");
+    if let (true, Verdict::Wait { until }) = (explanation.attempts.is_empty(), verdict) {
+        say("next", &format!("had its last attempt; the first pass from {until} on archives it"));
     }
     for (index, planned) in explanation.attempts.iter().enumerate() {
         let number = if rules.has_counter {
@@ -73,7 +72,9 @@ fn state(record: &Record, rules: Rules) -> String {
         };
     }
     if let Some(at) = record.last_failure_at {
-        words += &format!(", the last at {at}");
+        // Only a snooze leaves the one without the other.
+        let what = if record.failures == 0 { "snoozed" } else { "the last" };
+        words += &format!(", {what} at {at}");
     }
     if let Some(error) = &record.last_error {
         words += &format!(": {}", one_line(error));
@@ -83,7 +84,9 @@ fn state(record: &Record, rules: Rules) -> String {
 
 fn last_pass(last: &LastPass, record: &Record) -> String {
     match last {
-        LastPass::Tried => "tried, and failed".into(),
+        LastPass::Tried { failed_at } => {
+            format!("tried, in that pass or since: it failed or was put off at {failed_at}")
+        }
         LastPass::NotPending => "not tried, or not any more: it is not pending".into(),
         LastPass::NotYetThere => "not tried: the record is younger than that".into(),
         LastPass::Verdict(Verdict::Due(Reason::New)) => {
@@ -91,7 +94,7 @@ fn last_pass(last: &LastPass, record: &Record) -> String {
              asked for later"
                 .into()
         }
-        LastPass::Verdict(Verdict::Due(_)) => {
+        LastPass::Verdict(Verdict::Due(_) | Verdict::Archive(_)) => {
             "was due; the row does not show whether it was tried".into()
         }
         LastPass::Verdict(Verdict::Wait { until }) => format!("not tried: waited until {until}"),
@@ -101,21 +104,19 @@ fn last_pass(last: &LastPass, record: &Record) -> String {
     }
 }
 
-fn verdict_now(explanation: &Explanation) -> String {
-    let record = explanation.record;
-    match (explanation.end, explanation.verdict) {
-        (Some(End::Attempts), _) => "had its last attempt; the next pass archives it".into(),
-        (Some(End::Age), _) => "older than --max-age; the next pass archives it".into(),
-        (None, Verdict::Due(reason)) => format!("due: {}", reason_text(reason)),
-        (None, Verdict::Wait { until }) => format!("waits until {until}"),
-        (None, Verdict::Never(obstacle)) if record.status == Status::Archived => {
-            format!(
-                "not tried: {}; `backlog restore` brings it back",
-                obstacle_text(obstacle, record)
-            )
-        }
-        (None, Verdict::Never(obstacle)) => {
-            format!("not tried: {}", obstacle_text(obstacle, record))
+fn verdict_now(verdict: Verdict, record: &Record) -> String {
+    match verdict {
+        Verdict::Archive(End::Attempts) => "had its last attempt; the next pass archives it".into(),
+        Verdict::Archive(End::Age) => "older than --max-age; the next pass archives it".into(),
+        Verdict::Due(reason) => format!("due: {}", reason_text(reason)),
+        Verdict::Wait { until } => format!("waits until {until}"),
+        Verdict::Never(obstacle) => {
+            let back = if record.status == Status::Archived {
+                "; `backlog restore` brings it back"
+            } else {
+                ""
+            };
+            format!("not tried: {}{back}", obstacle_text(obstacle, record))
         }
     }
 }

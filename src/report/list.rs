@@ -22,11 +22,12 @@ pub enum Fate {
 }
 
 /// `7  try   attempt 3`
-pub fn dry_run_line(record: &Record, fate: Fate) -> String {
+pub fn dry_run_line(record: &Record, fate: Fate, counts: bool) -> String {
     let (verb, why) = match fate {
-        Fate::Try => {
+        Fate::Try if counts => {
             ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
         }
+        Fate::Try => ("try", record.status.name().into()),
         Fate::Archive(End::Attempts) => {
             ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
         }
@@ -57,7 +58,8 @@ pub fn list_header(with_verdict: bool) -> String {
     )
 }
 
-pub fn list_line(record: &Record, verdict: Option<Verdict>) -> String {
+/// `counts` says whether the table has the columns to count failures in.
+pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
     let shown = |at: Option<Instant>| at.map_or_else(|| "-".into(), |at| at.to_string());
     let inserted = match record.inserted_at {
         Some(at) => at.to_string(),
@@ -67,32 +69,33 @@ pub fn list_line(record: &Record, verdict: Option<Verdict>) -> String {
         None => String::new(),
         Some(Verdict::Due(_)) => format!("{:<20}  ", "now"),
         Some(Verdict::Wait { until }) => format!("{until:<20}  "),
+        Some(Verdict::Archive(_)) => format!("{:<20}  ", "none: given up"),
         Some(Verdict::Never(_)) => format!("{:<20}  ", "-"),
     };
     let line = format!(
         "{:<10}  {:<8}  {inserted:<20}  {:>8}  {:<20}  {next}{}",
         record.id.full(),
         status_text(record),
-        record.failures,
+        if counts { record.failures.to_string() } else { "-".into() },
         shown(record.last_failure_at),
         record.last_error.as_deref().map(one_line).unwrap_or_default(),
     );
     format!("{}\n", line.trim_end())
 }
 
-pub fn list_json(record: &Record, verdict: Option<Verdict>) -> String {
+pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
     let mut line = json!({
         "id": id_json(&record.id),
         "status": status_text(record),
         "date_inserted": instant_json(record.inserted_at),
-        "failures": record.failures,
+        "failures": counts.then_some(record.failures),
         "last_failure": instant_json(record.last_failure_at),
         "last_error": record.last_error,
     });
     if let Some(verdict) = verdict {
         let until = match verdict {
             Verdict::Wait { until } => Some(until),
-            Verdict::Due(_) | Verdict::Never(_) => None,
+            Verdict::Due(_) | Verdict::Archive(_) | Verdict::Never(_) => None,
         };
         line["due"] = matches!(verdict, Verdict::Due(_)).into();
         line["next_attempt_at"] = instant_json(until);

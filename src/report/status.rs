@@ -29,6 +29,8 @@ pub struct DueReport {
     pub line: String,
     pub due: u64,
     pub waiting: u64,
+    /// Given up, and archived by the next pass.
+    pub to_archive: u64,
     /// Pending, but never due under this policy.
     pub never: u64,
     pub oldest: Option<Oldest>,
@@ -96,6 +98,9 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
             text += &format!("due now         {} ({})\n", due.due, due.line);
             text += &format!("oldest due      {}\n", oldest(&due.oldest));
             text += &format!("waiting         {}\n", due.waiting);
+            if due.to_archive > 0 {
+                text += &format!("to be archived  {} (given up)\n", due.to_archive);
+            }
             if due.never > 0 {
                 text +=
                     &format!("never due       {} (too old for this line, or undated)\n", due.never);
@@ -139,6 +144,7 @@ pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
         object["line"] = due.line.as_str().into();
         object["due"] = due.due.into();
         object["waiting"] = due.waiting.into();
+        object["to_be_archived"] = due.to_archive.into();
         object["never_due"] = due.never.into();
         object["oldest_due"] = oldest(&due.oldest).into();
         object["next_due_at"] = instant_json(due.next_at);

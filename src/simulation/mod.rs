@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::engine::{self, Attempt, Limits, Observer, Pass, Plan};
 use crate::handler::{Handler, Reply, Script, Scripted};
 use crate::instant::Instant;
-use crate::policy::{Forecast, Policy, Rules};
+use crate::policy::{Forecast, Look, Policy, Rules};
 use crate::record::{Facts, Id};
 use crate::selection::{Order, Reached, Slot};
 use crate::store::{MemoryRow, MemoryStore};
@@ -65,13 +65,14 @@ pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
     let rules = Rules { has_counter, max_attempts, max_age_secs: None };
     let first = |facts: Facts<'_>| {
         let at = facts.inserted_at.map_or(start, |at| at.max(start));
-        Forecast::new(policy, rules, facts, policy.moment(None, at, false)).next().map(|it| it.at)
+        let look = Look { policy: policy.clone(), rules, moment: policy.moment(None, at, false) };
+        Forecast::new(&look, facts).next().map(|it| it.at)
     };
     let waking = policy.clone();
     let wake = move |facts: Facts<'_>, now| {
         Some(waking.next_attempt(facts, waking.moment(None, now, false))?.now)
     };
-    let store = MemoryStore::new(scenario.rows.clone(), has_counter, first, Box::new(wake));
+    let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(wake));
     let log = Arc::new(Mutex::new(Vec::new()));
     let rows = scenario.rows.iter().zip(0..).map(|(row, number)| (row.id.clone(), number));
     let rows: Arc<HashMap<Id, u32>> = Arc::new(rows.collect());
@@ -85,7 +86,7 @@ pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
         }
         store.set_now(now);
         let observer = Recorder { rows: rows.clone(), log: log.clone(), at: now.0 - start.0 };
-        pass(store.clone(), policy, scenario, clock.fixed(now), Box::new(observer))?;
+        pass(store.clone(), policy, rules, scenario.script, clock.fixed(now), Box::new(observer))?;
     }
     let attempts = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(Run { policy: policy.clone(), every_secs, attempts })
@@ -94,7 +95,8 @@ pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
 fn pass(
     store: MemoryStore,
     policy: &Policy,
-    scenario: &Scenario,
+    rules: Rules,
+    script: Script,
     clock: Clock,
     observer: Box<dyn Observer + Send>,
 ) -> Result<()> {
@@ -104,24 +106,18 @@ fn pass(
         Policy::Slots(_) => Plan::Slots { order, reached: Some(Slot::end_of(tick - 1)) },
         Policy::Age(_) | Policy::Counted(_) => Plan::Full { order },
     };
-    let limits = Limits {
-        max_records: None,
-        max_runtime: None,
-        max_attempts: scenario.max_attempts.or(policy.max_attempts()),
-        max_age_secs: None,
-        grace: Duration::ZERO,
-        drain: false,
-    };
+    let limits =
+        Limits { max_records: None, max_runtime: None, grace: Duration::ZERO, drain: false };
     let pass = Pass {
         store: Box::new(store),
         policy: policy.clone(),
+        rules,
         limits,
         clock,
         plan,
         token: String::new(),
         observer,
     };
-    let script = scenario.script;
     engine::run(pass, |inbox, _| {
         let reply: Reply = Box::new(move |answer| inbox.bring(answer));
         Ok(Box::new(Scripted::new(script, reply)) as Box<dyn Handler + Send>)

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 
-use super::{Applied, Change, Count, Found, Page, Reader, Store};
+use super::{Applied, Change, Found, Page, Reader, Store};
 use crate::instant::Instant;
 use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
-use crate::selection::{Order, Selection};
+use crate::selection::Selection;
 
 /// One row: what a policy goes by.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct MemoryRow {
 }
 
 /// When a row that has just been settled will be due again, as far as anybody can tell.
-pub type Wake = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
+pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
 
 /// A table that several passes use one after the other.
 #[derive(Clone)]
@@ -33,9 +33,8 @@ struct Memory {
     by_id: HashMap<Id, usize>,
     /// Rows by the instant at which they are to be looked at.
     agenda: BTreeMap<Instant, Vec<usize>>,
-    wake: Wake,
+    next_at: NextAt,
     now: Instant,
-    has_counter: bool,
     columns: Arc<[String]>,
 }
 
@@ -55,9 +54,8 @@ impl MemoryStore {
     /// `first` says when each row is to be looked at first; `None` for never.
     pub fn new(
         rows: Vec<MemoryRow>,
-        has_counter: bool,
         first: impl Fn(Facts<'_>) -> Option<Instant>,
-        wake: Wake,
+        next_at: NextAt,
     ) -> Self {
         let by_id = rows.iter().enumerate().map(|(row, it)| (it.id.clone(), row)).collect();
         let mut agenda = BTreeMap::<_, Vec<_>>::new();
@@ -68,7 +66,7 @@ impl MemoryStore {
         }
         let now = Instant(i64::MIN);
         let columns = Arc::from([]);
-        Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, wake, now, has_counter, columns })))
+        Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, next_at, now, columns })))
     }
 
     /// When there is something to do next.
@@ -129,7 +127,7 @@ impl Memory {
         let Some(&index) = self.by_id.get(id) else { return };
         let facts = self.rows[index].facts();
         if facts.status.is_pending()
-            && let Some(at) = (self.wake)(facts, self.now)
+            && let Some(at) = (self.next_at)(facts, self.now)
         {
             self.agenda.entry(at).or_default().push(index);
         }
@@ -137,10 +135,6 @@ impl Memory {
 }
 
 impl Reader for MemoryStore {
-    fn has_counter(&self) -> bool {
-        self.memory().has_counter
-    }
-
     /// All at once, and from the agenda: what its time has come for leaves it until it is
     /// released.
     fn due(
@@ -171,21 +165,6 @@ impl Reader for MemoryStore {
         let row = memory.by_id.get(id).map(|index| &memory.rows[*index]);
         Ok(row.map_or(Found::Gone, |row| Found::Record(Box::new(memory.record(row)))))
     }
-
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        _order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        let memory = self.memory();
-        let wanted = |row: &&MemoryRow| statuses.is_empty() || statuses.contains(&row.status);
-        memory.rows.iter().filter(wanted).try_for_each(|row| each(memory.record(row)))
-    }
-
-    fn census(&mut self, _bounds: &[i64], _now: Instant) -> Result<Vec<Count>> {
-        Ok(Vec::new())
-    }
 }
 
 impl Store for MemoryStore {
@@ -210,7 +189,7 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    fn begin(&mut self, _token: &str) -> Result<()> {
+    fn guard(&mut self, _token: &str) -> Result<()> {
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod memory;
 mod sqlite;
 mod state_dir;
 
+pub use claims::LineLock;
 pub use guard::{TOKEN, keep_watch};
 pub use memory::{MemoryRow, MemoryStore};
 pub use sqlite::{Database, SqliteStore, create};
@@ -13,15 +14,11 @@ pub use state_dir::{LineState, StateDir};
 
 use anyhow::Result;
 
-use crate::instant::Instant;
 use crate::record::{Facts, Id, Key, Record, Settlement, Status};
-use crate::selection::{Order, Selection};
+use crate::selection::Selection;
 
-/// What there is to know of a table. Nothing here writes or locks.
+/// What a pass asks of a table. Nothing here writes or locks.
 pub trait Reader {
-    /// Whether the table counts failures (FAILURES and LAST_FAILURE).
-    fn has_counter(&self) -> bool;
-
     /// The ids of a stretch of records that are due, read to the end at once. The selection says
     /// which can be; `is_due` has the last word on each.
     fn due(
@@ -32,18 +29,6 @@ pub trait Reader {
 
     /// One record as it is at this moment.
     fn read(&mut self, id: &Id) -> Result<Found>;
-
-    /// Hands every record with one of these statuses to `each`, in order; all records if
-    /// `statuses` is empty.
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()>;
-
-    /// How many rows there are of each status, as it is written in the table, and of each age.
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 }
 
 /// What a pass does with a table. All claims end with the process that holds them.
@@ -69,7 +54,7 @@ pub trait Store {
 
     /// Called once, before the first claim. Makes sure that if this process is killed, the
     /// handlers end before its claims do. They carry `token` in their environment.
-    fn begin(&mut self, token: &str) -> Result<()>;
+    fn guard(&mut self, token: &str) -> Result<()>;
 
     /// Waits until all that was applied is durable and all that was released is free.
     fn finish(&mut self) -> Result<()>;
@@ -109,7 +94,7 @@ pub enum Applied {
     Refused(String),
 }
 
-/// One line of [`Reader::census`].
+/// One line of a census: how many rows there are of one status and one age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     pub status: String,

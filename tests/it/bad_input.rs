@@ -192,8 +192,8 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
         format!(
             "backlog: warning: 1 pending record is not tried, because its DATE_INSERTED cannot be \
              read as a date; one is 7 with 'soon'\n\
-             backlog: info: processing record {cut} (attempt 1)\n\
-             backlog: info: record {cut} succeeded (attempt 1)\n"
+             backlog: info: processing record {cut}\n\
+             backlog: info: record {cut} succeeded\n"
         )
     );
     for args in [&["list"][..], &["list", "--json"]] {
@@ -282,7 +282,7 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         env.run(&["process", "--ndays", ndays, "--", "true"]).fails(2, &["--ndays", "36500"]);
     }
     for (args, says) in [
-        (&["process", "--", "true"][..], "--ndays <N>|--fibonacci"),
+        (&["process", "--", "true"][..], "say --ndays, --fibonacci, --policy or --progressive"),
         (&["process", "--ndays", "1"], "COMMAND"),
         (&["process", "--ndays", "1", "--fibonacci", "--", "true"], "cannot be used with"),
         (
@@ -298,6 +298,8 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--ndays", "1", "--timeout", "soon", "--", "true"], "none"),
         (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
         (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),
+        (&["list", "--max-age", "1day"], "--max-attempts and --max-age go with --ndays"),
+        (&["status", "--max-attempts", "3"], "--max-attempts and --max-age go with --ndays"),
         (&["status", "--now", "yesterday"], "2026-11-21T03:40:00Z"),
         (&["frobnicate"], "unrecognized subcommand"),
     ] {

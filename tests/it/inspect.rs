@@ -195,3 +195,28 @@ fn status_and_list_read_a_database_that_cannot_be_written() {
     assert!(ran.stdout.contains("NEW          2"), "{}", ran.stdout);
     assert_eq!(env.run(&["list"]).success().stdout.lines().count(), 3);
 }
+
+#[test]
+fn what_is_given_up_is_not_due() {
+    let env = mixed();
+    env.sql("DELETE FROM BACKLOG WHERE STATUS = 'NEW'");
+    let later = MIDNIGHT + 10 * MINUTE;
+    let limits: [&[&str]; 2] = [&["--max-attempts", "5"], &["--max-age", "1h"]];
+    for limit in limits {
+        let args = [&["status", "--ndays", "1"], limit].concat();
+        let ran = env.run_at(later, &args).success();
+        let due = if limit[0] == "--max-age" { 1 } else { 0 };
+        for line in [&format!("due now         {due} (--ndays 1)"), "to be archived  1 (given up)"]
+        {
+            assert!(ran.stdout.contains(line), "{line:?} is not in\n{}", ran.stdout);
+        }
+    }
+    let mut command = env.command(&["list", "--fibonacci", "--now", &format!("@{later}")]);
+    command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "5");
+    let listed = crate::testenv::ran(&command.output().unwrap()).success().stdout;
+    assert_eq!(listed.matches("none: given up").count(), 2, "{listed}");
+    let args = ["process", "--fibonacci", "--max-attempts", "5", "--", "true"];
+    let ran = env.run_at(later, &args);
+    assert_eq!(ran.exit, Some(1), "{ran:?}");
+    assert_eq!(env.count("ARCHIVED"), 2);
+}

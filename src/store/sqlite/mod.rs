@@ -187,7 +187,7 @@ impl Store for SqliteStore {
         }
     }
 
-    fn begin(&mut self, token: &str) -> Result<()> {
+    fn guard(&mut self, token: &str) -> Result<()> {
         let guard = Guard::start(self.claims().as_fd(), token)?;
         self.guard = Some(guard);
         if let Some(log) = self.database.write_ahead_log()? {

@@ -15,10 +15,6 @@ use crate::selection::{Order, Selection, Window};
 use crate::store::{Count, Found, Page, Reader};
 
 impl Reader for Database {
-    fn has_counter(&self) -> bool {
-        self.table.has_counter()
-    }
-
     fn due(
         &mut self,
         selection: &Selection,
@@ -91,8 +87,12 @@ impl Reader for Database {
             (Some(_), Some(_)) => Found::Ambiguous,
         })
     }
+}
 
-    fn scan(
+impl Database {
+    /// Hands every record with one of these statuses to `each`, in order; all records if
+    /// `statuses` is empty.
+    pub fn scan(
         &mut self,
         statuses: &[Status],
         order: Order,
@@ -102,7 +102,8 @@ impl Reader for Database {
         self.each_record(&sql, [], each)
     }
 
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+    /// How many rows there are of each status, as it is written in the table, and of each age.
+    pub fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         let sql = query::census(&self.table, bounds, now);
         let mut statement = self.prepare(&sql)?;
         let counts = statement.query_map([], |row| {
@@ -114,9 +115,7 @@ impl Reader for Database {
         })?;
         counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
     }
-}
 
-impl Database {
     fn report_once(&mut self, message: String) {
         if !self.reported.contains(&message) {
             log::warn!("{message}");

@@ -200,7 +200,8 @@ pub struct Process {
     #[arg(long, value_name = "N", value_parser = value::at_least_one::<u64>)]
     pub max_records: Option<u64>,
 
-    /// Start no more handlers after this long: 4m30s
+    /// End the pass after this long, 4m30s: no more handlers are started, and those that run get
+    /// --grace to end
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_runtime: Option<Duration>,
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
@@ -13,9 +14,9 @@ use super::line::Line;
 use super::open_for;
 use crate::clock::Clock;
 use crate::config::{PassSettings, Queue};
-use crate::engine::{self, Attempt, Inbox, Observer, Pass, Stopped, Summary, Wake};
+use crate::engine::{self, Attempt, Observer, Pass, Stopped, Summary, Wake};
 use crate::exit::Exit;
-use crate::handler::{Exec, ExecSettings, Handler, Reply};
+use crate::handler::{Exec, ExecSettings};
 use crate::report;
 use crate::selection::Reached;
 use crate::store::{self, LineState, SqliteStore, StateDir};
@@ -57,32 +58,6 @@ pub fn run(
         token: token.clone(),
         observer: Box::new(watcher),
     };
-    let summary = engine::run(pass, |inbox, wake| {
-        start_handlers(queue, &table, settings, clock, &token, &inbox, wake)
-    })?;
-    if terminal.attended {
-        let elapsed = clock.monotonic().saturating_duration_since(began);
-        terminal.say(&report::summary(&summary, elapsed));
-    }
-    exit(&summary, settings.strict)
-}
-
-/// What is needed once a record is due: the signals and the workers.
-fn start_handlers(
-    queue: &Queue,
-    table: &str,
-    settings: &PassSettings,
-    clock: Clock,
-    token: &str,
-    inbox: &Inbox,
-    wake: Wake,
-) -> Result<Box<dyn Handler + Send>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("could not listen for signals")?;
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            wake.signal(signal);
-        }
-    });
     let exec = ExecSettings {
         argv: settings.handler.clone(),
         jobs: settings.jobs,
@@ -91,15 +66,29 @@ fn start_handlers(
         max_attempts: settings.schedule.max_attempts,
         env: vec![
             ("BACKLOG_QUEUE", queue.name.clone()),
-            ("BACKLOG_TABLE", table.into()),
-            (store::TOKEN, token.into()),
+            ("BACKLOG_TABLE", table),
+            (store::TOKEN, token),
         ],
     };
-    let reply = || -> Reply {
-        let inbox = inbox.clone();
-        Box::new(move |answer| inbox.bring(answer))
-    };
-    Ok(Box::new(Exec::new(&exec, clock, reply)?))
+    let summary = engine::run(pass, |wake| {
+        heed_signals(wake)?;
+        Ok(Arc::new(Exec::new(exec, clock)?))
+    })?;
+    if terminal.attended {
+        let elapsed = clock.monotonic().saturating_duration_since(began);
+        terminal.say(&report::summary(&summary, elapsed));
+    }
+    exit(&summary, settings.strict)
+}
+
+fn heed_signals(wake: Wake) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("could not listen for signals")?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            wake.signal(signal);
+        }
+    });
+    Ok(())
 }
 
 /// What marks the handlers of this pass, and of no other.
@@ -115,6 +104,12 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
         Some(Stopped::Unable(error) | Stopped::Refused(error)) => {
             return Err(anyhow!("{error}; the pass stops here"));
+        }
+        Some(Stopped::Runtime) if summary.attempts() == 0 && summary.interrupted > 0 => {
+            return Err(anyhow!(
+                "no handler ended within --max-runtime and --grace, so nothing was done; give them \
+                 more time"
+            ));
         }
         Some(Stopped::Runtime) | None => {}
     }

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::progress::Progress;
 use super::{Attempt, Candidates, Pass, Stopped, Summary, Wake, say};
 use crate::clock::Clock;
-use crate::handler::{Handler, Job};
+use crate::handler::{Handler, Job, Reply};
 use crate::instant::Instant;
 use crate::policy::{self, End, Look, Reason, Verdict};
 use crate::record::{Answer, Id, Outcome, Record, Settlement, Status};
@@ -27,8 +27,7 @@ pub enum Again {
 /// Owns the parts of a pass and the state between its rounds.
 pub struct Coordinator {
     pass: Pass,
-    /// There while the pass runs.
-    handler: Option<BoxedHandler>,
+    handler: Arc<dyn Handler>,
     wake: Wake,
     look: Look,
     candidates: Candidates,
@@ -53,7 +52,8 @@ pub struct Coordinator {
     summary: Summary,
 }
 
-type BoxedHandler = Box<dyn Handler + Send>;
+/// Makes the way back for one answer.
+type Replies<'a> = &'a dyn Fn() -> Reply;
 
 struct InHand {
     record: Arc<Record>,
@@ -71,9 +71,15 @@ struct Claimed {
 }
 
 impl Coordinator {
-    pub fn new(pass: Pass, candidates: Candidates, look: Look, wake: Wake) -> Self {
+    pub fn new(
+        pass: Pass,
+        candidates: Candidates,
+        look: Look,
+        wake: Wake,
+        handler: Arc<dyn Handler>,
+    ) -> Self {
         Self {
-            handler: None,
+            handler,
             wake,
             look,
             candidates,
@@ -92,22 +98,17 @@ impl Coordinator {
         }
     }
 
-    /// Puts a handler in the place of the one there was, which is returned.
-    pub fn set_handler(&mut self, handler: Option<BoxedHandler>) -> Option<BoxedHandler> {
-        std::mem::replace(&mut self.handler, handler)
-    }
-
     pub fn clock(&self) -> Clock {
         self.pass.clock
     }
 
     /// A round, unless an error has ended all rounds.
-    pub fn take_up(&mut self, answers: Vec<Answer>) {
+    pub fn take_up(&mut self, answers: Vec<Answer>, replies: Replies<'_>) {
         if self.error.is_none()
-            && let Err(error) = self.round(&answers)
+            && let Err(error) = self.round(&answers, replies)
         {
             self.error = Some(error);
-            self.stop_handler(self.pass.limits.grace);
+            self.handler.stop(self.pass.limits.grace);
         }
         if self.error.is_some() {
             let in_hand = &self.in_hand;
@@ -123,16 +124,16 @@ impl Coordinator {
     }
 
     /// Settles what has come in and fills the free places.
-    fn round(&mut self, answers: &[Answer]) -> Result<()> {
-        let capacity = self.handler.as_ref().map_or(0, |handler| handler.capacity());
-        let free = capacity.saturating_sub(self.in_hand.len() - answers.len());
+    fn round(&mut self, answers: &[Answer], replies: Replies<'_>) -> Result<()> {
+        let still_in_hand = self.in_hand.len() - answers.len();
+        let free = self.handler.capacity().saturating_sub(still_in_hand);
         let mut claimed = Vec::new();
         while claimed.len() < free
             && let Some(next) = self.claim_next()?
         {
             claimed.push(next);
         }
-        let result = self.write_and_hand_out(answers, &mut claimed);
+        let result = self.write_and_hand_out(answers, &mut claimed, replies);
         // What was claimed but not handed out goes back as it is.
         for Claimed { record, .. } in claimed {
             self.pass.store.release(&record.id);
@@ -150,6 +151,7 @@ impl Coordinator {
                 continue;
             }
             if !self.pass.store.claim(&id)? {
+                log::debug!("record {id} is in the hands of another pass");
                 self.busy.push(id);
                 continue;
             }
@@ -232,7 +234,12 @@ impl Coordinator {
     }
 
     /// One transaction: the outcomes of the answered records, the charges of the claimed ones.
-    fn write_and_hand_out(&mut self, answers: &[Answer], claimed: &mut Vec<Claimed>) -> Result<()> {
+    fn write_and_hand_out(
+        &mut self,
+        answers: &[Answer],
+        claimed: &mut Vec<Claimed>,
+        replies: Replies<'_>,
+    ) -> Result<()> {
         let now = self.pass.clock.now();
         let mut changes = Vec::with_capacity(answers.len() + claimed.len());
         for answer in answers {
@@ -250,6 +257,7 @@ impl Coordinator {
             Change { record, expected: record.status, settlement: policy::charge(record, now) }
         }));
         let mut applied = self.pass.store.apply(&changes)?;
+        log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());
         let settlements: Vec<_> =
             changes.into_iter().take(answers.len()).map(|change| change.settlement).collect();
         let charged = applied.split_off(answers.len());
@@ -257,22 +265,26 @@ impl Coordinator {
         for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
             self.settled(answer, &settlement, &applied);
         }
-        if self.wake.is_signalled()
-            && let Some(handler) = &mut self.handler
-        {
+        if self.wake.is_signalled() {
             // It came while the transaction waited for its lock.
-            handler.begin_no_more();
+            self.handler.begin_no_more();
         }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
         for (claimed, charged) in std::mem::take(claimed).into_iter().zip(charged) {
-            self.hand_out(claimed, charged.as_ref(), now);
+            self.hand_out(claimed, charged.as_ref(), now, replies());
         }
         Ok(())
     }
 
     /// Gives a record to the handler. If the pass was stopped in this very round, the handler
     /// gives it back as interrupted, and the next round takes its charge back.
-    fn hand_out(&mut self, claimed: Claimed, charged: Option<&Applied>, now: Instant) {
+    fn hand_out(
+        &mut self,
+        claimed: Claimed,
+        charged: Option<&Applied>,
+        now: Instant,
+        reply: Reply,
+    ) {
         let Claimed { record, slot } = claimed;
         let expected = match charged {
             None => record.status,
@@ -297,9 +309,7 @@ impl Coordinator {
         let record = Arc::new(record);
         let in_hand = InHand { record: record.clone(), expected, started_at: now, slot };
         self.in_hand.insert(id, in_hand);
-        if let Some(handler) = &mut self.handler {
-            handler.start(Job { record, attempt });
-        }
+        self.handler.start(Job { record, attempt, reply });
     }
 
     /// Books one attempt, its row being written.
@@ -362,21 +372,11 @@ impl Coordinator {
         match why {
             Stopped::Signal(_) | Stopped::Runtime => {
                 let again = std::mem::replace(&mut self.told_to_end, true);
-                self.stop_handler(if again { Duration::ZERO } else { self.pass.limits.grace });
+                self.handler.stop(if again { Duration::ZERO } else { self.pass.limits.grace });
             }
-            Stopped::Unable(_) | Stopped::Refused(_) => {
-                if let Some(handler) = &mut self.handler {
-                    handler.begin_no_more();
-                }
-            }
+            Stopped::Unable(_) | Stopped::Refused(_) => self.handler.begin_no_more(),
         }
         self.summary.stopped.get_or_insert(why);
-    }
-
-    fn stop_handler(&mut self, grace: Duration) {
-        if let Some(handler) = &mut self.handler {
-            handler.stop(grace);
-        }
     }
 
     /// Selects anew, if this is a drain and there may be more to do.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant as Monotonic};
 use anyhow::Result;
 
 use crate::clock::Clock;
-use crate::handler::Handler;
+use crate::handler::{Handler, Reply};
 use crate::policy::{Look, Policy, Rules};
 use crate::record::Answer;
 use crate::selection::{Reached, Slot};
@@ -121,16 +121,27 @@ impl Wake {
     }
 }
 
-/// Where a handler brings its answers.
+/// Where answers are brought to.
 #[derive(Clone)]
-pub struct Inbox {
+struct Inbox {
     answers: Arc<Mutex<Vec<Answer>>>,
     coordinator: Arc<Mutex<Coordinator>>,
 }
 
 impl Inbox {
+    /// The way back for one answer.
+    fn reply(&self) -> Reply {
+        let inbox = self.clone();
+        Box::new(move |answer| inbox.bring(answer))
+    }
+
+    /// A round without an answer, to fill the free places.
+    fn round(&self) {
+        self.with(|coordinator| coordinator.take_up(Vec::new(), &|| self.reply()));
+    }
+
     /// Takes the answer in and, unless somebody is at it who will take it up, runs a round.
-    pub fn bring(&self, answer: Answer) {
+    fn bring(&self, answer: Answer) {
         lock(&self.answers).push(answer);
         self.catch_up();
     }
@@ -152,7 +163,7 @@ impl Inbox {
                 Err(TryLockError::WouldBlock) => return,
             };
             let answers = std::mem::take(&mut *lock(&self.answers));
-            coordinator.take_up(answers);
+            coordinator.take_up(answers, &|| self.reply());
         }
     }
 }
@@ -161,10 +172,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a pass. `begin` makes the handler, once there is something for it to do.
+/// Runs a pass. `start` makes the handler, once there is something for it to do.
 pub fn run(
     mut pass: Pass,
-    begin: impl FnOnce(Inbox, Wake) -> Result<Box<dyn Handler + Send>>,
+    start: impl FnOnce(Wake) -> Result<Arc<dyn Handler>>,
 ) -> Result<Summary> {
     let moment = pass.policy.moment(pass.plan.reached(), pass.clock.now(), pass.limits.drain);
     let look = Look { policy: pass.policy.clone(), rules: pass.rules, moment };
@@ -177,19 +188,18 @@ pub fn run(
         return Ok(Summary::default());
     }
     pass.observer.selected(candidates.known());
+    log::debug!("{} candidates under {}", candidates.known(), pass.policy.line());
     pass.store.guard(&pass.token)?;
     let max_runtime = pass.limits.max_runtime;
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     let (sender, events) = channel();
     let wake = Wake::new(sender);
-    let coordinator = Coordinator::new(pass, candidates, look, wake.clone());
-    let coordinator = Arc::new(Mutex::new(coordinator));
-    let inbox = Inbox { answers: Arc::default(), coordinator };
-    let handler = begin(inbox.clone(), wake)?;
-    inbox.with(|coordinator| coordinator.set_handler(Some(handler)));
+    let handler = start(wake.clone())?;
+    let coordinator = Coordinator::new(pass, candidates, look, wake, handler.clone());
+    let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };
     attend(&inbox, &events, deadline);
-    // Joins the handler's threads, which may still look for more to do.
-    drop(inbox.with(|coordinator| coordinator.set_handler(None)));
+    // A thread that has brought the last answer may still look for more to do.
+    handler.join();
     inbox.with(Coordinator::finish)
 }
 
@@ -215,8 +225,7 @@ fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotoni
             inbox.with(|coordinator| coordinator.stop(why));
         }
     };
-    let round = || inbox.with(|coordinator| coordinator.take_up(Vec::new()));
-    round();
+    inbox.round();
     loop {
         if !inbox.with(|coordinator| coordinator.is_idle()) {
             wait(None);
@@ -227,6 +236,6 @@ fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotoni
             Again::Now => {}
             Again::AfterOthers => wait(Some(BUSY_PAUSE)),
         }
-        round();
+        inbox.round();
     }
 }

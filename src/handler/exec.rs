@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::process::{self, Bounds, Ended, Forced};
-use super::{Handler, Job, Reply};
+use super::{Handler, Job};
 use crate::clock::Clock;
 use crate::record::{Answer, Id, Outcome, Record, Value, one_line};
 
@@ -43,11 +43,13 @@ pub struct ExecSettings {
 
 /// Worker threads, each of which runs one command at a time.
 pub struct Exec {
-    jobs: Option<Sender<Job>>,
-    workers: Vec<JoinHandle<()>>,
+    capacity: usize,
+    /// Closed by `join`.
+    jobs: Mutex<Option<Sender<Job>>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
     stop: Arc<Stop>,
     /// Closing one makes its other end readable, which every worker polls. The last goes first.
-    stop_pipes: Vec<OwnedFd>,
+    stop_pipes: Mutex<Vec<OwnedFd>>,
 }
 
 /// What the workers see of a stop.
@@ -58,7 +60,7 @@ struct Stop {
 }
 
 impl Exec {
-    pub fn new(settings: &ExecSettings, clock: Clock, reply: impl Fn() -> Reply) -> Result<Self> {
+    pub fn new(settings: ExecSettings, clock: Clock) -> Result<Self> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe");
         let ((stop, stop_end), (hurry, hurry_end)) = (pipe()?, pipe()?);
         let stop = Arc::new(Stop {
@@ -68,65 +70,72 @@ impl Exec {
         });
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
-        let settings = Arc::new(settings.clone());
-        let workers = (0..settings.jobs)
+        let (capacity, settings) = (settings.jobs, Arc::new(settings));
+        let workers = (0..capacity)
             .map(|number| {
                 let (settings, stop, queue) = (settings.clone(), stop.clone(), queue.clone());
-                let reply = reply();
                 std::thread::Builder::new()
                     .name(format!("handler {number}"))
-                    .spawn(move || work(&settings, clock, &stop, &queue, &reply))
+                    .spawn(move || work(&settings, clock, &stop, &queue))
                     .context("could not start a thread for the handlers; lower --jobs")
             })
             .collect::<Result<_>>()?;
-        Ok(Self { jobs: Some(jobs), workers, stop, stop_pipes: vec![hurry_end, stop_end] })
+        Ok(Self {
+            capacity,
+            jobs: Mutex::new(Some(jobs)),
+            workers: Mutex::new(workers),
+            stop,
+            stop_pipes: Mutex::new(vec![hurry_end, stop_end]),
+        })
     }
 }
 
 impl Handler for Exec {
     fn capacity(&self) -> usize {
-        self.workers.len()
+        self.capacity
     }
 
-    fn start(&mut self, job: Job) {
-        if let Some(jobs) = &self.jobs {
+    fn start(&self, job: Job) {
+        if let Some(jobs) = &*lock(&self.jobs) {
             // The workers live as long as this channel.
             let _ = jobs.send(job);
         }
     }
 
-    fn begin_no_more(&mut self) {
+    fn begin_no_more(&self) {
         self.stop.begun.store(true, Ordering::SeqCst);
     }
 
-    fn stop(&mut self, grace: Duration) {
+    fn stop(&self, grace: Duration) {
         let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         self.stop.grace_ms.store(grace, Ordering::SeqCst);
         self.begin_no_more();
-        self.stop_pipes.pop();
+        lock(&self.stop_pipes).pop();
     }
-}
 
-impl Drop for Exec {
-    fn drop(&mut self) {
-        self.stop(Duration::ZERO);
-        self.jobs = None;
-        for worker in self.workers.drain(..) {
+    fn join(&self) {
+        *lock(&self.jobs) = None;
+        for worker in std::mem::take(&mut *lock(&self.workers)) {
             // A worker that panicked has said so already.
             let _ = worker.join();
         }
     }
 }
 
-fn work(
-    settings: &ExecSettings,
-    clock: Clock,
-    stop: &Stop,
-    queue: &Mutex<Receiver<Job>>,
-    reply: &Reply,
-) {
+impl Drop for Exec {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+        self.join();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn work(settings: &ExecSettings, clock: Clock, stop: &Stop, queue: &Mutex<Receiver<Job>>) {
     loop {
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = lock(queue).recv();
         let Ok(job) = job else { return };
         let began = clock.monotonic();
         let (outcome, exit) = if stop.begun.load(Ordering::SeqCst) {
@@ -135,7 +144,7 @@ fn work(
             attempt(settings, clock, stop, &job)
         };
         let duration = clock.monotonic().saturating_duration_since(began);
-        reply(Answer { id: job.record.id.clone(), outcome, exit, duration });
+        (job.reply)(Answer { id: job.record.id.clone(), outcome, exit, duration });
     }
 }
 

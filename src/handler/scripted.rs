@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Handler, Job, Reply};
+use super::{Handler, Job};
 use crate::hash::draw;
 use crate::record::{Answer, Id, Outcome};
 
@@ -18,19 +18,10 @@ pub enum Script {
     },
 }
 
-pub struct Scripted {
-    script: Script,
-    reply: Reply,
-}
+pub struct Scripted(pub Script);
 
 /// How many records are in hand at once: as many as are settled in one go.
 const CAPACITY: usize = 256;
-
-impl Scripted {
-    pub fn new(script: Script, reply: Reply) -> Self {
-        Self { script, reply }
-    }
-}
 
 impl Script {
     pub fn succeeds(self, id: &Id, attempt: u32) -> bool {
@@ -47,18 +38,20 @@ impl Handler for Scripted {
         CAPACITY
     }
 
-    fn start(&mut self, job: Job) {
+    fn start(&self, job: Job) {
         let id = job.record.id.clone();
-        let outcome = if self.script.succeeds(&id, job.attempt) {
+        let outcome = if self.0.succeeds(&id, job.attempt) {
             Outcome::Success
         } else {
             Outcome::Failure { error: String::new() }
         };
-        (self.reply)(Answer { id, outcome, exit: None, duration: Duration::ZERO });
+        (job.reply)(Answer { id, outcome, exit: None, duration: Duration::ZERO });
     }
 
-    fn begin_no_more(&mut self) {}
+    fn begin_no_more(&self) {}
 
     /// Nothing is ever in hand for longer than its start takes.
-    fn stop(&mut self, _grace: Duration) {}
+    fn stop(&self, _grace: Duration) {}
+
+    fn join(&self) {}
 }

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::engine::{self, Attempt, Limits, Observer, Pass, Plan};
-use crate::handler::{Handler, Reply, Script, Scripted};
+use crate::handler::{Script, Scripted};
 use crate::instant::Instant;
 use crate::policy::{Forecast, Look, Policy, Rules};
 use crate::record::{Facts, Id};
@@ -118,10 +118,7 @@ fn pass(
         token: String::new(),
         observer,
     };
-    engine::run(pass, |inbox, _| {
-        let reply: Reply = Box::new(move |answer| inbox.bring(answer));
-        Ok(Box::new(Scripted::new(script, reply)) as Box<dyn Handler + Send>)
-    })?;
+    engine::run(pass, |_| Ok(Arc::new(Scripted(script))))?;
     Ok(())
 }
 

@@ -282,7 +282,7 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
             Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
         }
         let output = child.wait_with_output().unwrap();
-        let expected = if stop == "signal" { 143 } else { 0 };
+        let expected = if stop == "signal" { 143 } else { 1 };
         assert_eq!(output.status.code(), Some(expected), "{output:?}");
         let row = env.query("SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG");
         assert_eq!(row, "NEW|0||", "{stop}");

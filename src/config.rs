@@ -1,13 +1,14 @@
 //! From what the user typed to what the program goes by. Nothing behind this sees a raw flag.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli;
 use crate::engine::Limits;
 use crate::exit::{ExitError, usage};
-use crate::policy::{self, Age, Options, Policy, Rules, Slots, Tiers};
+use crate::policy::{self, Age, Options, Policy, Rules, Slots, Spec, Tiers};
 use crate::record::Status;
 use crate::selection::Order;
 
@@ -108,7 +109,8 @@ fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
     }
 }
 
-/// The policies that are to be simulated: the article's two first, then the others as typed.
+/// The policies that are to be simulated: those with an option of their own first, then the others
+/// as typed.
 pub fn simulated(args: &cli::Simulate) -> Result<Vec<Policy>, ExitError> {
     let options = options(&args.pace, policy::EVERY_SECS);
     let mut policies = Vec::new();
@@ -149,6 +151,11 @@ fn progressive(tiers: Option<&str>, pace: &cli::Pace) -> Result<Policy, ExitErro
 
 /// A policy by what was typed behind `--policy`.
 fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitError> {
+    let file = policy::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
+        fs::read(path).map_err(|error| usage(format!("--policy: could not read {path}: {error}")))
+    });
+    let file = file.transpose()?;
+    let spec = Spec { text: spec, file: file.as_deref() };
     let parsed =
         if by_age { policy::parse_for_age(spec, options) } else { policy::parse(spec, options) };
     let backoff = parsed.map_err(|error| usage(format!("--policy: {error}")))?;

@@ -1,6 +1,7 @@
 //! A point in time: whole seconds since the epoch, UTC, and the spellings in which tables hold it.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
@@ -105,6 +106,9 @@ impl fmt::Display for Instant {
     }
 }
 
+/// Years 0 to 9999, in epoch seconds: what can be written as RFC 3339, with four digits.
+pub const WRITABLE: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
+
 impl std::str::FromStr for Instant {
     type Err = String;
 
@@ -114,11 +118,16 @@ impl std::str::FromStr for Instant {
             Some(secs) => secs.parse().ok().map(Self),
             None => Self::parse(text),
         };
-        // Years 0 to 9999: what can be written as RFC 3339 again.
         instant
-            .filter(|at| (-62_167_219_200..=253_402_300_799).contains(&at.0))
+            .filter(|at| WRITABLE.contains(&at.0))
             .ok_or_else(|| "not an instant; write 2026-11-21T03:40:00Z or @1795232400".into())
     }
+}
+
+/// Seconds as days, with a fraction if need be.
+#[expect(clippy::cast_precision_loss, reason = "for show; far below 2^53")]
+pub fn days(secs: i64) -> f64 {
+    secs as f64 / DAY as f64
 }
 
 /// A span of time in its largest unit and the next smaller one, `3d 4h`.

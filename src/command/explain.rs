@@ -10,7 +10,7 @@ use crate::cli::Explain;
 use crate::config::{Queue, Schedule};
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::policy::{Forecast, Look, Obstacle, Verdict, reckoning};
+use crate::policy::{Forecast, Look, Obstacle, Verdict};
 use crate::record::Record;
 use crate::report::{self, Explanation, LastPass};
 
@@ -49,7 +49,6 @@ fn explain<'a>(
         look,
         last_pass: last_began_at.map(|at| last_pass(record, look, at)),
         verdict: look.verdict(facts),
-        reckoning: reckoning(&look.policy, facts, look.moment),
         attempts: Forecast::new(look, facts).take(ATTEMPTS).collect(),
     }
 }

@@ -13,7 +13,7 @@ const TABLE: &str = "BACKLOG";
 
 const SCHEMA: &str = include_str!("../../schema.sql");
 
-/// The article's three columns and the payload, nothing else.
+/// The three columns that every table needs and the payload, nothing else.
 const MINIMAL: &str = "\
 CREATE TABLE BACKLOG (
   ID            INTEGER PRIMARY KEY,

@@ -45,7 +45,8 @@ pub fn run(global: Global, args: &Simulate, clock: Clock, out: &mut dyn Write) -
     }
     if let Some(path) = &args.svg {
         let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
-        report::draw(path, &runs, &scenario)?;
+        std::fs::write(path, report::picture(&runs, &scenario)?)
+            .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(Exit::Done)
 }

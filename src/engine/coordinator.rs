@@ -143,7 +143,10 @@ impl Coordinator {
 
     /// The next due record, claimed for this pass and read afresh.
     fn claim_next(&mut self) -> Result<Option<Claimed>> {
-        while self.summary.stopped.is_none() && self.left != Some(0) && !self.wake.is_signalled() {
+        while self.summary.stopped.is_none()
+            && self.left != Some(0)
+            && self.wake.signalled().is_none()
+        {
             let Some(id) = self.candidates.next(self.pass.store.reader())? else {
                 break;
             };
@@ -265,7 +268,7 @@ impl Coordinator {
         for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
             self.settled(answer, &settlement, &applied);
         }
-        if self.wake.is_signalled() {
+        if self.wake.signalled().is_some() {
             // It came while the transaction waited for its lock.
             self.handler.begin_no_more();
         }
@@ -381,7 +384,10 @@ impl Coordinator {
 
     /// Selects anew, if this is a drain and there may be more to do.
     pub fn begin_again(&mut self) -> Again {
-        let over = self.error.is_some() || self.summary.stopped.is_some() || self.left == Some(0);
+        let over = self.error.is_some()
+            || self.summary.stopped.is_some()
+            || self.wake.signalled().is_some()
+            || self.left == Some(0);
         if over || !self.pass.limits.drain {
             return Again::No;
         }
@@ -410,6 +416,9 @@ impl Coordinator {
     /// The last word. If the pass could not write any more, what its handlers did is named,
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Summary> {
+        // A signal that came when everything was settled, and found nobody waiting for it.
+        self.summary.stopped =
+            self.summary.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
         let cut_short =
             self.error.is_some() || self.summary.stopped.is_some() || self.left == Some(0);
         for in_hand in self.in_hand.values() {

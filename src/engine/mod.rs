@@ -16,7 +16,7 @@ mod summary;
 pub use candidates::{Candidates, Plan};
 pub use summary::{Attempt, Stopped, Summary};
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant as Monotonic};
@@ -94,25 +94,26 @@ enum Event {
 #[derive(Clone)]
 pub struct Wake {
     events: Sender<Event>,
-    signalled: Arc<AtomicBool>,
+    /// The signal to stop that has come last; 0 for none.
+    signal: Arc<AtomicI32>,
 }
 
 impl Wake {
     fn new(events: Sender<Event>) -> Self {
-        Self { events, signalled: Arc::default() }
+        Self { events, signal: Arc::default() }
     }
 
     /// A signal to stop has come. From now on nothing is begun, also if the pass is just waiting
     /// for a lock and cannot be woken.
     pub fn signal(&self, signal: i32) {
-        self.signalled.store(true, Ordering::SeqCst);
+        self.signal.store(signal, Ordering::SeqCst);
         log::warn!("stopping on signal {signal}");
         // The pass may be over already.
         let _ = self.events.send(Event::Signal(signal));
     }
 
-    fn is_signalled(&self) -> bool {
-        self.signalled.load(Ordering::SeqCst)
+    fn signalled(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 
     fn idle(&self) {

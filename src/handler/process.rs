@@ -98,9 +98,9 @@ struct Output {
     tail: Tail,
 }
 
-/// The order to end that a command was given.
+/// How far a command has been told to end.
 #[derive(Clone, Copy)]
-enum Phase {
+enum Stage {
     Running { deadline: Option<Monotonic>, stops: usize },
     Asked { why: Forced, kill_at: Monotonic },
     Killed { why: Forced },
@@ -132,47 +132,47 @@ impl<'a> Attended<'a> {
     /// Says whether it had to be made, and whether the pass was stopping.
     fn stay(&mut self, group: Pid, bounds: &Bounds) -> io::Result<(Option<Forced>, bool)> {
         let clock = bounds.clock;
-        let mut phase = Phase::Running {
+        let mut stage = Stage::Running {
             deadline: bounds.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout)),
             stops: 0,
         };
         loop {
-            let (deadline, stop) = match phase {
-                Phase::Running { deadline, stops } => (deadline, bounds.stop.get(stops)),
-                Phase::Asked { kill_at, .. } => (Some(kill_at), None),
-                Phase::Killed { .. } => (None, None),
+            let (deadline, stop) = match stage {
+                Stage::Running { deadline, stops } => (deadline, bounds.stop.get(stops)),
+                Stage::Asked { kill_at, .. } => (Some(kill_at), None),
+                Stage::Killed { .. } => (None, None),
             };
             let woken = self.wait(deadline.map(|at| clock.until(at)), stop)?;
             if woken.ended {
-                return Ok(match phase {
-                    Phase::Running { stops, .. } => (None, stops > 0),
-                    Phase::Asked { why, .. } | Phase::Killed { why } => {
+                return Ok(match stage {
+                    Stage::Running { stops, .. } => (None, stops > 0),
+                    Stage::Asked { why, .. } | Stage::Killed { why } => {
                         (Some(why), why == Forced::Stop)
                     }
                 });
             }
-            phase = match phase {
-                Phase::Running { deadline, stops } if woken.stop => {
+            stage = match stage {
+                Stage::Running { deadline, stops } if woken.stop => {
                     let stop_at = clock.monotonic() + (bounds.stop_grace)();
                     let sooner = deadline.is_some_and(|deadline| deadline <= stop_at);
                     let deadline = if sooner { deadline } else { Some(stop_at) };
-                    Phase::Running { deadline, stops: stops + 1 }
+                    Stage::Running { deadline, stops: stops + 1 }
                 }
-                Phase::Running { deadline: Some(at), stops } if clock.until(at).is_zero() => {
+                Stage::Running { deadline: Some(at), stops } if clock.until(at).is_zero() => {
                     let _ = kill_process_group(group, Signal::TERM);
                     let (why, grace) = if stops > 0 {
                         (Forced::Stop, STOP_KILL_DELAY)
                     } else {
                         (Forced::Timeout, bounds.grace)
                     };
-                    Phase::Asked { why, kill_at: clock.monotonic() + grace }
+                    Stage::Asked { why, kill_at: clock.monotonic() + grace }
                 }
-                Phase::Asked { why, kill_at } if clock.until(kill_at).is_zero() => {
+                Stage::Asked { why, kill_at } if clock.until(kill_at).is_zero() => {
                     let _ = kill_process_group(group, Signal::KILL);
-                    Phase::Killed { why }
+                    Stage::Killed { why }
                 }
                 unchanged
-                @ (Phase::Running { .. } | Phase::Asked { .. } | Phase::Killed { .. }) => unchanged,
+                @ (Stage::Running { .. } | Stage::Asked { .. } | Stage::Killed { .. }) => unchanged,
             };
         }
     }

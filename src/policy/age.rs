@@ -1,7 +1,7 @@
 //! `--ndays N`: every pending record of at most N days, as often as cron starts the pass.
 
 use super::{Obstacle, Reason, Verdict};
-use crate::instant::{DAY, Instant};
+use crate::instant::{Instant, days};
 use crate::selection::Window;
 
 /// Ages from more than `min_secs` up to and with `max_secs`; `min_secs` 0 sets no lower bound, so
@@ -20,8 +20,6 @@ impl Age {
 
     /// `--min-ndays 1 --ndays 7`
     pub fn line(&self) -> String {
-        #[expect(clippy::cast_precision_loss, reason = "for show; far below 2^53")]
-        let days = |secs: i64| secs as f64 / DAY as f64;
         let ndays = format!("--ndays {}", days(self.max_secs));
         if self.min_secs > 0 {
             format!("--min-ndays {} {ndays}", days(self.min_secs))
@@ -47,6 +45,7 @@ impl Age {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instant::DAY;
 
     const NOW: Instant = Instant(1_795_232_400);
 

@@ -1,9 +1,6 @@
 //! Delivery phases: the healthy retry policy of Amazon SNS, and Zaqar's retry policy, which was
 //! made after it. Amazon does not publish its backoff functions; these are Zaqar's, "SNS-style".
 
-use std::fs;
-use std::path::Path;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -81,17 +78,8 @@ impl Default for Zaqar {
     }
 }
 
-/// Reads a policy from a file; an error names the file and the key.
-pub fn read(path: &Path) -> Result<Phases, String> {
-    let shown = path.display();
-    if path.as_os_str().is_empty() {
-        return Err("sns needs a file, as in: sns:policy.json".into());
-    }
-    let text = fs::read(path).map_err(|error| format!("sns: could not read {shown}: {error}"))?;
-    parse(&text).map_err(|error| format!("sns: {shown}: {error}"))
-}
-
-fn parse(text: &[u8]) -> Result<Phases, String> {
+/// Reads a policy from what its file holds; an error names the key.
+pub fn parse(text: &[u8]) -> Result<Phases, String> {
     let mut json: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if let Some(inner) = json.get_mut("_retry_policy") {
         return zaqar(inner.take());

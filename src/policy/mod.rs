@@ -14,7 +14,6 @@ mod keys;
 mod look;
 mod options;
 mod progressive;
-mod reckoning;
 mod settle;
 mod slots;
 mod spec;
@@ -26,16 +25,15 @@ mod properties;
 mod vectors;
 
 pub use age::Age;
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Variation};
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
 pub use look::{Look, Verdict};
-pub use options::{EVERY_SECS, Options};
+pub use options::{EVERY_SECS, Options, duration};
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
-pub use reckoning::reckoning;
 pub use settle::{End, Rules, chains, charge, exhausted, give_up, settle};
-pub use slots::{Slots, Span};
-pub use spec::{parse, parse_for_age, plain_fibonacci};
+pub use slots::{CATCH_UP, Slots, Span};
+pub use spec::{Spec, file_of, parse, parse_for_age, plain_fibonacci};
 
 use crate::instant::Instant;
 use crate::record::{Facts, Status};

@@ -6,10 +6,10 @@
 use super::options::{Options, duration};
 use crate::instant::Instant;
 
-/// The article's schedule.
+/// The tiers unless others are typed: the six lines of the progressive schedule.
 pub const DEFAULT: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
 
-/// The article's shortest interval, which is the tick unless `--every` says otherwise.
+/// The shortest interval of these, which is the tick unless `--every` says otherwise.
 pub const EVERY_SECS: i64 = 300;
 
 /// Tiers by age, youngest first, in ticks of `every_secs`.

@@ -1,7 +1,5 @@
 //! `--policy NAME:KEY=VALUE,...`: from what is typed to a [`Backoff`].
 
-use std::path::Path;
-
 use num_bigint::BigUint;
 
 use super::backoff::{Backoff, Variation};
@@ -62,8 +60,30 @@ const fn kind(
     Kind { form: Form { name, keys, is_list: false, example }, make }
 }
 
+/// What is typed behind `--policy`, and the file that it names, if it names one.
+#[derive(Clone, Copy)]
+pub struct Spec<'a> {
+    pub text: &'a str,
+    pub file: Option<&'a [u8]>,
+}
+
+impl<'a> From<&'a str> for Spec<'a> {
+    fn from(text: &'a str) -> Self {
+        Self { text, file: None }
+    }
+}
+
+/// The path of the file that a specification names, `sns:FILE`.
+pub fn file_of(spec: &str) -> Option<&str> {
+    spec.strip_prefix(DELIVERY)?.strip_prefix(':')
+}
+
+/// The name of the policy that is read from a file.
+const DELIVERY: &str = "sns";
+
 /// Reads a specification. An error says what would be legal.
-pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
+pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
+    let Spec { text: spec, file } = spec.into();
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let backoff = |plain, variation, max_attempts| Backoff {
         name: spec.into(),
@@ -77,8 +97,9 @@ pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
     let spread = |percent: Option<u8>| Variation::Spread {
         percent: percent.or(options.spread).unwrap_or(100),
     };
-    if name == "sns" {
-        let phases = delivery::read(Path::new(rest))?;
+    if name == DELIVERY {
+        let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
+        let phases = delivery::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
         return Ok(backoff(phases.waits(), spread(None), Some(phases.max_attempts())));
     }
     let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
@@ -103,24 +124,26 @@ pub fn parse(spec: &str, options: Options) -> Result<Backoff, String> {
 
 /// Reads a specification for use by age: what would be drawn is spread, because a sum of drawn
 /// waits is nothing that an age can be compared with.
-pub fn parse_for_age(spec: &str, options: Options) -> Result<Backoff, String> {
+pub fn parse_for_age<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
+    let spec = spec.into();
     let backoff = parse(spec, options)?;
     let backoff = match backoff.variation {
         Variation::Spread { .. } => backoff,
         Variation::Drawn { .. } => {
             let line = backoff.line;
-            let spread = parse(spec, Options { spread: Some(100), ..options })
-                .map_err(|_| format!("{spec}: jitter= does not go with --by-age; leave it out"))?;
+            let spread = parse(spec, Options { spread: Some(100), ..options }).map_err(|_| {
+                format!("{}: jitter= does not go with --by-age; leave it out", spec.text)
+            })?;
             Backoff { line, ..spread }
         }
     };
     if backoff.plain.last() == 0 {
-        return Err(format!("{spec}: its last wait is 0, so by age it never ends"));
+        return Err(format!("{}: its last wait is 0, so by age it never ends", spec.text));
     }
     Ok(backoff)
 }
 
-/// The article's `--fibonacci`: to the letter, so nothing is spread unless that is asked for.
+/// `--fibonacci`: waits of whole Fibonacci numbers, so nothing is spread unless that is asked for.
 pub fn plain_fibonacci(unit_secs: i64, options: Options) -> Backoff {
     let unit = secs(unit_secs.unsigned_abs());
     let shown =

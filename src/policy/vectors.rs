@@ -113,7 +113,7 @@ fn value(function: &str, row: &Row) -> String {
             let retries = row.params["num"].parse::<u32>().unwrap() + more;
             let spec = format!("{kind}:min={min}s,max={max}s,retries={retries}");
             let options = Options { every_secs: 1, salt: 0, spread: None };
-            parse(&spec, options).unwrap().plain.wait(u64::from(row.n() - 1)).to_string()
+            parse(spec.as_str(), options).unwrap().plain.wait(u64::from(row.n() - 1)).to_string()
         }
         "tier_phases" => {
             assert_eq!(row.params["m"], "1,12,144,288,1152,2304");

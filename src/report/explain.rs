@@ -1,6 +1,7 @@
 //! Why a record is tried when it is, in words.
 
 use super::list::obstacle_text;
+use super::reckoning::reckoning;
 use crate::instant::Instant;
 use crate::policy::{End, Look, Planned, Reason, Rules, Verdict};
 use crate::record::{Record, Status, counted, one_line};
@@ -10,7 +11,6 @@ pub struct Explanation<'a> {
     pub look: &'a Look,
     pub last_pass: Option<(Instant, LastPass)>,
     pub verdict: Verdict,
-    pub reckoning: Vec<String>,
     pub attempts: Vec<Planned>,
 }
 
@@ -37,7 +37,7 @@ pub fn explanation(explanation: &Explanation) -> String {
         Some((at, last)) => say("last pass", &format!("{at}: {}", last_pass(last, record))),
     }
     say("now", &format!("{now}: {}", verdict_now(explanation.verdict, record)));
-    for (index, words) in explanation.reckoning.iter().enumerate() {
+    for (index, words) in reckoning(look, record.facts()).iter().enumerate() {
         say(if index == 0 { "because" } else { "" }, words);
     }
     if let (true, Verdict::Wait { until }) = (explanation.attempts.is_empty(), verdict) {

@@ -4,13 +4,14 @@ mod attempt;
 mod explain;
 mod list;
 mod picture;
+mod reckoning;
 mod simulation;
 mod status;
 
 pub use attempt::{joblog_line, summary};
 pub use explain::{Explanation, LastPass, explanation};
 pub use list::{Fate, dry_run_line, list_header, list_json, list_line};
-pub use picture::draw;
+pub use picture::picture;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart};
 pub use status::{DueReport, Oldest, StatusReport, status_json, status_text};
 

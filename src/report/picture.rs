@@ -1,9 +1,7 @@
 //! Simulations as a picture: a panel for each policy, a dot for each retry, the load as bars
 //! below the dots.
 
-use std::path::Path;
-
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -23,10 +21,11 @@ const LAST_COLOUR: u32 = 24;
 
 type Panel<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-pub fn draw(path: &Path, runs: &[&Run], scenario: &Scenario) -> Result<()> {
+/// The picture as an SVG document.
+pub fn picture(runs: &[&Run], scenario: &Scenario) -> Result<String> {
     let mut svg = String::new();
     paint(&mut svg, runs, scenario).map_err(|error| anyhow!("could not draw: {error}"))?;
-    std::fs::write(path, svg).with_context(|| format!("could not write {}", path.display()))
+    Ok(svg)
 }
 
 fn paint(

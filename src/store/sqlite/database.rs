@@ -57,9 +57,9 @@ impl Database {
         name.into()
     }
 
-    /// The write-ahead log, if the database has one. From then on commits of this connection
-    /// leave syncing it to the caller.
-    pub fn write_ahead_log(&self) -> Result<Option<PathBuf>> {
+    /// From now on commits of this connection leave syncing the write-ahead log to the caller.
+    /// Says where it is; `None` if the database has none, and commits sync as ever.
+    pub fn defer_sync(&self) -> Result<Option<PathBuf>> {
         let switch = || {
             let mode: String =
                 self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;

@@ -190,7 +190,7 @@ impl Store for SqliteStore {
     fn guard(&mut self, token: &str) -> Result<()> {
         let guard = Guard::start(self.claims().as_fd(), token)?;
         self.guard = Some(guard);
-        if let Some(log) = self.database.write_ahead_log()? {
+        if let Some(log) = self.database.defer_sync()? {
             self.log_sync = Some(LogSync::start(log, self.claims.clone())?);
         }
         Ok(())

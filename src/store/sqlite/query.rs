@@ -6,7 +6,7 @@ use rusqlite::types::Value as Param;
 
 use super::table::Table;
 use super::{id_param, param};
-use crate::instant::{DAY, EPOCH_MS, EPOCH_SECS, Instant};
+use crate::instant::{DAY, EPOCH_MS, EPOCH_SECS, Instant, WRITABLE};
 use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
 
@@ -175,9 +175,9 @@ fn stretches(from: Instant, until: Option<Instant>) -> Vec<Stretch> {
 /// What text is compared with; before the year 0 it is what sorts below all digits, after the
 /// year 9999 what sorts above them.
 pub fn text_bound(at: Instant, shown: &dyn Fn(&Instant) -> String) -> String {
-    if at.0 < -62_167_219_200 {
+    if at.0 < *WRITABLE.start() {
         "/".into()
-    } else if at.0 > 253_402_300_799 {
+    } else if at.0 > *WRITABLE.end() {
         ":".into()
     } else {
         shown(&at)

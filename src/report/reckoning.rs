@@ -2,32 +2,23 @@
 
 use std::time::Duration;
 
-use super::backoff::{Backoff, Variation};
-use super::options::duration;
-use super::progressive::Tiers;
-use super::slots::CATCH_UP;
-use super::{Moment, Policy, Slots};
 use crate::hash::phase;
-use crate::instant::{DAY, Instant, span};
+use crate::instant::{DAY, Instant, days, span};
+use crate::policy::{
+    Age, Backoff, CATCH_UP, Look, Moment, Policy, Slots, Tiers, Variation, duration,
+};
 use crate::record::{Facts, Status};
 
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
 /// pending.
-pub fn reckoning(policy: &Policy, facts: Facts<'_>, moment: Moment) -> Vec<String> {
+pub fn reckoning(look: &Look, facts: Facts<'_>) -> Vec<String> {
+    let Look { policy, moment, .. } = look;
+    let moment = *moment;
     if !facts.status.is_pending() {
         return Vec::new();
     }
     match policy {
-        Policy::Age(age) => vec![format!(
-            "each pass of this line tries what is {}at most {} days old; how often it runs is up \
-             to cron",
-            if age.min_secs > 0 {
-                format!("more than {} and ", days(age.min_secs))
-            } else {
-                String::new()
-            },
-            days(age.max_secs)
-        )],
+        Policy::Age(age) => vec![by_plain_age(age)],
         Policy::Counted(_) | Policy::Slots(_) if facts.status == Status::New => {
             vec!["a NEW record is due at every pass".into()]
         }
@@ -41,6 +32,19 @@ pub fn reckoning(policy: &Policy, facts: Facts<'_>, moment: Moment) -> Vec<Strin
             words
         }
     }
+}
+
+fn by_plain_age(age: &Age) -> String {
+    let old = |secs| format!("{} {}", days(secs), if secs == DAY { "day" } else { "days" });
+    let min = if age.min_secs > 0 {
+        format!("more than {} and ", old(age.min_secs))
+    } else {
+        String::new()
+    };
+    let max = old(age.max_secs);
+    format!(
+        "each pass of this line tries what is {min}at most {max} old; how often it runs is up to cron"
+    )
 }
 
 /// After a sleep slots are worked off later than they come.
@@ -61,25 +65,25 @@ fn counted(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
     };
     let n = facts.failures.max(1) - 1;
     let (this, next) = (backoff.plain.wait(n.into()), backoff.plain.wait(u64::from(n) + 1));
+    let after = if facts.failures == 0 {
+        "after a snooze, as after failure 1,".into()
+    } else {
+        format!("after failure {}", n + 1)
+    };
     let wait = match &backoff.variation {
-        Variation::Spread { percent: 0 } => {
-            format!("after failure {} it waits {}", n + 1, wait_text(this))
-        }
+        Variation::Spread { percent: 0 } => format!("{after} it waits {}", wait_text(this)),
         Variation::Spread { percent } => {
             let share = share(phase(facts.id, backoff.salt), *percent);
             let less =
                 if n == 0 { String::new() } else { format!(" - {share} of {}", wait_text(this)) };
             format!(
-                "after failure {} it waits {} + {share} of {}{less}: its own share of the way to \
-                 the next wait",
-                n + 1,
+                "{after} it waits {} + {share} of {}{less}: its own share of the way to the next wait",
                 wait_text(this),
                 wait_text(next),
             )
         }
         Variation::Drawn { widths, .. } => format!(
-            "after failure {} a record waits from {} to {}; drawn for this one: {}",
-            n + 1,
+            "{after} a record waits from {} to {}; drawn for this one: {}",
             wait_text(this),
             wait_text(this + widths.wait(n.into())),
             wait_text(backoff.drawn_ms(facts.id, n)),
@@ -112,6 +116,10 @@ fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
         span(max_age),
         duration(interval)
     );
+    if interval == tiers.every_secs {
+        // In every tick: there is only one place.
+        return vec![once];
+    }
     let place = format!(
         "its phase, {} of the interval, puts it {} after each multiple of {}",
         share(phase, 100),
@@ -152,10 +160,4 @@ fn wait_text(ms: u64) -> String {
 fn ticks(count: i64, every_secs: i64) -> String {
     let noun = if count == 1 { "tick" } else { "ticks" };
     format!("{count} {noun} of {}", duration(every_secs))
-}
-
-fn days(secs: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "for show; far below 2^53")]
-    let days = secs as f64 / DAY as f64;
-    days.to_string()
 }

@@ -5,13 +5,14 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::line::state_dir;
 use super::{AMBIGUOUS, GONE, find, open};
 use crate::cli;
 use crate::config::Queue;
 use crate::exit::{Exit, ExitError, usage};
-use crate::record::{Counter, Id, Record, Settlement, Status};
+use crate::record::{Counter, Id, Record, Settlement, Status, counted};
 use crate::selection::{Order, Selection, Window};
-use crate::store::{Applied, Change, Found, Reader, SqliteStore, Store};
+use crate::store::{Applied, Change, Found, SqliteStore, Store};
 
 /// How many records are claimed and changed at a time.
 const BATCH: usize = 200;
@@ -66,155 +67,139 @@ impl Mending {
     }
 }
 
-/// How many records there were of each kind.
-#[derive(Default)]
-struct Tally {
-    done: usize,
-    busy: usize,
-    missing: usize,
+/// The command at work.
+struct Work<'a> {
+    store: SqliteStore,
+    mending: &'a Mending,
+    out: &'a mut dyn Write,
+    /// Records changed, or that would be.
+    done: u64,
+    /// Records in the hands of a pass.
+    busy: bool,
+    /// Ids that stand for no record, and records that the table does not let go.
+    failed: bool,
 }
 
 pub fn run(queue: &Queue, mending: &Mending, out: &mut dyn Write) -> Result<Exit> {
     let database = open(queue)?;
-    let state = super::line::state_dir(queue, &database)?;
-    let mut store = SqliteStore::new(database, &state)?;
-    let mut tally = Tally::default();
-    let records = chosen(store.reader(), mending, &mut tally, out)?;
-    for batch in records.chunks(BATCH) {
-        work_off(&mut store, mending, batch, &mut tally, out)?;
+    let state = state_dir(queue, &database)?;
+    let store = SqliteStore::new(database, &state)?;
+    let mut work = Work { store, mending, out, done: 0, busy: false, failed: false };
+    let ids = work.chosen()?;
+    for batch in ids.chunks(BATCH) {
+        work.work_off(batch)?;
     }
-    let Tally { done, busy, missing } = tally;
-    let Verb { done: verb, would, .. } = mending.verb;
-    let records = if done == 1 { "record" } else { "records" };
+    let records = counted(work.done, "record");
     if mending.dry_run {
-        writeln!(out, "would {would} {done} {records}")?;
+        writeln!(work.out, "would {} {records}", mending.verb.would)?;
     } else {
-        writeln!(out, "{verb} {done} {records}")?;
+        writeln!(work.out, "{} {records}", mending.verb.done)?;
     }
-    Ok(if missing > 0 {
-        Exit::Failed
-    } else if busy > 0 {
-        Exit::TryLater
-    } else {
-        Exit::Done
+    Ok(match work {
+        Work { failed: true, .. } => Exit::Failed,
+        Work { busy: true, .. } => Exit::TryLater,
+        Work { .. } => Exit::Done,
     })
 }
 
-/// The ids of the records that are meant.
-fn chosen(
-    reader: &mut dyn Reader,
-    mending: &Mending,
-    tally: &mut Tally,
-    out: &mut dyn Write,
-) -> Result<Vec<Id>> {
-    match &mending.which {
-        Which::Ids(ids) => {
-            let mut found = Vec::new();
-            for id in ids {
-                match find(reader, id)? {
-                    // Whoever types an id twice means one record.
-                    Ok(record) if found.contains(&record.id) => {}
-                    Ok(record) => found.push(record.id),
-                    Err(why) => {
-                        tally.missing += 1;
-                        writeln!(out, "{id}: {why}")?;
+impl Work<'_> {
+    /// The ids of the records that are meant.
+    fn chosen(&mut self) -> Result<Vec<Id>> {
+        let reader = self.store.reader();
+        match &self.mending.which {
+            Which::Ids(typed) => {
+                let mut ids = Vec::new();
+                for id in typed {
+                    match find(reader, id)? {
+                        // Whoever types an id twice means one record.
+                        Ok(record) if ids.contains(&record.id) => {}
+                        Ok(record) => ids.push(record.id),
+                        Err(why) => {
+                            self.failed = true;
+                            writeln!(self.out, "{id}: {why}")?;
+                        }
                     }
                 }
+                Ok(ids)
             }
-            Ok(found)
-        }
-        Which::All(condition) => {
-            let selection = Selection {
-                window: Window::All,
-                statuses: mending.verb.from.to_vec(),
-                condition: condition.clone(),
-                order: Order::Oldest,
-                after: None,
-                up_to: None,
-                limit: usize::MAX,
-            };
-            Ok(reader.due(&selection, &mut |_| true)?.ids)
+            Which::All(condition) => {
+                let selection = Selection {
+                    window: Window::All,
+                    statuses: self.mending.verb.from.to_vec(),
+                    condition: condition.clone(),
+                    order: Order::Oldest,
+                    after: None,
+                    up_to: None,
+                    limit: usize::MAX,
+                };
+                Ok(reader.due(&selection, &mut |_| true)?.ids)
+            }
         }
     }
-}
 
-/// Claims the records of a batch, changes those that can be, and lets go of them.
-fn work_off(
-    store: &mut SqliteStore,
-    mending: &Mending,
-    batch: &[Id],
-    tally: &mut Tally,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let mut claimed = Vec::new();
-    let result = claim(store, mending, batch, &mut claimed, tally, out)
-        .and_then(|()| change(store, mending, &claimed, tally, out));
-    for record in &claimed {
-        store.release(&record.id);
-    }
-    result
-}
-
-fn claim(
-    store: &mut SqliteStore,
-    mending: &Mending,
-    batch: &[Id],
-    claimed: &mut Vec<Record>,
-    tally: &mut Tally,
-    out: &mut dyn Write,
-) -> Result<()> {
-    for id in batch {
-        if !store.claim(id)? {
-            tally.busy += 1;
-            writeln!(out, "{id}: a pass is handling it; try again later")?;
-            continue;
+    /// Claims the records of a batch, changes those that can be, and lets go of them.
+    fn work_off(&mut self, batch: &[Id]) -> Result<()> {
+        let mut claimed = Vec::new();
+        let result = self.claim(batch, &mut claimed).and_then(|()| self.change(&claimed));
+        for record in &claimed {
+            self.store.release(&record.id);
         }
-        match store.reader().read(id)? {
-            Found::Record(record) if mending.verb.from.contains(&record.status) => {
-                claimed.push(*record);
+        result
+    }
+
+    fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
+        for id in batch {
+            if !self.store.claim(id)? {
+                self.busy = true;
+                writeln!(self.out, "{id}: a pass is handling it; try again later")?;
                 continue;
             }
-            Found::Record(record) => {
-                writeln!(out, "{id}: is {}, and is left so", record.status_text)?;
+            match self.store.reader().read(id)? {
+                Found::Record(record) if self.mending.verb.from.contains(&record.status) => {
+                    claimed.push(*record);
+                    continue;
+                }
+                Found::Record(record) => {
+                    writeln!(self.out, "{id}: is {}, and is left so", record.status_text)?;
+                }
+                Found::Ambiguous => self.fail(id, AMBIGUOUS)?,
+                Found::Gone => self.fail(id, GONE)?,
             }
-            Found::Ambiguous => writeln!(out, "{id}: {AMBIGUOUS}")?,
-            Found::Gone => writeln!(out, "{id}: {GONE}")?,
+            self.store.release(id);
         }
-        store.release(id);
+        Ok(())
     }
-    Ok(())
-}
 
-fn change(
-    store: &mut SqliteStore,
-    mending: &Mending,
-    claimed: &[Record],
-    tally: &mut Tally,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let to = &mending.verb.to;
-    if mending.dry_run {
-        for record in claimed {
-            writeln!(out, "{}: {} -> {}", record.id, record.status.name(), to.status.name())?;
-        }
-        tally.done += claimed.len();
-        return Ok(());
-    }
-    let changes: Vec<_> = claimed
-        .iter()
-        .map(|record| Change { record, expected: record.status, settlement: to.clone() })
-        .collect();
-    for (record, applied) in claimed.iter().zip(store.apply(&changes)?) {
-        match applied {
-            Applied::Written => tally.done += 1,
-            Applied::ChangedMeanwhile => {
-                writeln!(out, "{}: was changed by the application just now", record.id)?;
+    fn change(&mut self, claimed: &[Record]) -> Result<()> {
+        let to = &self.mending.verb.to;
+        if self.mending.dry_run {
+            for record in claimed {
+                let (from, to) = (record.status.name(), to.status.name());
+                writeln!(self.out, "{}: {from} -> {to}", record.id)?;
             }
-            Applied::Refused(error) => {
-                tally.missing += 1;
-                writeln!(out, "{}: the table refuses it: {error}", record.id)?;
+            self.done += claimed.len() as u64;
+            return Ok(());
+        }
+        let changes: Vec<_> = claimed
+            .iter()
+            .map(|record| Change { record, expected: record.status, settlement: to.clone() })
+            .collect();
+        for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
+            match applied {
+                Applied::Written => self.done += 1,
+                Applied::ChangedMeanwhile => {
+                    writeln!(self.out, "{}: was changed by the application just now", record.id)?;
+                }
+                Applied::Refused(error) => {
+                    self.fail(&record.id, &format!("the table refuses it: {error}"))?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn fail(&mut self, id: &Id, why: &str) -> Result<()> {
+        self.failed = true;
+        Ok(writeln!(self.out, "{id}: {why}")?)
+    }
 }

@@ -27,55 +27,24 @@ impl Reader for Database {
         if let Some(condition) = &selection.condition {
             self.check(condition)?;
         }
-        let mut undated = self.undated(selection)?;
-        let explain = |error| self.explain(&error, "read");
-        let mut page = Page::default();
-        let mut unusable = Vec::new();
+        let mut gathered = Gathered { undated: self.undated(selection)?, ..Gathered::default() };
         let served = waiting::query(&self.connection, &self.table, selection)?;
         let statements =
             served.map_or_else(|| query::due(&self.table, selection), |served| vec![served]);
-        'full: for sql in statements {
-            let mut statement = self.prepare(&sql)?;
-            let params = query::due_params(selection);
-            let params: Vec<_> =
-                params.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect();
-            let mut rows = statement.query(&params[..]).map_err(explain)?;
-            while let Some(row) = rows.next().map_err(explain)? {
-                let id = match id(row.get_ref(0).map_err(explain)?) {
-                    Ok(id) => id,
-                    Err(problem) => {
-                        unusable.push(problem);
-                        continue;
-                    }
-                };
-                let facts = facts(&id, row).map_err(explain)?;
-                if let (Some(undated), None) = (&mut undated, facts.inserted_at) {
-                    undated.add(row).map_err(explain)?;
-                }
-                if !is_due(facts) {
-                    continue;
-                }
-                if page.ids.len() + 1 == selection.limit {
-                    let inserted = value(row.get_ref(1).map_err(explain)?);
-                    page.next = Some(Key { inserted, id: id.clone() });
-                    page.ids.push(id);
-                    break 'full;
-                }
-                page.ids.push(id);
+        for sql in statements {
+            let gather = self.gather(&sql, selection, is_due, &mut gathered);
+            gather.map_err(|error| self.explain(&error, "read"))?;
+            if gathered.page.next.is_some() {
+                break;
             }
         }
-        for problem in unusable {
+        for problem in gathered.unusable {
             self.report_once(problem);
         }
-        if let Some(Undated { count, first: Some((id, inserted)) }) = undated {
-            let column = &self.table.inserted.name;
-            let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
-            self.report_once(format!(
-                "{count} pending record{are} not tried, because {their} {column} cannot be read \
-                 as a date; one is {id} with {inserted}"
-            ));
+        if let Some(undated) = gathered.undated {
+            self.report_undated(undated);
         }
-        Ok(page)
+        Ok(gathered.page)
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
@@ -121,6 +90,55 @@ impl Database {
             log::warn!("{message}");
             self.reported.insert(message);
         }
+    }
+
+    fn report_undated(&mut self, undated: Undated) {
+        let Undated { count, first: Some((id, inserted)) } = undated else { return };
+        let column = &self.table.inserted.name;
+        let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
+        self.report_once(format!(
+            "{count} pending record{are} not tried, because {their} {column} cannot be read as a \
+             date; one is {id} with {inserted}"
+        ));
+    }
+
+    /// Gathers the ids of one statement, up to the limit of the selection.
+    fn gather(
+        &self,
+        sql: &str,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+        gathered: &mut Gathered,
+    ) -> rusqlite::Result<()> {
+        let Gathered { page, undated, unusable } = gathered;
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let params = query::due_params(selection);
+        let params: Vec<_> =
+            params.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect();
+        let mut rows = statement.query(&params[..])?;
+        while let Some(row) = rows.next()? {
+            let id = match id(row.get_ref(0)?) {
+                Ok(id) => id,
+                Err(problem) => {
+                    unusable.push(problem);
+                    continue;
+                }
+            };
+            let facts = facts(&id, row)?;
+            if let (Some(undated), None) = (&mut *undated, facts.inserted_at) {
+                undated.add(row)?;
+            }
+            if !is_due(facts) {
+                continue;
+            }
+            if page.ids.len() + 1 == selection.limit {
+                page.next = Some(Key { inserted: value(row.get_ref(1)?), id: id.clone() });
+                page.ids.push(id);
+                return Ok(());
+            }
+            page.ids.push(id);
+        }
+        Ok(())
     }
 
     /// Whether there is any record with one of these statuses: mostly there is none.
@@ -195,6 +213,16 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// What a selection comes to.
+#[derive(Default)]
+struct Gathered {
+    page: Page,
+    /// Where it goes by age.
+    undated: Option<Undated>,
+    /// Why records without a usable id are not tried.
+    unusable: Vec<String>,
 }
 
 /// Records whose insertion date is none.

@@ -1,7 +1,7 @@
 //! What the log says of an attempt: info when it begins, a warning when it fails, an error when
 //! it was the last.
 
-use crate::policy::{End, Look, Rules};
+use crate::policy::{End, Look, Policy, Rules};
 use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, counted};
 
 pub fn begun(record: &Record, rules: Rules) {
@@ -28,6 +28,10 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             };
             log::error!("record {id} failed{after}; archived: {error}");
         }
+        (Outcome::Failure { error }, _) if is_stranded(record, look) => log::error!(
+            "record {id} failed{attempt}, and is never due by its age, because its insertion date \
+             cannot be read: {error}"
+        ),
         (Outcome::Failure { error }, _) => {
             let when = || will_retry(record, settlement, look);
             log::warn!("record {id} failed, {}{attempt}: {error}", when());
@@ -55,6 +59,12 @@ pub fn given_up(record: &Record, end: End) {
     }
 }
 
+/// Whether a record was tried because it was NEW, and will never be due again. Said as an error,
+/// once, because no later pass sees the record.
+fn is_stranded(record: &Record, look: &Look) -> bool {
+    record.inserted_at.is_none() && matches!(look.policy, Policy::Slots(_))
+}
+
 /// `will retry at ...`, as far as the policy alone decides that.
 fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
     let facts = match &settlement.counter {
@@ -67,7 +77,11 @@ fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
         Counter::AsBefore | Counter::Reset => return "will retry".into(),
     };
     let next = look.policy.next_attempt(facts, look.moment);
-    next.map_or("will retry".into(), |next| format!("will retry at {}", next.now))
+    match next {
+        Some(next) => format!("will retry at {}", next.now),
+        None if matches!(look.policy, Policy::Slots(_)) => "has had all its retries".into(),
+        None => "will retry".into(),
+    }
 }
 
 /// ` (attempt 3/5)`, ` (attempt 3)` where attempts are not limited, nothing where they are not

@@ -119,6 +119,25 @@ fn a_new_record_is_due_at_once_whatever_its_age() {
 }
 
 #[test]
+fn a_failed_record_that_no_pass_by_age_will_see_again_is_an_error_once() {
+    let env = TestEnv::new();
+    env.sql(
+        "PRAGMA ignore_check_constraints = 1;
+         INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (1, '21.11.2026'), (2, '2024-11-21')",
+    );
+    let args = ["process", "--progressive", "--", "false"];
+    let ran = env.run_at(MIDNIGHT, &args).success();
+    let stranded = "backlog: record 1 failed (attempt 1), and is never due by its age, because its \
+                    insertion date cannot be read: exit status 1\n";
+    assert_eq!(ran.stderr, stranded);
+    env.run_at(MIDNIGHT + 300, &args).silent();
+    env.sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID = 2");
+    let ran = env.run_at(MIDNIGHT + 600, &[&args[..2], &["-v", "--", "false"]].concat()).success();
+    let over = "record 2 failed, has had all its retries (attempt 2): exit status 1\n";
+    assert!(ran.stderr.contains(over), "{}", ran.stderr);
+}
+
+#[test]
 fn after_a_sleep_a_pass_works_off_four_ticks_and_loses_none() {
     let env = TestEnv::empty();
     env.run(&["init", "--minimal"]).success();

@@ -44,12 +44,17 @@ fn explain<'a>(
     last_began_at: Option<Instant>,
 ) -> Explanation<'a> {
     let facts = record.facts();
+    // A line has one pass in each tick.
+    let now = look.moment.now;
+    let next_pass = last_began_at
+        .filter(|at| *at <= now)
+        .map_or(now, |at| at.next_tick(look.policy.every_secs()).max(now));
     Explanation {
         record,
         look,
         last_pass: last_began_at.map(|at| last_pass(record, look, at)),
         verdict: look.verdict(facts),
-        attempts: Forecast::new(look, facts).take(ATTEMPTS).collect(),
+        attempts: Forecast::new(look, facts, next_pass).take(ATTEMPTS).collect(),
     }
 }
 

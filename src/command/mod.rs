@@ -75,7 +75,7 @@ fn open_for(queue: &Queue, schedule: Option<&Schedule>) -> Result<Database> {
             database.require_counter(&policy.line())?;
         }
         if max_attempts.is_some() {
-            database.require_counter("--max-attempts")?;
+            database.require_counter("a limit of attempts")?;
         }
     }
     Ok(database)

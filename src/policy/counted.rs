@@ -42,6 +42,6 @@ impl Backoff {
 
     /// The end of the tick that `now` lies in: no failure was recorded later.
     fn future(&self, now: Instant) -> Instant {
-        Instant((now.tick(self.every_secs) + 1).saturating_mul(self.every_secs))
+        now.next_tick(self.every_secs)
     }
 }

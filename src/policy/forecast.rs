@@ -25,9 +25,13 @@ pub struct Planned {
 }
 
 impl<'a> Forecast<'a> {
-    pub fn new(look: &'a Look, facts: Facts<'a>) -> Self {
+    /// There is no pass before `soonest`.
+    pub fn new(look: &'a Look, facts: Facts<'a>, soonest: Instant) -> Self {
         let Look { policy, rules, moment } = look;
         let next = match look.verdict(facts) {
+            Verdict::Due(_) if moment.now < soonest => {
+                Some(policy.moment(moment.span.map(|span| span.after), soonest, false))
+            }
             Verdict::Due(_) => Some(*moment),
             Verdict::Wait { .. } => policy.next_attempt(facts, *moment),
             Verdict::Archive(_) | Verdict::Never(_) => None,
@@ -55,8 +59,7 @@ impl Iterator for Forecast<'_> {
         if !is_last {
             self.next = self.policy.next_attempt(self.facts, moment).map(|next| {
                 // A wait of nothing ends with the next pass.
-                let every_secs = self.policy.every_secs();
-                let soonest = Instant((moment.now.tick(every_secs) + 1).saturating_mul(every_secs));
+                let soonest = moment.now.next_tick(self.policy.every_secs());
                 Moment { now: next.now.max(soonest), ..next }
             });
         }

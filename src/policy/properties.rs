@@ -179,7 +179,7 @@ proptest! {
         let rules = Rules { has_counter: false, max_attempts: None, max_age_secs: None };
         let look =
             Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false) };
-        let foretold: Vec<_> = Forecast::new(&look, facts).take(4).map(|it| it.at).collect();
+        let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);
         let (mut reached, mut now, mut tried) = (reached, NOW, Vec::new());

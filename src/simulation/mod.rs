@@ -66,7 +66,7 @@ pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
     let first = |facts: Facts<'_>| {
         let at = facts.inserted_at.map_or(start, |at| at.max(start));
         let look = Look { policy: policy.clone(), rules, moment: policy.moment(None, at, false) };
-        Forecast::new(&look, facts).next().map(|it| it.at)
+        Forecast::new(&look, facts, at).next().map(|it| it.at)
     };
     let waking = policy.clone();
     let wake = move |facts: Facts<'_>, now| {

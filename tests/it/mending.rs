@@ -167,6 +167,8 @@ fn an_explanation_foretells_what_passes_do() {
     for args in [
         &["--policy", "even"][..],
         &["--policy", "sidekiq", "--max-attempts", "6"],
+        &["--policy", "list:0s,0s,10m"],
+        &["--policy", "exponential:first=1s,base=2,max=10m,jitter=30%"],
         &["--fibonacci"],
         &["--policy", "even", "--by-age"],
         &["--progressive", "--every", "1m"],

@@ -10,9 +10,11 @@ use crate::cli::Explain;
 use crate::config::{Queue, Schedule};
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::policy::{Forecast, Look, Obstacle, Verdict};
+use crate::policy::{Forecast, Look, Obstacle, Span, Verdict};
 use crate::record::Record;
 use crate::report::{self, Explanation, LastPass};
+use crate::selection::Reached;
+use crate::store::LineState;
 
 /// How many of the attempts to come are shown.
 const ATTEMPTS: usize = 5;
@@ -26,7 +28,7 @@ pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> 
     for id in &args.ids {
         match find(&mut database, id)? {
             Ok(record) => {
-                let explanation = explain(&record, &look, line.last.began_at);
+                let explanation = explain(&record, &look, &line.last);
                 out.write_all(report::explanation(&explanation).as_bytes())?;
             }
             Err(why) => {
@@ -38,21 +40,18 @@ pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> 
     Ok(exit)
 }
 
-fn explain<'a>(
-    record: &'a Record,
-    look: &'a Look,
-    last_began_at: Option<Instant>,
-) -> Explanation<'a> {
+fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanation<'a> {
     let facts = record.facts();
     // A line has one pass in each tick.
     let now = look.moment.now;
-    let next_pass = last_began_at
+    let next_pass = last
+        .began_at
         .filter(|at| *at <= now)
         .map_or(now, |at| at.next_tick(look.policy.every_secs()).max(now));
     Explanation {
         record,
         look,
-        last_pass: last_began_at.map(|at| last_pass(record, look, at)),
+        last_pass: last.began_at.map(|at| last_pass(record, look, at, last)),
         verdict: look.verdict(facts),
         attempts: Forecast::new(look, facts, next_pass).take(ATTEMPTS).collect(),
     }
@@ -60,11 +59,14 @@ fn explain<'a>(
 
 /// What the last pass of the line, which began at `at`, had to do with the record, as far as the
 /// row still shows it.
-fn last_pass(record: &Record, look: &Look, at: Instant) -> (Instant, LastPass) {
+fn last_pass(record: &Record, look: &Look, at: Instant, last: &LineState) -> (Instant, LastPass) {
     let facts = record.facts();
-    // By slots the last pass has left its mark behind what it worked off: what is due by
-    // now was not due then.
-    let then = Look { moment: look.policy.moment(None, at, false), ..look.clone() };
+    let mut moment = look.policy.moment(None, at, false);
+    let until = last.reached.as_ref().and_then(Reached::slot).map(|slot| slot.tick);
+    if let (Some(span), Some(after), Some(until)) = (&mut moment.span, last.began_behind, until) {
+        *span = Span { after, until };
+    }
+    let then = Look { moment, ..look.clone() };
     let failed_since = facts.last_failure_at.filter(|failed_at| *failed_at >= at);
     let words = match (failed_since, then.verdict(facts)) {
         (Some(failed_at), _) => LastPass::Tried { failed_at },

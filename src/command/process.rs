@@ -35,11 +35,17 @@ pub fn run(
         return Ok(Exit::Done);
     };
     let now = clock.now();
+    let span = line.look(now, settings.limits.drain).moment.span;
+    let line_state = LineState {
+        began_at: Some(now),
+        began_behind: span.map(|span| span.after),
+        reached: line.last.reached.clone(),
+    };
     let watcher = Watcher {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
         state: line.state.clone(),
         line: line.name.clone(),
-        line_state: LineState { began_at: Some(now), reached: line.last.reached.clone() },
+        line_state,
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };

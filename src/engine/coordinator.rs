@@ -268,6 +268,9 @@ impl Coordinator {
         for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
             self.settled(answer, &settlement, &applied);
         }
+        if let Some(reached) = self.progress.advanced() {
+            self.pass.observer.reached(&reached);
+        }
         if self.wake.signalled().is_some() {
             // It came while the transaction waited for its lock.
             self.handler.begin_no_more();
@@ -305,7 +308,6 @@ impl Coordinator {
         let attempt = record.next_attempt();
         say::begun(&record, self.look.rules);
         if let Some(first) = self.progress.handed_out(&record, slot, self.pass.plan.is_capped()) {
-            // At once, so that even a pass that is killed each time gets on.
             self.pass.observer.reached(first);
         }
         let id = record.id.clone();
@@ -321,8 +323,11 @@ impl Coordinator {
             return;
         };
         let InHand { record, started_at, slot, .. } = in_hand;
-        if matches!(answer.outcome, Outcome::Interrupted | Outcome::Unable { .. }) {
-            self.progress.came_back(slot);
+        match answer.outcome {
+            Outcome::Interrupted | Outcome::Unable { .. } => self.progress.came_back(slot),
+            Outcome::Success | Outcome::Failure { .. } | Outcome::Snooze { .. } => {
+                self.progress.settled(slot);
+            }
         }
         self.pass.store.release(&record.id);
         let unable_before = std::mem::take(&mut self.unable_last);

@@ -188,6 +188,11 @@ pub fn run(
         pass.observer.finished()?;
         return Ok(Summary::default());
     }
+    if let Some(span) = moment.span.filter(|span| pass.plan.reached() != Some(span.after)) {
+        // Where there is no last pass to go on from, a pass that does not get to any slot leaves
+        // the first one for the next.
+        pass.observer.reached(&Reached::Slot(span.after));
+    }
     pass.observer.selected(candidates.known());
     log::debug!("{} candidates under {}", candidates.known(), pass.policy.line());
     pass.store.guard(&pass.token)?;

@@ -32,6 +32,8 @@ pub struct StateDir {
 pub struct LineState {
     /// When the last pass began.
     pub began_at: Option<Instant>,
+    /// Behind which slot it began, if it went by slots.
+    pub began_behind: Option<Slot>,
     pub reached: Option<Reached>,
 }
 
@@ -169,12 +171,12 @@ fn whose(path: &Path) -> Option<String> {
 
 fn state_to_json(state: &LineState) -> serde_json::Value {
     let mut json = serde_json::json!({ "began_at": state.began_at.map(|at| at.0) });
+    if let Some(slot) = state.began_behind {
+        json["began_behind"] = slot_to_json(slot);
+    }
     match &state.reached {
         None => {}
-        Some(Reached::Slot(slot)) => {
-            json["tick"] = slot.tick.into();
-            json["phase"] = slot.phase.into();
-        }
+        Some(Reached::Slot(slot)) => json["slot"] = slot_to_json(*slot),
         Some(Reached::Key(key)) => {
             json["inserted"] = match &key.inserted {
                 Value::Null => serde_json::Value::Null,
@@ -194,13 +196,20 @@ fn state_to_json(state: &LineState) -> serde_json::Value {
 }
 
 fn state_from_json(json: &serde_json::Value) -> LineState {
-    let number = |name: &str| json.get(name).and_then(serde_json::Value::as_i64);
-    let phase = json.get("phase").and_then(serde_json::Value::as_u64);
-    let slot = number("tick").zip(phase).map(|(tick, phase)| Reached::Slot(Slot { tick, phase }));
+    let slot = |name: &str| json.get(name).and_then(slot_from_json);
     LineState {
-        began_at: number("began_at").map(Instant),
-        reached: slot.or_else(|| key_from_json(json).map(Reached::Key)),
+        began_at: json.get("began_at").and_then(serde_json::Value::as_i64).map(Instant),
+        began_behind: slot("began_behind"),
+        reached: slot("slot").map(Reached::Slot).or_else(|| key_from_json(json).map(Reached::Key)),
     }
+}
+
+fn slot_to_json(slot: Slot) -> serde_json::Value {
+    serde_json::json!([slot.tick, slot.phase])
+}
+
+fn slot_from_json(json: &serde_json::Value) -> Option<Slot> {
+    Some(Slot { tick: json.get(0)?.as_i64()?, phase: json.get(1)?.as_u64()? })
 }
 
 fn key_from_json(json: &serde_json::Value) -> Option<Key> {
@@ -241,8 +250,11 @@ mod tests {
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
         for reached in keys.chain(slots.map(Reached::Slot)) {
-            let written =
-                LineState { began_at: Some(Instant(1_795_232_400)), reached: Some(reached) };
+            let written = LineState {
+                began_at: Some(Instant(1_795_232_400)),
+                began_behind: Some(Slot::end_of(7)),
+                reached: Some(reached),
+            };
             state.save_line_state("line", &written);
             assert_eq!(state.line_state("line"), written);
         }
@@ -260,8 +272,9 @@ mod tests {
             "[]",
             r#"{"inserted":[],"id":7}"#,
             r#"{"inserted":1,"id":1.5}"#,
-            r#"{"tick":1}"#,
-            r#"{"tick":1,"phase":-1}"#,
+            r#"{"slot":1}"#,
+            r#"{"slot":[1]}"#,
+            r#"{"slot":[1,-1]}"#,
         ] {
             fs::write(dir.path().join(state.cursor_name("line")), damaged).unwrap();
             assert_eq!(state.line_state("line"), LineState::default(), "{damaged}");

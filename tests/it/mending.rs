@@ -207,15 +207,22 @@ fn an_explanation_foretells_what_passes_do() {
 #[test]
 fn an_explanation_says_that_passes_catch_up() {
     let env = TestEnv::new();
-    env.insert_one(42, MIDNIGHT - 86_400);
+    // Its slot is at ten minutes past each hour.
+    env.insert_one(7, MIDNIGHT - 3 * 86_400);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     env.run_at(MIDNIGHT, &["process", "--progressive", "--", "false"]).silent();
+    let awake = env.run_at(MIDNIGHT + 300, &["explain", "7", "--progressive"]).success();
+    assert!(!awake.stdout.contains("behind"), "{}", awake.stdout);
     let slept = MIDNIGHT + 12 * 3_600;
-    let ran = env.run_at(slept, &["explain", "42", "--progressive"]).success();
+    let ran = env.run_at(slept, &["explain", "7", "--progressive"]).success();
     let behind = "passes of this line are behind and catch up, 4 ticks in each: the next one comes \
                   to 2026-11-21T00:25:00Z\n";
     assert!(ran.stdout.contains(behind), "{}", ran.stdout);
-    let awake = env.run_at(MIDNIGHT + 300, &["explain", "42", "--progressive"]).success();
-    assert!(!awake.stdout.contains("behind"), "{}", awake.stdout);
+    // The first pass after the sleep works off what came until 00:20.
+    env.run_at(slept, &["process", "--progressive", "--", "false"]).silent();
+    env.sql("UPDATE BACKLOG SET LAST_FAILURE = NULL");
+    let ran = env.run_at(slept + 60, &["explain", "7", "--progressive"]).success();
+    assert!(ran.stdout.contains("last pass   2026-11-21T12:00:00Z: was due; "), "{}", ran.stdout);
 }
 
 #[test]

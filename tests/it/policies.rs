@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, wait_until};
 
 /// The instants at which each record was tried, in seconds after midnight, from a joblog.
 fn tried(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
@@ -177,6 +177,46 @@ fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
     assert_eq!(all, (1..=20).map(|id: i64| id.to_string()).collect::<Vec<_>>());
     env.run_at(MIDNIGHT, &["process", "--progressive", "--", &handler]).silent();
     assert_eq!(env.handled().len(), 0, "the tick is done");
+}
+
+#[test]
+fn a_killed_pass_by_slots_repeats_only_what_was_running() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    env.insert(20, MIDNIGHT - HOUR);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let (pausing, now) = (env.pausing(), format!("@{MIDNIGHT}"));
+    let pause_at_8 = format!("[ $(wc -l <handled) -ne 8 ] || {{ {}; }}; exit 1", pausing.script);
+    let args = ["process", "--progressive", "--now", &now, "--", &env.noting(&pause_at_8)];
+    let mut child = env.spawn(&args);
+    pausing.wait_for_begin();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let tried = env.handled();
+    assert_eq!(tried.len(), 8);
+    // The claims of the killed pass are free when its handlers have ended.
+    let look = ["archive", &tried[7], "--dry-run"];
+    wait_until("the claim is free", || env.run(&look).exit == Some(0));
+    let rest = ["process", "--progressive", "--", &env.noting("exit 1")];
+    env.run_at(MIDNIGHT, &rest).silent();
+    let again = env.handled();
+    assert_eq!(again.len(), 13, "the eighth and the twelve behind it: {tried:?}, {again:?}");
+    assert_eq!(again[0], tried[7]);
+}
+
+#[test]
+fn a_first_pass_that_new_records_use_up_loses_no_slot() {
+    let env = TestEnv::empty();
+    env.run(&["init", "--minimal"]).success();
+    // Its slot is at ten minutes past each hour.
+    env.insert_one(7, MIDNIGHT - 3 * DAY);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    env.insert_one(2, MIDNIGHT);
+    let args = ["process", "--progressive", "--max-records", "1", "--", &env.noting("exit 0")];
+    for (minute, id) in [(10, "2"), (15, "7")] {
+        env.run_at(MIDNIGHT + minute * MINUTE, &args).silent();
+        assert_eq!(env.handled(), [id]);
+    }
 }
 
 #[test]

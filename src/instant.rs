@@ -31,12 +31,16 @@ impl Instant {
     }
 
     /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same
-    /// with `Z`, ` UTC`, `+02:00` or `+0200` behind it.
+    /// with `Z`, ` UTC`, `+02:00` or `+0200` behind it. Dates must sort as text among each other, so
+    /// the first character is a digit of the year.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(instant) = Self::parse_own(text) {
             return Some(instant);
         }
-        let text = text.trim();
+        let text = text.trim_end();
+        if !text.starts_with(|first: char| first.is_ascii_digit()) {
+            return None;
+        }
         // The fixed-width spellings of nearly every table take the short way.
         if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
             return Some(Self(instant.timestamp()));
@@ -170,7 +174,7 @@ mod tests {
             "2026-11-21 05:40:00+0200",
             "2026-11-21 05:40:00 +02:00",
             "2026-11-20T22:40:00.25-05:00",
-            " 2026-11-21T03:40:00Z ",
+            "2026-11-21T03:40:00Z ",
         ] {
             assert_eq!(Instant::parse(text), Some(Instant(1_795_232_400)), "{text}");
         }
@@ -196,6 +200,8 @@ mod tests {
             "1795232400",
             "2460000.5",
             "21.11.2026",
+            " 2026-11-21T03:40:00Z",
+            "+2026-11-21",
         ] {
             assert_eq!(Instant::parse(text), None, "{text}");
         }

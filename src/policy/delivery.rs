@@ -98,6 +98,9 @@ pub fn parse(text: &[u8]) -> Result<Phases, String> {
 
 /// Reads the keys and their values; an error names the key.
 fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
+    if json.is_array() {
+        return Err("invalid type: sequence, expected a retry policy".into());
+    }
     serde_path_to_error::deserialize(json).map_err(|error| match error.path().to_string() {
         // The policy as a whole.
         path if path == "." => error.into_inner().to_string(),
@@ -227,6 +230,8 @@ mod tests {
             (r#"{"numRetries":"3"}"#, "numRetries: invalid type: string \"3\""),
             (r#"{"_retry_policy":{"minimum_delay":1.5}}"#, "minimum_delay: invalid type"),
             (r#"{"healthyRetryPolicy":null}"#, "invalid type: null, expected a retry policy"),
+            (r#"{"healthyRetryPolicy":[5,30,14,3,3,3,"linear"]}"#, "expected a retry policy"),
+            (r#"{"_retry_policy":[]}"#, "invalid type: sequence, expected a retry policy"),
             ("[]", "not a JSON object"),
             ("{", "EOF"),
         ] {

@@ -16,13 +16,14 @@ const NOW: Instant = Instant(1_795_219_200);
 const LONGEST_SECS: i64 = 30 * DAY;
 
 /// One of each kind; their plain waits are whole minutes where the name says so.
-const SPECS: [(&str, bool); 14] = [
+const SPECS: [(&str, bool); 15] = [
     ("constant:delay=5m", true),
     ("fibonacci:unit=1m", true),
     ("exponential:first=1m,base=2,offset=3m", true),
     ("exponential:first=1s,base=2,max=60s,jitter=30%", false),
     ("exponential:first=1s,base=1.01,max=30days", false),
     ("linear:min=5s,max=260s,retries=10", false),
+    ("linear:min=0s,max=1m,retries=5", false),
     ("arithmetic:min=5s,max=260s,retries=10", false),
     ("geometric:min=5s,max=260s,retries=10", false),
     ("exponential:min=1s,max=30days,retries=100", false),

@@ -285,7 +285,12 @@ fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
 /// Waits from min to max in `retries` steps.
 fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
     keys.only(&["min", "retries"])?;
-    let min = keys.above_zero("min")?.ok_or_else(|| keys.missing("min"))?;
+    let min = match curve {
+        Curve::Linear | Curve::Arithmetic => keys.duration("min")?,
+        // No ratio leads from nothing to something.
+        Curve::Geometric | Curve::Exponential => keys.above_zero("min")?,
+    };
+    let min = min.ok_or_else(|| keys.missing("min"))?;
     let max = keys.required("max")?;
     keys.in_order("min", min, max)?;
     Ok(plain(Waits::listed(curve::between(curve, min, max, keys.retries()?))))

@@ -245,6 +245,8 @@ fn dates_in_any_spelling_are_instants_and_garbage_is_reported() {
         "x'00'",
         "'1795132800'",
         "'0000-00-00'",
+        "' 2026-11-21T00:00:00Z'",
+        "char(9) || '2026-11-21'",
     ];
     for date in within.iter().chain(&before).chain(&garbage) {
         env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({date})"));

@@ -109,9 +109,9 @@ fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
     }
 }
 
-/// The policies that are to be simulated: those with an option of their own first, then the others
-/// as typed.
-pub fn simulated(args: &cli::Simulate) -> Result<Vec<Policy>, ExitError> {
+/// The lines that are to be simulated: those with an option of their own first, then the others
+/// as typed. `queue` is that of the table, if the records are a table's.
+pub fn simulated(args: &cli::Simulate, queue: Option<&Queue>) -> Result<Vec<Schedule>, ExitError> {
     let options = options(&args.pace, policy::EVERY_SECS);
     let mut policies = Vec::new();
     if args.fibonacci {
@@ -126,7 +126,14 @@ pub fn simulated(args: &cli::Simulate) -> Result<Vec<Policy>, ExitError> {
     if policies.is_empty() {
         return Err(usage("which policies? say --policy SPEC, --fibonacci or --progressive"));
     }
-    Ok(policies)
+    let schedule = |policy: Policy| {
+        let max_attempts = match queue {
+            Some(queue) => max_attempts(args.max_attempts, &queue.name, &policy)?,
+            None => args.max_attempts.or_else(|| own_max_attempts(&policy)),
+        };
+        Ok(Schedule { policy, max_attempts, max_age_secs: None })
+    };
+    policies.into_iter().map(schedule).collect()
 }
 
 fn age(min_secs: i64, max_secs: i64) -> Result<Policy, ExitError> {
@@ -189,13 +196,17 @@ fn max_attempts(flag: Option<u32>, queue: &str, policy: &Policy) -> Result<Optio
         .collect();
     let variable = format!("MAX_{name}_RETRY_ATTEMPTS");
     let Some(value) = std::env::var_os(&variable) else {
-        // By age the policy itself ends, and nobody counts.
-        return Ok(if policy.needs_counter() { policy.max_attempts() } else { None });
+        return Ok(own_max_attempts(policy));
     };
     let attempts = value.to_str().and_then(|value| value.trim().parse().ok());
     attempts.filter(|attempts| *attempts > 0).map(Some).ok_or_else(|| {
         usage(format!("{variable} is {value:?}; it must be a whole number, at least 1"))
     })
+}
+
+/// The policy's own; by age it ends without one, because nobody counts.
+fn own_max_attempts(policy: &Policy) -> Option<u32> {
+    policy.max_attempts().filter(|_| policy.needs_counter())
 }
 
 impl PassSettings {

@@ -70,15 +70,18 @@ fn open(queue: &Queue) -> Result<Database> {
 /// Opens the database and makes sure that it has the columns that the schedule goes by.
 fn open_for(queue: &Queue, schedule: Option<&Schedule>) -> Result<Database> {
     let database = open(queue)?;
-    if let Some(Schedule { policy, max_attempts, .. }) = schedule {
-        if policy.needs_counter() {
-            database.require_counter(&policy.line())?;
-        }
-        if max_attempts.is_some() {
-            database.require_counter("a limit of attempts")?;
-        }
-    }
+    schedule.map_or(Ok(()), |schedule| require_columns(&database, schedule))?;
     Ok(database)
+}
+
+fn require_columns(database: &Database, schedule: &Schedule) -> Result<()> {
+    if schedule.policy.needs_counter() {
+        database.require_counter(&schedule.policy.line())?;
+    }
+    if schedule.max_attempts.is_some() {
+        database.require_counter("a limit of attempts")?;
+    }
+    Ok(())
 }
 
 /// The record with an id as it is typed, a number or text; or why there is none.

@@ -6,18 +6,18 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::open;
+use super::line::Line;
+use super::{open, require_columns};
 use crate::cli::{Global, Simulate};
 use crate::clock::Clock;
-use crate::config::{self, Queue};
-use crate::exit::{Exit, usage};
+use crate::config::{self, Queue, Schedule};
+use crate::exit::Exit;
 use crate::handler::Script;
 use crate::instant::Instant;
-use crate::policy::Policy;
 use crate::record::{Id, Status};
 use crate::report;
 use crate::selection::Order;
-use crate::simulation::{self, Figures, Run, Scenario};
+use crate::simulation::{self, Course, Figures, Run, Scenario};
 use crate::store::MemoryRow;
 
 /// How long a simulation is unless `--for` says otherwise.
@@ -25,19 +25,16 @@ const RECORDS_SECS: i64 = 2 * 3_600;
 const TABLE_SECS: i64 = 7 * 86_400;
 
 pub fn run(global: Global, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
-    let policies = config::simulated(args)?;
-    let scenario = if args.from_table {
-        from_table(&Queue::new(global)?, args, &policies, clock.now())?
+    let (scenario, courses) = if args.from_table {
+        from_table(&Queue::new(global)?, args, clock.now())?
     } else {
         made_up(args)?
     };
-    let is_cohort = !args.from_table
-        && args.arrivals.is_none()
-        && matches!(scenario.script, Script::Never)
-        && scenario.max_attempts.is_none();
+    let is_cohort =
+        !args.from_table && args.arrivals.is_none() && matches!(scenario.script, Script::Never);
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);
-    let runs = simulate(&scenario, &policies, clock, is_cohort)?;
+    let runs = simulate(&scenario, &courses, clock, is_cohort)?;
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
@@ -68,21 +65,22 @@ fn figures(
     Ok(())
 }
 
-/// Each policy on a thread of its own, as many at a time as there are processors.
+/// Each course on a thread of its own, as many at a time as there are processors.
 fn simulate(
     scenario: &Scenario,
-    policies: &[Policy],
+    courses: &[Course],
     clock: Clock,
     is_cohort: bool,
 ) -> Result<Vec<(Run, Figures)>> {
-    let one = |policy: &Policy| {
-        let run = simulation::run(scenario, policy, clock)?;
+    let one = |course: &Course| {
+        let run = simulation::run(scenario, course, clock)?;
+        let is_cohort = is_cohort && course.rules.max_attempts.is_none();
         let figures = simulation::figures(&run, scenario, is_cohort);
         Ok((run, figures))
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut runs = Vec::with_capacity(policies.len());
-    for batch in policies.chunks(processors) {
+    let mut runs = Vec::with_capacity(courses.len());
+    for batch in courses.chunks(processors) {
         let batch: Vec<Result<_>> = std::thread::scope(|scope| {
             let threads: Vec<_> = batch.iter().map(|it| scope.spawn(move || one(it))).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -98,7 +96,8 @@ fn simulate(
 }
 
 /// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
-fn made_up(args: &Simulate) -> Result<Scenario> {
+fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
+    let schedules = config::simulated(args, None)?;
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
@@ -119,20 +118,31 @@ fn made_up(args: &Simulate) -> Result<Scenario> {
             last_failure_at: None,
         })
         .collect();
-    scenario(args, rows, Instant(0), RECORDS_SECS)
+    let course = |schedule: Schedule| {
+        let has_counter = schedule.policy.needs_counter() || schedule.max_attempts.is_some();
+        Course { rules: schedule.rules(has_counter), policy: schedule.policy, reached: None }
+    };
+    let courses = schedules.into_iter().map(course).collect();
+    let scenario = Scenario {
+        rows,
+        rows_arrive: true,
+        start: Instant(0),
+        secs: args.span.unwrap_or(RECORDS_SECS),
+        script: script(args),
+    };
+    Ok((scenario, courses))
 }
 
 /// The pending records of the table, from now on.
-fn from_table(
-    queue: &Queue,
-    args: &Simulate,
-    policies: &[Policy],
-    now: Instant,
-) -> Result<Scenario> {
+fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario, Vec<Course>)> {
+    let schedules = config::simulated(args, Some(queue))?;
     let mut database = open(queue)?;
-    for policy in policies.iter().filter(|policy| policy.needs_counter()) {
-        database.require_counter(&policy.line())?;
-    }
+    let course = |schedule: &Schedule| {
+        require_columns(&database, schedule)?;
+        let line = Line::new(queue, schedule, &database)?;
+        Ok(Course { reached: line.reached(), policy: line.policy, rules: line.rules })
+    };
+    let courses = schedules.iter().map(course).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         rows.push(MemoryRow {
@@ -144,26 +154,22 @@ fn from_table(
         });
         Ok(())
     })?;
-    scenario(args, rows, now, TABLE_SECS)
+    let scenario = Scenario {
+        rows,
+        rows_arrive: false,
+        start: now,
+        secs: args.span.unwrap_or(TABLE_SECS),
+        script: script(args),
+    };
+    Ok((scenario, courses))
 }
 
-fn scenario(
-    args: &Simulate,
-    rows: Vec<MemoryRow>,
-    start: Instant,
-    usual_secs: i64,
-) -> Result<Scenario> {
-    let script = match (args.success_after, args.failure_rate) {
+fn script(args: &Simulate) -> Script {
+    match (args.success_after, args.failure_rate) {
         (Some(failures), _) => Script::After(failures),
         (None, Some(percent)) => Script::Failing { percent },
         (None, None) => Script::Never,
-    };
-    let secs = args.span.unwrap_or(usual_secs);
-    let attempts = rows.len().checked_mul(usize::try_from(secs)?).context("too long")?;
-    if attempts > 1 << 48 {
-        return Err(usage("too many records for so long a time").into());
     }
-    Ok(Scenario { rows, start, secs, script, max_attempts: args.max_attempts })
 }
 
 fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {

@@ -9,26 +9,39 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::clock::Clock;
 use crate::engine::{self, Attempt, Limits, Observer, Pass, Plan};
 use crate::handler::{Script, Scripted};
 use crate::instant::Instant;
-use crate::policy::{Forecast, Look, Policy, Rules};
+use crate::policy::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
 use crate::record::{Facts, Id};
 use crate::selection::{Order, Reached, Slot};
 use crate::store::{MemoryRow, MemoryStore};
 
-/// What is simulated, for each policy alike.
+/// What is simulated, for each line alike.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub rows: Vec<MemoryRow>,
+    /// Whether each row comes at its insertion date; otherwise all are there from the start.
+    pub rows_arrive: bool,
     pub start: Instant,
     pub secs: i64,
     pub script: Script,
-    pub max_attempts: Option<u32>,
 }
+
+/// What runs through it: a crontab line whose policy counts in ticks.
+#[derive(Debug, Clone)]
+pub struct Course {
+    pub policy: Policy,
+    pub rules: Rules,
+    /// Where its last pass came to, by slots.
+    pub reached: Option<Slot>,
+}
+
+/// No simulation goes on behind this many attempts: they are kept, in 16 bytes each.
+const MOST_ATTEMPTS: usize = 30_000_000;
 
 /// One attempt of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +54,7 @@ pub struct Tried {
     pub at: i64,
 }
 
-/// A policy's run through a scenario.
+/// What a course comes to.
 pub struct Run {
     pub policy: Policy,
     pub every_secs: i64,
@@ -56,71 +69,90 @@ impl Run {
     }
 }
 
-/// Runs the scenario under a policy that counts in ticks.
-pub fn run(scenario: &Scenario, policy: &Policy, clock: Clock) -> Result<Run> {
-    let every_secs = policy.every_secs();
+impl Course {
+    /// The instant of the first pass at `at` or later: passes start with the ticks.
+    fn pass_at(&self, at: Instant) -> Instant {
+        let every_secs = self.policy.every_secs();
+        Instant(at.saturating_add(every_secs - 1).tick(every_secs).saturating_mul(every_secs))
+    }
+
+    /// What a pass at `now` looks at, if there was one in each tick since `first`.
+    fn moment(&self, first: Instant, now: Instant) -> Moment {
+        self.policy.moment(self.reached_before(first, now), now, false)
+    }
+
+    fn reached_before(&self, first: Instant, now: Instant) -> Option<Slot> {
+        let every_secs = self.policy.every_secs();
+        let (tick, passes) = (now.tick(every_secs), now.tick(every_secs) - first.tick(every_secs));
+        match self.reached {
+            Some(slot) if passes <= 0 => Some(slot),
+            Some(slot) if slot.tick <= first.tick(every_secs) => {
+                let caught_up = slot.tick.saturating_add(passes.saturating_mul(CATCH_UP));
+                Some(Slot::end_of(caught_up.min(tick - 1)))
+            }
+            Some(_) | None => None,
+        }
+    }
+}
+
+/// Runs one course through the scenario.
+pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
+    let Course { policy, rules, .. } = course;
     let (start, end) = (scenario.start, scenario.start.saturating_add(scenario.secs));
-    let has_counter = policy.needs_counter();
-    let max_attempts = scenario.max_attempts.or(policy.max_attempts());
-    let rules = Rules { has_counter, max_attempts, max_age_secs: None };
+    let first_pass = course.pass_at(start);
     let first = |facts: Facts<'_>| {
-        let at = facts.inserted_at.map_or(start, |at| at.max(start));
-        let look = Look { policy: policy.clone(), rules, moment: policy.moment(None, at, false) };
+        let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
+        let at = arrives_at.map_or(first_pass, |at| at.max(first_pass));
+        let look =
+            Look { policy: policy.clone(), rules: *rules, moment: course.moment(first_pass, at) };
         Forecast::new(&look, facts, at).next().map(|it| it.at)
     };
-    let waking = policy.clone();
-    let wake = move |facts: Facts<'_>, now| {
-        Some(waking.next_attempt(facts, waking.moment(None, now, false))?.now)
+    let next = course.clone();
+    let next_at = move |facts: Facts<'_>, now| {
+        Some(next.policy.next_attempt(facts, next.moment(first_pass, now))?.now)
     };
-    let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(wake));
+    let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));
     let rows = scenario.rows.iter().zip(0..).map(|(row, number)| (row.id.clone(), number));
     let rows: Arc<HashMap<Id, u32>> = Arc::new(rows.collect());
-    let mut tick = i64::MIN;
+    let attempts = || log.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = None;
     while let Some(at) = store.next_at() {
-        // Passes start with the ticks, one in each.
-        tick = at.saturating_add(every_secs - 1).tick(every_secs).max(tick.saturating_add(1));
-        let now = Instant(tick.saturating_mul(every_secs)).max(start);
+        // One pass in each tick.
+        let next_tick = last.map(|last: Instant| last.next_tick(policy.every_secs()));
+        let now = course.pass_at(at).max(next_tick.unwrap_or(first_pass));
         if now > end {
             break;
         }
+        last = Some(now);
         store.set_now(now);
         let observer = Recorder { rows: rows.clone(), log: log.clone(), at: now.0 - start.0 };
-        pass(store.clone(), policy, rules, scenario.script, clock.fixed(now), Box::new(observer))?;
+        let reached = course.reached_before(first_pass, now);
+        let pass = Pass {
+            store: Box::new(store.clone()),
+            policy: policy.clone(),
+            rules: *rules,
+            limits: UNLIMITED,
+            clock: clock.fixed(now),
+            plan: match policy {
+                Policy::Slots(_) => Plan::Slots { order: Order::Oldest, reached },
+                Policy::Age(_) | Policy::Counted(_) => Plan::Full { order: Order::Oldest },
+            },
+            token: String::new(),
+            observer: Box::new(observer),
+        };
+        engine::run(pass, |_| Ok(Arc::new(Scripted(scenario.script))))?;
+        ensure!(
+            attempts().len() <= MOST_ATTEMPTS,
+            "more than {MOST_ATTEMPTS} attempts; take fewer --records or a shorter time --for"
+        );
     }
-    let attempts = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(Run { policy: policy.clone(), every_secs, attempts })
+    let attempts = std::mem::take(&mut *attempts());
+    Ok(Run { policy: policy.clone(), every_secs: policy.every_secs(), attempts })
 }
 
-fn pass(
-    store: MemoryStore,
-    policy: &Policy,
-    rules: Rules,
-    script: Script,
-    clock: Clock,
-    observer: Box<dyn Observer + Send>,
-) -> Result<()> {
-    let tick = clock.now().tick(policy.every_secs());
-    let order = Order::Oldest;
-    let plan = match policy {
-        Policy::Slots(_) => Plan::Slots { order, reached: Some(Slot::end_of(tick - 1)) },
-        Policy::Age(_) | Policy::Counted(_) => Plan::Full { order },
-    };
-    let limits =
-        Limits { max_records: None, max_runtime: None, grace: Duration::ZERO, drain: false };
-    let pass = Pass {
-        store: Box::new(store),
-        policy: policy.clone(),
-        rules,
-        limits,
-        clock,
-        plan,
-        token: String::new(),
-        observer,
-    };
-    engine::run(pass, |_| Ok(Arc::new(Scripted(script))))?;
-    Ok(())
-}
+const UNLIMITED: Limits =
+    Limits { max_records: None, max_runtime: None, grace: Duration::ZERO, drain: false };
 
 /// Writes the attempts down.
 struct Recorder {

@@ -1,6 +1,6 @@
 //! simulate: the load of policies, before a crontab is changed.
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
 
 #[test]
 fn each_attempt_is_a_line() {
@@ -128,4 +128,57 @@ fn a_simulation_needs_a_policy_and_no_database() {
     let mut command = env.command(&["simulate", "--policy", "even", "--records", "1"]);
     let output = command.env_remove("BACKLOG_DB").output().unwrap();
     crate::testenv::ran(&output).success();
+}
+
+#[test]
+fn a_line_that_is_behind_is_foretold_as_it_will_catch_up() {
+    let env = TestEnv::new();
+    for id in 1..=60 {
+        // One in six is dated a day ahead, and NEW.
+        env.insert_one(id, MIDNIGHT - (id % 6 * 2 - 1) * DAY - id * 60);
+    }
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID % 6 <> 0");
+    let mode = ["--progressive", "1d/5m,5d/1h,30d/6h"];
+    let pass = |now, rest: &[&str]| {
+        env.run_at(now, &[&["process"], &mode[..], rest, &["--", "false"]].concat()).silent();
+    };
+    pass(MIDNIGHT - 3 * HOUR, &[]);
+    env.insert_one(61, MIDNIGHT + DAY);
+    let args = [&["simulate", "--from-table", "--jsonl", "--for", "4h"], &mode[..]].concat();
+    let simulated = env.run_at(MIDNIGHT, &args).success().stdout;
+    for now in (MIDNIGHT..=MIDNIGHT + 4 * HOUR).step_by(300) {
+        pass(now, &["--joblog", "joblog"]);
+    }
+    let joblog = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let tried = |lines: &str, instant: &dyn Fn(&serde_json::Value) -> i64| {
+        let line = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            (instant(&line), line["id"].as_i64().unwrap())
+        };
+        let mut tried: Vec<_> = lines.lines().map(line).collect();
+        tried.sort_unstable();
+        tried
+    };
+    let at = |line: &serde_json::Value| line["at"].as_i64().unwrap();
+    let started_at = |line: &serde_json::Value| {
+        let text = line["started_at"].as_str().unwrap();
+        let part = |range: std::ops::Range<usize>| text[range].parse::<i64>().unwrap();
+        part(11..13) * HOUR + part(14..16) * MINUTE
+    };
+    let (simulated, tried) = (tried(&simulated, &at), tried(&joblog, &started_at));
+    assert!(simulated.len() > 100 && simulated.contains(&(0, 61)), "{simulated:?}");
+    assert_eq!(simulated, tried);
+}
+
+#[test]
+fn the_limits_of_the_queue_hold_in_a_simulation_of_its_table() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 2, LAST_FAILURE = DATE_INSERTED");
+    let now = format!("@{MIDNIGHT}");
+    let args =
+        ["simulate", "--from-table", "--jsonl", "--fibonacci", "--for", "1day", "--now", &now];
+    let mut command = env.command(&args);
+    let output = command.env("MAX_DEFAULT_RETRY_ATTEMPTS", "4").output().unwrap();
+    assert_eq!(crate::testenv::ran(&output).success().stdout.lines().count(), 2);
 }

@@ -13,8 +13,6 @@ pub struct Line {
     pub policy: Policy,
     pub rules: Rules,
     pub state: StateDir,
-    /// What tells it from other lines: queue, table and policy. The handler does not count, because
-    /// two lines with different ones would be after the same records.
     pub name: String,
     /// What the last pass left.
     pub last: LineState,
@@ -23,19 +21,28 @@ pub struct Line {
 impl Line {
     pub fn new(queue: &Queue, schedule: &Schedule, database: &Database) -> Result<Self> {
         let state = state_dir(queue, database)?;
-        let policy = schedule.policy.clone();
-        let name = format!("{} {} {}", queue.name, database.table.name, policy.line());
-        let last = state.line_state(&name);
-        Ok(Self { policy, rules: schedule.rules(database.table.has_counter()), state, name, last })
+        let name = name(queue, schedule, database);
+        Ok(Self::standing(state, name, schedule, database))
     }
 
-    /// Two passes of one line never run at once. `None` if there is one, unless this is to
-    /// `wait` for its end.
-    pub fn lock(&mut self, wait: bool) -> Result<Option<LineLock>> {
-        let lock = self.state.lock_line(&self.name, wait)?;
-        // Meanwhile the other one may have got on.
-        self.last = self.state.line_state(&self.name);
-        Ok(lock)
+    /// With its lock: two passes of one line never run at once. `None` if there is one, unless
+    /// this is to `wait` for its end.
+    pub fn locked(
+        queue: &Queue,
+        schedule: &Schedule,
+        database: &Database,
+        wait: bool,
+    ) -> Result<Option<(Self, LineLock)>> {
+        let state = state_dir(queue, database)?;
+        let name = name(queue, schedule, database);
+        let lock = state.lock_line(&name, wait)?;
+        Ok(lock.map(|lock| (Self::standing(state, name, schedule, database), lock)))
+    }
+
+    fn standing(state: StateDir, name: String, schedule: &Schedule, database: &Database) -> Self {
+        let rules = schedule.rules(database.table.has_counter());
+        let last = state.line_state(&name);
+        Self { policy: schedule.policy.clone(), rules, state, name, last }
     }
 
     /// Where a pass by slots begins.
@@ -55,11 +62,10 @@ impl Line {
         let order = settings.order;
         match &self.policy {
             Policy::Slots(slots) => {
-                let reached = self.reached();
-                if reached.is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {
+                if self.reached().is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {
                     log::warn!("the last pass ran in the future: the clock was set back");
                 }
-                Plan::Slots { order, reached }
+                Plan::Slots { order }
             }
             Policy::Age(_) | Policy::Counted(_) if settings.limits.may_cut_short() => {
                 let cursor = self.last.reached.as_ref().and_then(Reached::key);
@@ -68,6 +74,12 @@ impl Line {
             Policy::Age(_) | Policy::Counted(_) => Plan::Full { order },
         }
     }
+}
+
+/// What tells a line from others: queue, table and policy. The handler does not count, because two
+/// lines with different ones would be after the same records.
+fn name(queue: &Queue, schedule: &Schedule, database: &Database) -> String {
+    format!("{} {} {}", queue.name, database.table.name, schedule.policy.line())
 }
 
 /// Where the claims on a database's records are, and what its lines leave behind.

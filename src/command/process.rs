@@ -29,23 +29,23 @@ pub fn run(
     terminal: &Terminal,
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.schedule))?;
-    let mut line = Line::new(queue, &settings.schedule, &database)?;
-    let Some(_lock) = line.lock(settings.wait)? else {
+    let locked = Line::locked(queue, &settings.schedule, &database, settings.wait)?;
+    let Some((line, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");
         return Ok(Exit::Done);
     };
     let now = clock.now();
-    let span = line.look(now, settings.limits.drain).moment.span;
-    let line_state = LineState {
-        began_at: Some(now),
-        began_behind: span.map(|span| span.after),
-        reached: line.last.reached.clone(),
-    };
+    let look = line.look(now, settings.limits.drain);
     let watcher = Watcher {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
         state: line.state.clone(),
         line: line.name.clone(),
-        line_state,
+        line_state: LineState {
+            began_at: Some(now),
+            began_behind: look.moment.span.map(|span| span.after),
+            reached: line.last.reached.clone(),
+        },
+        is_saved: false,
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
@@ -53,14 +53,12 @@ pub fn run(
     let store = SqliteStore::new(database, &line.state)?;
     let token = token()?;
     let began = clock.monotonic();
-    let plan = line.plan(settings, now);
     let pass = Pass {
         store: Box::new(store),
-        policy: line.policy,
-        rules: line.rules,
+        look,
         limits: settings.limits.clone(),
         clock,
-        plan,
+        plan: line.plan(settings, now),
         token: token.clone(),
         observer: Box::new(watcher),
     };
@@ -131,8 +129,17 @@ struct Watcher {
     line: String,
     /// What the next pass of the line will find.
     line_state: LineState,
+    /// Whether that has been written.
+    is_saved: bool,
     terminal: Terminal,
     bar: ProgressBar,
+}
+
+impl Watcher {
+    fn save(&mut self) {
+        self.state.save_line_state(&self.line, &self.line_state);
+        self.is_saved = true;
+    }
 }
 
 impl Observer for Watcher {
@@ -148,13 +155,17 @@ impl Observer for Watcher {
     }
 
     fn reached(&mut self, reached: &Reached) {
-        self.line_state.reached = Some(reached.clone());
-        self.state.save_line_state(&self.line, &self.line_state);
+        if self.line_state.reached.as_ref() != Some(reached) {
+            self.line_state.reached = Some(reached.clone());
+            self.save();
+        }
     }
 
     fn finished(&mut self) -> Result<()> {
         self.bar.finish_and_clear();
-        self.state.save_line_state(&self.line, &self.line_state);
+        if !self.is_saved {
+            self.save();
+        }
         self.joblog.take().map_or(Ok(()), |joblog| joblog.result)
     }
 }

@@ -22,8 +22,8 @@ pub enum Plan {
     /// that such a pass tried, so that no block of failing records keeps the others from being
     /// tried.
     Capped { order: Order, cursor: Option<Key> },
-    /// NEW first, then ERROR in the order of their slots, from where the last pass came to.
-    Slots { order: Order, reached: Option<Slot> },
+    /// NEW first, then ERROR in the order of their slots.
+    Slots { order: Order },
 }
 
 /// One selection of a pass.
@@ -45,20 +45,12 @@ enum Kind {
 impl Plan {
     fn order(&self) -> Order {
         match self {
-            Self::Full { order } | Self::Capped { order, .. } | Self::Slots { order, .. } => *order,
+            Self::Full { order } | Self::Capped { order, .. } | Self::Slots { order } => *order,
         }
     }
 
     pub fn is_capped(&self) -> bool {
         matches!(self, Self::Capped { .. })
-    }
-
-    /// Where a pass by slots begins.
-    pub fn reached(&self) -> Option<Slot> {
-        match self {
-            Self::Slots { reached, .. } => *reached,
-            Self::Full { .. } | Self::Capped { .. } => None,
-        }
     }
 
     fn searches(&self, look: &Look) -> VecDeque<Search> {

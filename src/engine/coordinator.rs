@@ -11,7 +11,7 @@ use super::{Attempt, Candidates, Pass, Stopped, Summary, Wake, say};
 use crate::clock::Clock;
 use crate::handler::{Handler, Job, Reply};
 use crate::instant::Instant;
-use crate::policy::{self, End, Look, Reason, Verdict};
+use crate::policy::{self, End, Reason, Verdict};
 use crate::record::{Answer, Id, Outcome, Record, Settlement, Status};
 use crate::selection::Slot;
 use crate::store::{Applied, Change, Found};
@@ -29,7 +29,6 @@ pub struct Coordinator {
     pass: Pass,
     handler: Arc<dyn Handler>,
     wake: Wake,
-    look: Look,
     candidates: Candidates,
     /// Attempts that `--max-records` leaves.
     left: Option<u64>,
@@ -71,17 +70,10 @@ struct Claimed {
 }
 
 impl Coordinator {
-    pub fn new(
-        pass: Pass,
-        candidates: Candidates,
-        look: Look,
-        wake: Wake,
-        handler: Arc<dyn Handler>,
-    ) -> Self {
+    pub fn new(pass: Pass, candidates: Candidates, wake: Wake, handler: Arc<dyn Handler>) -> Self {
         Self {
             handler,
             wake,
-            look,
             candidates,
             left: pass.limits.max_records,
             pass,
@@ -181,8 +173,8 @@ impl Coordinator {
             }
         };
         let now = self.pass.clock.now();
-        self.look.moment.now = now;
-        let reason = match self.look.verdict(record.facts()) {
+        self.pass.look.moment.now = now;
+        let reason = match self.pass.look.verdict(record.facts()) {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {
                 if self.prove(&record, now)? {
@@ -215,7 +207,7 @@ impl Coordinator {
         if self.proven {
             return Ok(true);
         }
-        let chains = policy::chains(record, now, self.look.rules);
+        let chains = policy::chains(record, now, self.pass.look.rules);
         self.proven = self.pass.store.prove(record, &chains)?;
         Ok(self.proven)
     }
@@ -252,10 +244,15 @@ impl Coordinator {
             changes.push(Change {
                 record: &in_hand.record,
                 expected: in_hand.expected,
-                settlement: policy::settle(&in_hand.record, &answer.outcome, now, self.look.rules),
+                settlement: policy::settle(
+                    &in_hand.record,
+                    &answer.outcome,
+                    now,
+                    self.pass.look.rules,
+                ),
             });
         }
-        let has_counter = self.look.rules.has_counter;
+        let has_counter = self.pass.look.rules.has_counter;
         changes.extend(claimed.iter().filter(|_| has_counter).map(|Claimed { record, .. }| {
             Change { record, expected: record.status, settlement: policy::charge(record, now) }
         }));
@@ -306,7 +303,7 @@ impl Coordinator {
             }
         };
         let attempt = record.next_attempt();
-        say::begun(&record, self.look.rules);
+        say::begun(&record, self.pass.look.rules);
         if let Some(first) = self.progress.handed_out(&record, slot, self.pass.plan.is_capped()) {
             self.pass.observer.reached(first);
         }
@@ -337,7 +334,7 @@ impl Coordinator {
             Applied::Refused(error) => return self.refused(&record.id, settlement.status, error),
         };
         self.summary.count(&answer.outcome, written);
-        say::ended(&record, &answer.outcome, written, &self.look);
+        say::ended(&record, &answer.outcome, written, &self.pass.look);
         if let Outcome::Unable { error } = &answer.outcome {
             self.unable(answer, error, unable_before);
         }
@@ -396,14 +393,14 @@ impl Coordinator {
         if over || !self.pass.limits.drain {
             return Again::No;
         }
-        let moment = self.look.moment;
+        let moment = self.pass.look.moment;
         let come_to = moment.span.map(|span| Slot::end_of(span.until));
-        self.look.moment = self.look.policy.moment(come_to, self.pass.clock.now(), true);
+        self.pass.look.moment = self.pass.look.policy.moment(come_to, self.pass.clock.now(), true);
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
-        let errors_too = self.look.policy.needs_counter();
-        self.candidates = self.candidates.again(self.look.clone(), busy, errors_too);
+        let errors_too = self.pass.look.policy.needs_counter();
+        self.candidates = self.candidates.again(self.pass.look.clone(), busy, errors_too);
         if was_busy {
             return Again::AfterOthers;
         }
@@ -429,7 +426,7 @@ impl Coordinator {
         for in_hand in self.in_hand.values() {
             self.progress.came_back(in_hand.slot);
         }
-        if let Some(reached) = self.progress.come_to(self.look.moment.span, cut_short) {
+        if let Some(reached) = self.progress.come_to(self.pass.look.moment.span, cut_short) {
             self.pass.observer.reached(&reached);
         }
         let observed = self.pass.observer.finished();

@@ -25,7 +25,7 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::handler::{Handler, Reply};
-use crate::policy::{Look, Policy, Rules};
+use crate::policy::Look;
 use crate::record::Answer;
 use crate::selection::{Reached, Slot};
 use crate::store::Store;
@@ -56,8 +56,8 @@ impl Limits {
 /// The parts of a pass.
 pub struct Pass {
     pub store: Box<dyn Store + Send>,
-    pub policy: Policy,
-    pub rules: Rules,
+    /// How it looks at records to begin with.
+    pub look: Look,
     pub limits: Limits,
     pub clock: Clock,
     pub plan: Plan,
@@ -178,30 +178,26 @@ pub fn run(
     mut pass: Pass,
     start: impl FnOnce(Wake) -> Result<Arc<dyn Handler>>,
 ) -> Result<Summary> {
-    let moment = pass.policy.moment(pass.plan.reached(), pass.clock.now(), pass.limits.drain);
-    let look = Look { policy: pass.policy.clone(), rules: pass.rules, moment };
-    let mut candidates = Candidates::new(&pass.plan, look.clone());
-    if !candidates.any(pass.store.reader())? {
-        if let Some(span) = moment.span {
-            pass.observer.reached(&Reached::Slot(Slot::end_of(span.until)));
-        }
+    let mut candidates = Candidates::new(&pass.plan, pass.look.clone());
+    let any = candidates.any(pass.store.reader())?;
+    if let Some(span) = pass.look.moment.span {
+        // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
+        let reached = if any { span.after } else { Slot::end_of(span.until) };
+        pass.observer.reached(&Reached::Slot(reached));
+    }
+    if !any {
         pass.observer.finished()?;
         return Ok(Summary::default());
     }
-    if let Some(span) = moment.span.filter(|span| pass.plan.reached() != Some(span.after)) {
-        // Where there is no last pass to go on from, a pass that does not get to any slot leaves
-        // the first one for the next.
-        pass.observer.reached(&Reached::Slot(span.after));
-    }
     pass.observer.selected(candidates.known());
-    log::debug!("{} candidates under {}", candidates.known(), pass.policy.line());
+    log::debug!("{} candidates under {}", candidates.known(), pass.look.policy.line());
     pass.store.guard(&pass.token)?;
     let max_runtime = pass.limits.max_runtime;
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     let (sender, events) = channel();
     let wake = Wake::new(sender);
     let handler = start(wake.clone())?;
-    let coordinator = Coordinator::new(pass, candidates, look, wake, handler.clone());
+    let coordinator = Coordinator::new(pass, candidates, wake, handler.clone());
     let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };
     attend(&inbox, &events, deadline);
     // A thread that has brought the last answer may still look for more to do.

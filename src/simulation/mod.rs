@@ -77,6 +77,11 @@ impl Course {
     }
 
     /// What a pass at `now` looks at, if there was one in each tick since `first`.
+    fn look(&self, first: Instant, now: Instant) -> Look {
+        let moment = self.moment(first, now);
+        Look { policy: self.policy.clone(), rules: self.rules, moment }
+    }
+
     fn moment(&self, first: Instant, now: Instant) -> Moment {
         self.policy.moment(self.reached_before(first, now), now, false)
     }
@@ -97,15 +102,13 @@ impl Course {
 
 /// Runs one course through the scenario.
 pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
-    let Course { policy, rules, .. } = course;
+    let policy = &course.policy;
     let (start, end) = (scenario.start, scenario.start.saturating_add(scenario.secs));
     let first_pass = course.pass_at(start);
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
         let at = arrives_at.map_or(first_pass, |at| at.max(first_pass));
-        let look =
-            Look { policy: policy.clone(), rules: *rules, moment: course.moment(first_pass, at) };
-        Forecast::new(&look, facts, at).next().map(|it| it.at)
+        Forecast::new(&course.look(first_pass, at), facts, at).next().map(|it| it.at)
     };
     let next = course.clone();
     let next_at = move |facts: Facts<'_>, now| {
@@ -127,15 +130,13 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
         last = Some(now);
         store.set_now(now);
         let observer = Recorder { rows: rows.clone(), log: log.clone(), at: now.0 - start.0 };
-        let reached = course.reached_before(first_pass, now);
         let pass = Pass {
             store: Box::new(store.clone()),
-            policy: policy.clone(),
-            rules: *rules,
+            look: course.look(first_pass, now),
             limits: UNLIMITED,
             clock: clock.fixed(now),
             plan: match policy {
-                Policy::Slots(_) => Plan::Slots { order: Order::Oldest, reached },
+                Policy::Slots(_) => Plan::Slots { order: Order::Oldest },
                 Policy::Age(_) | Policy::Counted(_) => Plan::Full { order: Order::Oldest },
             },
             token: String::new(),

@@ -1,66 +1,18 @@
-//! The rounds: what is done in one, and what is remembered from one to the next.
+//! What is done in one round: due records are claimed, outcomes and charges written, and the
+//! records handed out.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::progress::Progress;
-use super::{Attempt, Candidates, Pass, Stopped, Summary, Wake, say};
-use crate::clock::Clock;
-use crate::handler::{Handler, Job, Reply};
+use super::{Coordinator, InHand, Replies};
+use crate::engine::{Attempt, Stopped, say};
+use crate::handler::{Job, Reply};
 use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
 use crate::record::{Answer, Id, Outcome, Record, Settlement, Status};
 use crate::selection::Slot;
 use crate::store::{Applied, Change, Found};
-
-/// Whether a drain goes on.
-pub enum Again {
-    No,
-    Now,
-    /// There are records that other passes hold: give them a moment.
-    AfterOthers,
-}
-
-/// Owns the parts of a pass and the state between its rounds.
-pub struct Coordinator {
-    pass: Pass,
-    handler: Arc<dyn Handler>,
-    wake: Wake,
-    candidates: Candidates,
-    /// Attempts that `--max-records` leaves.
-    left: Option<u64>,
-    /// What handlers have, until it is settled.
-    in_hand: HashMap<Id, InHand>,
-    /// Due records that another pass has claimed.
-    busy: Vec<Id>,
-    /// Whether the table was shown to take every status that may be written.
-    proven: bool,
-    progress: Progress,
-    /// Records that the handler could not be run for, which this pass does not try again.
-    unable: HashSet<Id>,
-    /// Whether the last answer was that the handler could not be run.
-    unable_last: bool,
-    /// Whether running handlers were told to end.
-    told_to_end: bool,
-    /// Answers that could not be written, because of `error`.
-    unsettled: Vec<Answer>,
-    error: Option<anyhow::Error>,
-    summary: Summary,
-}
-
-/// Makes the way back for one answer.
-type Replies<'a> = &'a dyn Fn() -> Reply;
-
-struct InHand {
-    record: Arc<Record>,
-    /// The status that the row has now, unless the application changes it.
-    expected: Status,
-    started_at: Instant,
-    slot: Option<Slot>,
-}
 
 /// A due record that this pass holds.
 struct Claimed {
@@ -70,53 +22,8 @@ struct Claimed {
 }
 
 impl Coordinator {
-    pub fn new(pass: Pass, candidates: Candidates, wake: Wake, handler: Arc<dyn Handler>) -> Self {
-        Self {
-            handler,
-            wake,
-            candidates,
-            left: pass.limits.max_records,
-            pass,
-            in_hand: HashMap::new(),
-            busy: Vec::new(),
-            proven: false,
-            progress: Progress::default(),
-            unable: HashSet::new(),
-            unable_last: false,
-            told_to_end: false,
-            unsettled: Vec::new(),
-            error: None,
-            summary: Summary::default(),
-        }
-    }
-
-    pub fn clock(&self) -> Clock {
-        self.pass.clock
-    }
-
-    /// A round, unless an error has ended all rounds.
-    pub fn take_up(&mut self, answers: Vec<Answer>, replies: Replies<'_>) {
-        if self.error.is_none()
-            && let Err(error) = self.round(&answers, replies)
-        {
-            self.error = Some(error);
-            self.handler.stop(self.pass.limits.grace);
-        }
-        if self.error.is_some() {
-            let in_hand = &self.in_hand;
-            self.unsettled.extend(answers.into_iter().filter(|it| in_hand.contains_key(&it.id)));
-        }
-        if self.is_idle() {
-            self.wake.idle();
-        }
-    }
-
-    pub fn is_idle(&self) -> bool {
-        self.in_hand.len() == self.unsettled.len()
-    }
-
     /// Settles what has come in and fills the free places.
-    fn round(&mut self, answers: &[Answer], replies: Replies<'_>) -> Result<()> {
+    pub(super) fn round(&mut self, answers: &[Answer], replies: Replies<'_>) -> Result<()> {
         let still_in_hand = self.in_hand.len() - answers.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
         let mut claimed = Vec::new();
@@ -135,10 +42,7 @@ impl Coordinator {
 
     /// The next due record, claimed for this pass and read afresh.
     fn claim_next(&mut self) -> Result<Option<Claimed>> {
-        while self.summary.stopped.is_none()
-            && self.left != Some(0)
-            && self.wake.signalled().is_none()
-        {
+        while !self.is_cut_short() {
             let Some(id) = self.candidates.next(self.pass.store.reader())? else {
                 break;
             };
@@ -369,83 +273,5 @@ impl Coordinator {
         } else {
             self.stop(Stopped::Refused(message));
         }
-    }
-
-    /// No new claims from here on. Running handlers are told to end if somebody outside wants the
-    /// pass to; a second such order leaves them no more time.
-    pub fn stop(&mut self, why: Stopped) {
-        match why {
-            Stopped::Signal(_) | Stopped::Runtime => {
-                let again = std::mem::replace(&mut self.told_to_end, true);
-                self.handler.stop(if again { Duration::ZERO } else { self.pass.limits.grace });
-            }
-            Stopped::Unable(_) | Stopped::Refused(_) => self.handler.begin_no_more(),
-        }
-        self.summary.stopped.get_or_insert(why);
-    }
-
-    /// Selects anew, if this is a drain and there may be more to do.
-    pub fn begin_again(&mut self) -> Again {
-        let over = self.error.is_some()
-            || self.summary.stopped.is_some()
-            || self.wake.signalled().is_some()
-            || self.left == Some(0);
-        if over || !self.pass.limits.drain {
-            return Again::No;
-        }
-        let moment = self.pass.look.moment;
-        let come_to = moment.span.map(|span| Slot::end_of(span.until));
-        self.pass.look.moment = self.pass.look.policy.moment(come_to, self.pass.clock.now(), true);
-        let busy = std::mem::take(&mut self.busy);
-        let was_busy = !busy.is_empty();
-        // By age a record that failed stays due, but a drain tries it once.
-        let errors_too = self.pass.look.policy.needs_counter();
-        self.candidates = self.candidates.again(self.pass.look.clone(), busy, errors_too);
-        if was_busy {
-            return Again::AfterOthers;
-        }
-        let progress = self.summary.take_progress();
-        match self.candidates.any(self.pass.store.reader()) {
-            Ok(any) if any && progress => Again::Now,
-            Ok(_) => Again::No,
-            Err(error) => {
-                self.error = Some(error);
-                Again::No
-            }
-        }
-    }
-
-    /// The last word. If the pass could not write any more, what its handlers did is named,
-    /// because the table does not show it.
-    pub fn finish(&mut self) -> Result<Summary> {
-        // A signal that came when everything was settled, and found nobody waiting for it.
-        self.summary.stopped =
-            self.summary.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
-        let cut_short =
-            self.error.is_some() || self.summary.stopped.is_some() || self.left == Some(0);
-        for in_hand in self.in_hand.values() {
-            self.progress.came_back(in_hand.slot);
-        }
-        if let Some(reached) = self.progress.come_to(self.pass.look.moment.span, cut_short) {
-            self.pass.observer.reached(&reached);
-        }
-        let observed = self.pass.observer.finished();
-        let durable = self.pass.store.finish();
-        let Some(error) = self.error.take() else {
-            durable?;
-            observed?;
-            self.summary.busy = self.busy.len() as u64;
-            return Ok(self.summary.clone());
-        };
-        let succeeded = self.unsettled.iter().filter(|it| it.outcome == Outcome::Success);
-        let succeeded: Vec<_> = succeeded.map(|answer| answer.id.to_string()).collect();
-        if succeeded.is_empty() {
-            return Err(error);
-        }
-        Err(error.context(format!(
-            "the handler succeeded for these records, but the table does not show it, and they \
-             will be tried again: {}",
-            succeeded.join(", ")
-        )))
     }
 }

@@ -86,9 +86,7 @@ impl Value {
             Self::Null | Self::Blob(_) => None,
         }
     }
-}
 
-impl Value {
     /// The value as a message shows it, spelt as in SQL, so that its type can be seen.
     pub fn shown(&self) -> String {
         match self {

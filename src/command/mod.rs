@@ -86,8 +86,7 @@ fn require_columns(database: &Database, schedule: &Schedule) -> Result<()> {
 
 /// The record with an id as it is typed, a number or text; or why there is none.
 fn find(reader: &mut dyn Reader, id: &str) -> Result<Result<Record, &'static str>> {
-    let ids = id.parse().ok().map(Id::Integer).into_iter().chain([Id::Text(id.into())]);
-    for id in ids {
+    for id in [Id::from_typed(id), Id::Text(id.into())] {
         match reader.read(&id)? {
             Found::Record(record) => return Ok(Ok(*record)),
             Found::Ambiguous => return Ok(Err(AMBIGUOUS)),

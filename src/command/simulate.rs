@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::config::{self, Queue, Schedule};
 use crate::exit::Exit;
 use crate::handler::Script;
-use crate::instant::Instant;
+use crate::instant::{DAY, Instant};
 use crate::record::{Id, Status};
 use crate::report;
 use crate::selection::Order;
@@ -22,7 +22,7 @@ use crate::store::MemoryRow;
 
 /// How long a simulation is unless `--for` says otherwise.
 const RECORDS_SECS: i64 = 2 * 3_600;
-const TABLE_SECS: i64 = 7 * 86_400;
+const TABLE_SECS: i64 = 7 * DAY;
 
 pub fn run(global: Global, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
     let (scenario, courses) = if args.from_table {

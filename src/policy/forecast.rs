@@ -1,13 +1,12 @@
 //! The attempts that a record will have, if every one of them fails.
 
-use super::{Look, Moment, Policy, Rules, Verdict, exhausted};
+use super::{Look, Moment, Verdict, exhausted};
 use crate::instant::Instant;
 use crate::record::{Facts, Status};
 
 /// Goes from attempt to attempt, from the moment of a look on.
 pub struct Forecast<'a> {
-    policy: &'a Policy,
-    rules: Rules,
+    look: &'a Look,
     /// The record as it will be.
     facts: Facts<'a>,
     /// The pass that will try it next.
@@ -27,7 +26,7 @@ pub struct Planned {
 impl<'a> Forecast<'a> {
     /// There is no pass before `soonest`.
     pub fn new(look: &'a Look, facts: Facts<'a>, soonest: Instant) -> Self {
-        let Look { policy, rules, moment } = look;
+        let Look { policy, moment, .. } = look;
         let next = match look.verdict(facts) {
             Verdict::Due(_) if moment.now < soonest => {
                 Some(policy.moment(moment.span.map(|span| span.after), soonest, false))
@@ -36,7 +35,7 @@ impl<'a> Forecast<'a> {
             Verdict::Wait { .. } => policy.next_attempt(facts, *moment),
             Verdict::Archive(_) | Verdict::Never(_) => None,
         };
-        Self { policy, rules: *rules, facts, next }
+        Self { look, facts, next }
     }
 }
 
@@ -45,7 +44,8 @@ impl Iterator for Forecast<'_> {
 
     fn next(&mut self) -> Option<Planned> {
         let moment = self.next.take()?;
-        if exhausted(self.facts, self.rules, moment.now).is_some() {
+        let Look { policy, rules, .. } = self.look;
+        if exhausted(self.facts, *rules, moment.now).is_some() {
             return None;
         }
         let attempt = self.facts.failures.saturating_add(1);
@@ -55,11 +55,11 @@ impl Iterator for Forecast<'_> {
             last_failure_at: Some(moment.now),
             ..self.facts
         };
-        let is_last = exhausted(self.facts, self.rules, moment.now).is_some();
+        let is_last = exhausted(self.facts, *rules, moment.now).is_some();
         if !is_last {
-            self.next = self.policy.next_attempt(self.facts, moment).map(|next| {
+            self.next = policy.next_attempt(self.facts, moment).map(|next| {
                 // A wait of nothing ends with the next pass.
-                let soonest = moment.now.next_tick(self.policy.every_secs());
+                let soonest = moment.now.next_tick(policy.every_secs());
                 Moment { now: next.now.max(soonest), ..next }
             });
         }

@@ -75,16 +75,15 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
 
 /// The load of each day: all attempts, those in the busiest tick, and how many a tick has.
 pub fn days_table(run: &Run, scenario: &Scenario) -> String {
-    let start = scenario.start.0;
-    let day_of = |tried: &Tried| (start + tried.at).div_euclid(DAY);
+    let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
     let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
     let ticks = DAY / run.every_secs;
-    let (first, last) = (start.div_euclid(DAY), (start + scenario.secs).div_euclid(DAY));
+    let (first, last) = (scenario.start.tick(DAY), scenario.instant(scenario.secs).tick(DAY));
     let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
     let mut rows = vec![header];
     for day in first..=last {
         let tried = by_day.next_if(|tried| day_of(&tried[0]) == day).unwrap_or_default();
-        let tick = |tried: &Tried| (start + tried.at) / run.every_secs;
+        let tick = |tried: &Tried| scenario.instant(tried.at).tick(run.every_secs);
         let peak = tried.chunk_by(|one, other| tick(one) == tick(other)).map(<[_]>::len).max();
         let mean = i64::try_from(tried.len()).unwrap_or(i64::MAX) * 10 / ticks.max(1);
         rows.push(vec![

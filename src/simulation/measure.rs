@@ -31,14 +31,14 @@ const BIN: f64 = 0.05;
 
 /// `is_cohort` says that all records fail at the start and never succeed.
 pub fn figures(run: &Run, scenario: &Scenario, is_cohort: bool) -> Figures {
-    let tick_of = |at: &i64| (scenario.start.0 + at).div_euclid(run.every_secs);
-    let retries: Vec<i64> = run.retries().map(|it| tick_of(&it.at)).collect();
+    let tick_of = |at: i64| scenario.instant(at).tick(run.every_secs);
+    let retries: Vec<i64> = run.retries().map(|it| tick_of(it.at)).collect();
     let (mut peak, mut busy) = (0, 0);
     for tick in retries.chunk_by(|one, other| one == other) {
         peak = peak.max(tick.len());
         busy += 1;
     }
-    let ticks = retries.first().map_or(0, |first| tick_of(&scenario.secs) - first + 1);
+    let ticks = retries.first().map_or(0, |first| tick_of(scenario.secs) - first + 1);
     let backoff = match &run.policy {
         Policy::Counted(backoff) | Policy::Slots(Slots::ByAge(backoff)) if is_cohort => {
             Some(backoff)
@@ -69,7 +69,7 @@ pub struct Load {
 /// The load in at most so many bars. What is left at the end, less than a bar, is left out: it
 /// would look like a fall.
 pub fn load(run: &Run, scenario: &Scenario, most: usize) -> Load {
-    let tick = |at: i64| (scenario.start.0 + at).div_euclid(run.every_secs);
+    let tick = |at: i64| scenario.instant(at).tick(run.every_secs);
     let first = tick(0);
     let ticks = usize::try_from(tick(scenario.secs) - first).unwrap_or(0);
     let bar_ticks = ticks.div_ceil(most).max(1);

@@ -31,6 +31,13 @@ pub struct Scenario {
     pub script: Script,
 }
 
+impl Scenario {
+    /// The instant so many seconds after the start.
+    pub fn instant(&self, at: i64) -> Instant {
+        self.start.saturating_add(at)
+    }
+}
+
 /// What runs through it: a crontab line whose policy counts in ticks.
 #[derive(Debug, Clone)]
 pub struct Course {
@@ -103,7 +110,7 @@ impl Course {
 /// Runs one course through the scenario.
 pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
     let policy = &course.policy;
-    let (start, end) = (scenario.start, scenario.start.saturating_add(scenario.secs));
+    let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let first_pass = course.pass_at(start);
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);

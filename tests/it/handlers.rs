@@ -89,8 +89,7 @@ fn the_exit_code_is_the_outcome() {
 
 #[test]
 fn a_snooze_is_an_ordinary_failure_where_nothing_counts() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);
     pass(&env, &["--strict"], "exit 75").fails(1, &[]);
     assert_eq!(env.statuses(), "7|ERROR");

@@ -83,8 +83,7 @@ fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
         &["--policy", "fibonacci", "--by-age"],
         &["--progressive", "1h/5m,3h/30m", "--salt", "7"],
     ] {
-        let env = TestEnv::empty();
-        env.run(&["init", "--minimal"]).success();
+        let env = TestEnv::minimal();
         let every = if args[0] == "--progressive" { 5 * MINUTE } else { MINUTE };
         passes(&env, args, every, 2);
         let expected = simulated(&env, &[&["--ids", "1,2,3", "--for", "2h"], args].concat());
@@ -94,8 +93,7 @@ fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
 
 #[test]
 fn the_progressive_schedule_is_one_line() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     // One record of each tier, and one that is too old for all.
     for (id, days) in [(1, 0), (2, 3), (3, 10), (4, 20), (5, 100), (6, 300), (7, 361)] {
         env.insert_one(id, MIDNIGHT - days * DAY);
@@ -139,8 +137,7 @@ fn a_failed_record_that_no_pass_by_age_will_see_again_is_an_error_once() {
 
 #[test]
 fn after_a_sleep_a_pass_works_off_four_ticks_and_loses_none() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     env.insert_one(1, MIDNIGHT - 3 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let handler = env.noting("exit 1");
@@ -160,8 +157,7 @@ fn after_a_sleep_a_pass_works_off_four_ticks_and_loses_none() {
 
 #[test]
 fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     env.insert(20, MIDNIGHT - HOUR);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let handler = env.noting("exit 1");
@@ -181,8 +177,7 @@ fn a_pass_by_slots_that_is_cut_short_goes_on_where_it_stopped() {
 
 #[test]
 fn a_killed_pass_by_slots_repeats_only_what_was_running() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     env.insert(20, MIDNIGHT - HOUR);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     let (pausing, now) = (env.pausing(), format!("@{MIDNIGHT}"));
@@ -206,8 +201,7 @@ fn a_killed_pass_by_slots_repeats_only_what_was_running() {
 
 #[test]
 fn a_first_pass_that_new_records_use_up_loses_no_slot() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     // Its slot is at ten minutes past each hour.
     env.insert_one(7, MIDNIGHT - 3 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
@@ -221,8 +215,7 @@ fn a_first_pass_that_new_records_use_up_loses_no_slot() {
 
 #[test]
 fn a_killed_pass_by_slots_gets_on_all_the_same() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     env.insert(3, MIDNIGHT - HOUR);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     // Every handler kills the pass that runs it.
@@ -273,8 +266,7 @@ fn the_attempts_of_a_queue_are_limited_by_its_variable() {
 
 #[test]
 fn max_age_gives_up_what_has_failed_and_kept_failing() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     env.insert_one(1, MIDNIGHT - 11 * DAY);
     env.insert_one(2, MIDNIGHT - 11 * DAY);
     env.insert_one(3, MIDNIGHT - 9 * DAY);
@@ -341,8 +333,7 @@ fn a_wrong_policy_is_told_what_is_legal() {
     ] {
         env.run(&[&["process"], args, &["--", "true"]].concat()).fails(2, &[says]);
     }
-    let minimal = TestEnv::empty();
-    minimal.run(&["init", "--minimal"]).success();
+    let minimal = TestEnv::minimal();
     minimal
         .run(&["process", "--policy", "even", "--", "true"])
         .fails(1, &["--policy even goes by the columns FAILURES and LAST_FAILURE", "ALTER TABLE"]);

@@ -122,8 +122,7 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
 
 #[test]
 fn an_attempt_limit_needs_a_column_to_count_in() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     for args in [&["--ndays", "1", "--max-attempts", "3"][..], &["--fibonacci"]] {
         let args = [&["process"], args, &["--", "true"]].concat();
         let add = "ALTER TABLE \"BACKLOG\" ADD COLUMN FAILURES INTEGER NOT NULL DEFAULT 0;";

@@ -28,8 +28,7 @@ fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {
 
 #[test]
 fn a_week_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age() {
-    let env = TestEnv::empty();
-    env.run(&["init", "--minimal"]).success();
+    let env = TestEnv::minimal();
     let ages = mixed_ages();
     for (id, age) in (1..).zip(&ages) {
         env.insert_one(id, MIDNIGHT - age);

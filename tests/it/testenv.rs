@@ -37,6 +37,13 @@ impl TestEnv {
         env
     }
 
+    /// A database with a table that counts no failures.
+    pub fn minimal() -> Self {
+        let env = Self::empty();
+        env.run(&["init", "--minimal"]).success();
+        env
+    }
+
     /// No database.
     pub fn empty() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }

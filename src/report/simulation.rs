@@ -73,15 +73,18 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
     format!("{line}\n")
 }
 
-/// The load of each day: all attempts, those in the busiest tick, and how many a tick has.
+/// The load of each day, as far as it is simulated: all attempts, those in the busiest tick, and
+/// how many a tick has.
 pub fn days_table(run: &Run, scenario: &Scenario) -> String {
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
     let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
-    let ticks = DAY / run.every_secs;
-    let (first, last) = (scenario.start.tick(DAY), scenario.instant(scenario.secs).tick(DAY));
+    let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
     let mut rows = vec![header];
-    for day in first..=last {
+    for day in start.tick(DAY)..=end.tick(DAY) {
+        let (from, to) = (start.max(Instant(day * DAY)), end.min(Instant((day + 1) * DAY - 1)));
+        // Those that begin in it.
+        let ticks = to.tick(run.every_secs) - Instant(from.0 - 1).tick(run.every_secs);
         let tried = by_day.next_if(|tried| day_of(&tried[0]) == day).unwrap_or_default();
         let tick = |tried: &Tried| scenario.instant(tried.at).tick(run.every_secs);
         let peak = tried.chunk_by(|one, other| tick(one) == tick(other)).map(<[_]>::len).max();

@@ -104,6 +104,12 @@ fn the_load_of_the_real_table_is_foretold() {
     for line in ["2026-11-21      3600", "2026-11-22      3600"] {
         assert!(ran.stdout.contains(line), "{}", ran.stdout);
     }
+    // Half a day, from within a tick on: 1,800 attempts in 144 ticks, as on whole days.
+    let half = ["simulate", "--from-table", "--progressive", "--for", "12h"];
+    let ran = env.run_at(MIDNIGHT + 12 * HOUR - 60, &half).success();
+    let day = ran.stdout.lines().find(|line| line.starts_with("2026-11-21 ")).unwrap();
+    let cells: Vec<_> = day.split_whitespace().collect();
+    assert_eq!((cells[1], cells[3]), ("1800", "12.5"), "{}", ran.stdout);
     assert_eq!(env.statuses().matches("ERROR").count(), 150, "nothing is written");
     // And it is what passes do.
     for now in (MIDNIGHT..MIDNIGHT + HOUR).step_by(300) {

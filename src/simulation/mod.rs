@@ -5,7 +5,6 @@ mod measure;
 
 pub use measure::{Figures, Load, figures, load};
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::engine::{self, Attempt, Limits, Observer, Pass, Plan};
 use crate::handler::{Script, Scripted};
 use crate::instant::Instant;
 use crate::policy::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
-use crate::record::{Facts, Id};
+use crate::record::Facts;
 use crate::selection::{Order, Reached, Slot};
 use crate::store::{MemoryRow, MemoryStore};
 
@@ -123,8 +122,6 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));
-    let rows = scenario.rows.iter().zip(0..).map(|(row, number)| (row.id.clone(), number));
-    let rows: Arc<HashMap<Id, u32>> = Arc::new(rows.collect());
     let attempts = || log.lock().unwrap_or_else(PoisonError::into_inner);
     let mut last = None;
     while let Some(at) = store.next_at() {
@@ -136,7 +133,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
         }
         last = Some(now);
         store.set_now(now);
-        let observer = Recorder { rows: rows.clone(), log: log.clone(), at: now.0 - start.0 };
+        let observer = Recorder { store: store.clone(), log: log.clone(), at: now.0 - start.0 };
         let pass = Pass {
             store: Box::new(store.clone()),
             look: course.look(first_pass, now),
@@ -164,7 +161,7 @@ const UNLIMITED: Limits =
 
 /// Writes the attempts down.
 struct Recorder {
-    rows: Arc<HashMap<Id, u32>>,
+    store: MemoryStore,
     log: Arc<Mutex<Vec<Tried>>>,
     at: i64,
 }
@@ -173,7 +170,8 @@ impl Observer for Recorder {
     fn selected(&mut self, _due: usize) {}
 
     fn attempted(&mut self, attempt: &Attempt) {
-        if let Some(&row) = self.rows.get(&attempt.answer.id) {
+        let position = self.store.position(&attempt.answer.id);
+        if let Some(row) = position.and_then(|row| u32::try_from(row).ok()) {
             let tried = Tried { row, attempt: attempt.attempt, at: self.at };
             self.log.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
         }

@@ -69,6 +69,11 @@ impl MemoryStore {
         Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, next_at, now, columns })))
     }
 
+    /// Which of the rows it was made of has this id.
+    pub fn position(&self, id: &Id) -> Option<usize> {
+        self.memory().by_id.get(id).copied()
+    }
+
     /// When there is something to do next.
     pub fn next_at(&self) -> Option<Instant> {
         self.memory().agenda.first_key_value().map(|(at, _)| *at)

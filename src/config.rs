@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::cli;
 use crate::engine::Limits;
 use crate::exit::{ExitError, usage};
+use crate::mapping::{Mapping, Name};
 use crate::policy::{self, Age, Options, Policy, Rules, Slots, Spec, Tiers};
 use crate::record::Status;
 use crate::selection::Order;
@@ -17,7 +18,7 @@ use crate::selection::Order;
 pub struct Queue {
     pub name: String,
     pub db: PathBuf,
-    pub table: String,
+    pub mapping: Mapping,
     pub state_dir: Option<PathBuf>,
 }
 
@@ -48,7 +49,8 @@ impl Queue {
         let db = global
             .db
             .ok_or_else(|| usage("which database? name it with --db FILE or in BACKLOG_DB"))?;
-        Ok(Self { name: global.queue, db, table: global.table, state_dir: global.state_dir })
+        let mapping = Mapping { table: Name::given(global.table), ..Mapping::default() };
+        Ok(Self { name: global.queue, db, mapping, state_dir: global.state_dir })
     }
 }
 

@@ -35,7 +35,7 @@ pub fn phase(id: &Id, salt: u64) -> u64 {
             let id = id.cast_unsigned();
             id.wrapping_mul(GOLDEN).wrapping_add(splitmix64((id >> 8) ^ salt))
         }
-        Id::Text(id) => splitmix64(fnv1a64(id.as_bytes()) ^ salt),
+        Id::Text(_) | Id::Composite(_) => splitmix64(fnv1a64(id.text().as_bytes()) ^ salt),
     }
 }
 
@@ -43,7 +43,7 @@ pub fn phase(id: &Id, salt: u64) -> u64 {
 pub fn draw(seed: u64, id: &Id, n: u32) -> u64 {
     let id = match id {
         Id::Integer(id) => id.cast_unsigned(),
-        Id::Text(id) => fnv1a64(id.as_bytes()),
+        Id::Text(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()),
     };
     splitmix64(splitmix64(splitmix64(seed) ^ id) ^ u64::from(n))
 }

@@ -12,24 +12,7 @@ pub struct Instant(pub i64);
 /// Seconds in a day.
 pub const DAY: i64 = 86_400;
 
-/// Numbers that can be epoch seconds: 1973 to 2286. What lies outside (0, a
-/// year, 20261120, 20261120101500) is not taken for an instant.
-pub const EPOCH_SECS: std::ops::Range<i64> = 100_000_000..10_000_000_000;
-/// Numbers that can be epoch milliseconds: the same years.
-pub const EPOCH_MS: std::ops::Range<i64> = 100_000_000_000..10_000_000_000_000;
-
 impl Instant {
-    /// Epoch seconds or epoch milliseconds, told apart by their size.
-    pub fn from_number(number: i64) -> Option<Self> {
-        if EPOCH_SECS.contains(&number) {
-            Some(Self(number))
-        } else if EPOCH_MS.contains(&number) {
-            Some(Self(number.div_euclid(1000)))
-        } else {
-            None
-        }
-    }
-
     /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same
     /// with `Z`, ` UTC`, `+02:00` or `+0200` behind it. Dates must sort as text among each other, so
     /// the first character is a digit of the year.
@@ -205,16 +188,6 @@ mod tests {
         ] {
             assert_eq!(Instant::parse(text), None, "{text}");
         }
-        for number in [i64::MIN, -1, 0, 2026, 20_261_120, 20_261_120_101_500, i64::MAX] {
-            assert_eq!(Instant::from_number(number), None, "{number}");
-        }
-    }
-
-    #[test]
-    fn epoch_seconds_and_milliseconds_are_told_apart_by_size() {
-        let expected = Some(Instant(1_795_232_400));
-        assert_eq!(Instant::from_number(1_795_232_400), expected);
-        assert_eq!(Instant::from_number(1_795_232_400_999), expected);
     }
 
     #[test]

@@ -1,41 +1,93 @@
 //! The plain data that policy, store, handler and engine share.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::instant::Instant;
 
-/// What names a record: the value of its ID column.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// What names a record: the value of its ID column, or the values of several.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Id {
     Integer(i64),
     Text(Box<str>),
+    Composite(Box<[Self]>),
 }
 
 impl Id {
-    /// An id as a person types it: a number, or else text.
-    pub fn from_typed(text: &str) -> Self {
-        text.parse().map_or_else(|_| Self::Text(text.into()), Self::Integer)
+    /// The ids of `columns` columns that a person may mean: each part a number, or else text.
+    /// The parts of a composite one have commas between them; one that is part of the text has a
+    /// backslash before it.
+    pub fn typed(text: &str, columns: usize) -> Vec<Self> {
+        let one = |text: &str| {
+            let number = text.parse().ok().map(Self::Integer);
+            number.into_iter().chain([Self::Text(text.into())])
+        };
+        if columns == 1 {
+            return one(text).collect();
+        }
+        let parts = split(text);
+        if parts.len() != columns {
+            return Vec::new();
+        }
+        let ids = parts.iter().fold(vec![Vec::new()], |ids, part| {
+            let with = |id: &Vec<Self>| {
+                one(part).map(|part| id.iter().cloned().chain([part]).collect()).collect::<Vec<_>>()
+            };
+            ids.iter().flat_map(with).collect()
+        });
+        ids.into_iter().map(|parts| Self::Composite(parts.into())).collect()
+    }
+
+    /// The values of its columns.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Integer(_) | Self::Text(_) => std::slice::from_ref(self),
+            Self::Composite(parts) => parts,
+        }
+    }
+
+    /// The id as it is, control characters and all.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Integer(id) => id.to_string().into(),
+            Self::Text(id) => id.as_ref().into(),
+            Self::Composite(parts) => {
+                let escape = |part: &Self| part.text().replace('\\', "\\\\").replace(',', "\\,");
+                parts.iter().map(escape).collect::<Vec<_>>().join(",").into()
+            }
+        }
     }
 
     /// The id in full, on one line.
     pub fn full(&self) -> String {
-        match self {
-            Self::Integer(id) => id.to_string(),
-            Self::Text(id) => one_line(id),
+        one_line(&self.text())
+    }
+}
+
+/// What stands between commas that have no backslash before them.
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let part = if c == ',' { None } else { parts.last_mut() };
+        match part {
+            None => parts.push(String::new()),
+            Some(part) => part.push(if c == '\\' { chars.next().unwrap_or(c) } else { c }),
         }
     }
+    parts
 }
 
 impl fmt::Display for Id {
     /// For messages: control characters are escaped, so that an id stays on its line, and what is
     /// too long to be read is cut.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(id) => f.pad(&id.to_string()),
-            Self::Text(id) => f.pad(&cut(one_line(id))),
-        }
+        f.pad(&cut(self.full()))
     }
 }
 
@@ -72,21 +124,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The instant that the value stands for, if it stands for one: ISO 8601 text (without a zone
-    /// it is UTC), epoch seconds or epoch milliseconds.
-    pub fn instant(&self) -> Option<Instant> {
-        match self {
-            Self::Text(text) => Instant::parse(text),
-            Self::Integer(number) => Instant::from_number(*number),
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "the cast saturates, and saturated values are out of range"
-            )]
-            Self::Real(number) => Instant::from_number(number.floor() as i64),
-            Self::Null | Self::Blob(_) => None,
-        }
-    }
-
     /// The value as a message shows it, spelt as in SQL, so that its type can be seen.
     pub fn shown(&self) -> String {
         match self {
@@ -137,10 +174,6 @@ impl Status {
         }
     }
 
-    pub fn from_name(name: &str) -> Self {
-        Self::OURS.into_iter().find(|status| status.name() == name).unwrap_or(Self::Foreign)
-    }
-
     pub fn is_pending(self) -> bool {
         Self::PENDING.contains(&self)
     }
@@ -152,7 +185,7 @@ impl Status {
 pub struct Record {
     pub id: Id,
     pub status: Status,
-    /// The status as the row holds it: what `status` cannot say if it is foreign.
+    /// The name of the status, or what the row holds instead if it is foreign.
     pub status_text: String,
     /// The insertion date as the row holds it: what records are ordered by.
     pub inserted: Value,
@@ -274,8 +307,37 @@ pub struct Answer {
 /// What is written to a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    pub status: Status,
+    pub step: Step,
     pub counter: Counter,
+    /// When it is written.
+    pub at: Instant,
+}
+
+/// What has become of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// An attempt begins: it counts as failed until it is known to have gone otherwise.
+    Begun,
+    /// That was no attempt after all.
+    Undone,
+    Succeeded,
+    Failed,
+    Archived,
+    /// A person wants it to be tried again.
+    Renewed,
+}
+
+impl Settlement {
+    /// The status of a record that was `before` when it was read.
+    pub fn status(&self, before: Status) -> Status {
+        match self.step {
+            Step::Begun | Step::Failed => Status::Error,
+            Step::Undone => before,
+            Step::Succeeded => Status::Success,
+            Step::Archived => Status::Archived,
+            Step::Renewed => Status::New,
+        }
+    }
 }
 
 /// What becomes of FAILURES, LAST_FAILURE and LAST_ERROR, as far as the table has them.
@@ -290,4 +352,26 @@ pub enum Counter {
         last_failure_at: Instant,
         last_error: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_by_what_is_shown_of_it() {
+        let text = |text: &str| Id::Text(text.into());
+        let composite = |parts: &[Id]| Id::Composite(parts.into());
+        for (id, shown) in [
+            (Id::Integer(-7), "-7"),
+            (text("7"), "7"),
+            (text("a,b\\"), "a,b\\"),
+            (composite(&[Id::Integer(7), text("7")]), "7,7"),
+            (composite(&[text("a,b\\"), text(""), Id::Integer(1)]), "a\\,b\\\\,,1"),
+        ] {
+            assert_eq!(id.full(), shown);
+            assert!(Id::typed(shown, id.parts().len()).contains(&id), "{shown}");
+        }
+        assert_eq!(Id::typed("1,2", 3), []);
+    }
 }

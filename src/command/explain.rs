@@ -25,8 +25,9 @@ pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> 
     let line = Line::new(queue, &schedule, &database)?;
     let look = line.look(now, false);
     let mut exit = Exit::Done;
+    let columns = database.table.id.len();
     for id in &args.ids {
-        match find(&mut database, id)? {
+        match find(&mut database, id, columns)? {
             Ok(record) => {
                 let explanation = explain(&record, &look, &line.last);
                 out.write_all(report::explanation(&explanation).as_bytes())?;

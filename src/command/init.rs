@@ -24,7 +24,7 @@ CREATE TABLE BACKLOG (
 ";
 
 pub fn run(queue: &Queue, minimal: bool, out: &mut dyn Write) -> Result<Exit> {
-    if !queue.table.eq_ignore_ascii_case(TABLE) {
+    if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
         return Err(
             usage("init creates the table BACKLOG only; your own table needs no init").into()
         );

@@ -10,7 +10,8 @@ use super::{AMBIGUOUS, GONE, find, open};
 use crate::cli;
 use crate::config::Queue;
 use crate::exit::{Exit, ExitError, usage};
-use crate::record::{Counter, Id, Record, Settlement, Status, counted};
+use crate::instant::Instant;
+use crate::record::{Counter, Id, Record, Settlement, Status, Step, counted};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Applied, Change, Found, SqliteStore, Store};
 
@@ -37,12 +38,12 @@ struct Verb {
     /// As in `would archive 3 records`.
     would: &'static str,
     from: &'static [Status],
-    to: Settlement,
+    to: (Step, Counter),
 }
 
 impl Mending {
     pub fn archive(ids: Vec<String>, dry_run: bool) -> Self {
-        let to = Settlement { status: Status::Archived, counter: Counter::AsBefore };
+        let to = (Step::Archived, Counter::AsBefore);
         let verb = Verb { done: "archived", would: "archive", from: &Status::PENDING, to };
         Self { verb, which: Which::Ids(ids), dry_run }
     }
@@ -52,7 +53,7 @@ impl Mending {
         if args.condition.is_some() && !args.all {
             return Err(usage("--where chooses among all archived records: say --all as well"));
         }
-        let to = Settlement { status: Status::New, counter: Counter::Reset };
+        let to = (Step::Renewed, Counter::Reset);
         let verb = Verb { done: "restored", would: "restore", from: &[Status::Archived], to };
         let which = if args.all { Which::All(args.condition) } else { Which::Ids(args.ids) };
         Ok(Self { verb, which, dry_run: args.dry_run })
@@ -60,7 +61,7 @@ impl Mending {
 
     /// NEW is due under every policy, and has never run out of attempts.
     pub fn retry(ids: Vec<String>, dry_run: bool) -> Self {
-        let to = Settlement { status: Status::New, counter: Counter::AsBefore };
+        let to = (Step::Renewed, Counter::AsBefore);
         let from = &[Status::Error, Status::Archived];
         let verb = Verb { done: "made due", would: "make due", from, to };
         Self { verb, which: Which::Ids(ids), dry_run }
@@ -70,7 +71,9 @@ impl Mending {
 /// The command at work.
 struct Work<'a> {
     store: SqliteStore,
+    id_columns: usize,
     mending: &'a Mending,
+    now: Instant,
     out: &'a mut dyn Write,
     /// Records changed, or that would be.
     done: u64,
@@ -80,11 +83,18 @@ struct Work<'a> {
     failed: bool,
 }
 
-pub fn run(queue: &Queue, mending: &Mending, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(queue: &Queue, mending: &Mending, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let database = open(queue)?;
+    match mending.verb.to.0 {
+        Step::Archived => database.require_archived("archive")?,
+        _ if mending.verb.from == [Status::Archived] => database.require_told_archived()?,
+        _ => {}
+    }
     let state = state_dir(queue, &database)?;
+    let id_columns = database.table.id.len();
     let store = SqliteStore::new(database, &state)?;
-    let mut work = Work { store, mending, out, done: 0, busy: false, failed: false };
+    let mut work =
+        Work { store, id_columns, mending, now, out, done: 0, busy: false, failed: false };
     let ids = work.chosen()?;
     for batch in ids.chunks(BATCH) {
         work.work_off(batch)?;
@@ -110,7 +120,7 @@ impl Work<'_> {
             Which::Ids(typed) => {
                 let mut ids = Vec::new();
                 for id in typed {
-                    match find(reader, id)? {
+                    match find(reader, id, self.id_columns)? {
                         // Whoever types an id twice means one record.
                         Ok(record) if ids.contains(&record.id) => {}
                         Ok(record) => ids.push(record.id),
@@ -171,18 +181,19 @@ impl Work<'_> {
     }
 
     fn change(&mut self, claimed: &[Record]) -> Result<()> {
-        let to = &self.mending.verb.to;
+        let (step, counter) = &self.mending.verb.to;
+        let settlement = Settlement { step: *step, counter: counter.clone(), at: self.now };
         if self.mending.dry_run {
             for record in claimed {
-                let (from, to) = (record.status.name(), to.status.name());
-                writeln!(self.out, "{}: {from} -> {to}", record.id)?;
+                let (from, to) = (record.status, settlement.status(record.status));
+                writeln!(self.out, "{}: {} -> {}", record.id, from.name(), to.name())?;
             }
             self.done += claimed.len() as u64;
             return Ok(());
         }
         let changes: Vec<_> = claimed
             .iter()
-            .map(|record| Change { record, expected: record.status, settlement: to.clone() })
+            .map(|record| Change { record, charged: false, settlement: settlement.clone() })
             .collect();
         for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
             match applied {

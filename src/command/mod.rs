@@ -42,13 +42,21 @@ pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> 
         Command::Status(args) => status::run(&Queue::new(global)?, &args, clock.now(), out),
         Command::List(args) => list::run(&Queue::new(global)?, args, clock.now(), out),
         Command::Explain(args) => explain::run(&Queue::new(global)?, &args, clock.now(), out),
-        Command::Archive(args) => {
-            mend::run(&Queue::new(global)?, &Mending::archive(args.ids, args.dry_run), out)
+        Command::Archive(args) => mend::run(
+            &Queue::new(global)?,
+            &Mending::archive(args.ids, args.dry_run),
+            clock.now(),
+            out,
+        ),
+        Command::Restore(args) => {
+            mend::run(&Queue::new(global)?, &Mending::restore(args)?, clock.now(), out)
         }
-        Command::Restore(args) => mend::run(&Queue::new(global)?, &Mending::restore(args)?, out),
-        Command::Retry(args) => {
-            mend::run(&Queue::new(global)?, &Mending::retry(args.ids, args.dry_run), out)
-        }
+        Command::Retry(args) => mend::run(
+            &Queue::new(global)?,
+            &Mending::retry(args.ids, args.dry_run),
+            clock.now(),
+            out,
+        ),
         Command::Simulate(args) => simulate::run(global, &args, clock, out),
         Command::Guard { token } => {
             store::keep_watch(&token)?;
@@ -64,7 +72,7 @@ fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
 }
 
 fn open(queue: &Queue) -> Result<Database> {
-    Database::open(&queue.db, &queue.table)
+    Database::open(&queue.db, &queue.mapping)
 }
 
 /// Opens the database and makes sure that it has the columns that the schedule goes by.
@@ -76,17 +84,21 @@ fn open_for(queue: &Queue, schedule: Option<&Schedule>) -> Result<Database> {
 
 fn require_columns(database: &Database, schedule: &Schedule) -> Result<()> {
     if schedule.policy.needs_counter() {
-        database.require_counter(&schedule.policy.line())?;
+        database.require_counter(&schedule.policy.line(), true)?;
     }
     if schedule.max_attempts.is_some() {
-        database.require_counter("a limit of attempts")?;
+        database.require_counter("a limit of attempts", false)?;
+        database.require_archived("a limit of attempts")?;
+    }
+    if schedule.max_age_secs.is_some() {
+        database.require_archived("a limit of age")?;
     }
     Ok(())
 }
 
-/// The record with an id as it is typed, a number or text; or why there is none.
-fn find(reader: &mut dyn Reader, id: &str) -> Result<Result<Record, &'static str>> {
-    for id in [Id::from_typed(id), Id::Text(id.into())] {
+/// The record with an id of so many columns, as it is typed; or why there is none.
+fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, &'static str>> {
+    for id in Id::typed(id, columns) {
         match reader.read(&id)? {
             Found::Record(record) => return Ok(Ok(*record)),
             Found::Ambiguous => return Ok(Err(AMBIGUOUS)),

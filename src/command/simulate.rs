@@ -102,7 +102,7 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
         let mut seen = HashSet::new();
-        let ids = args.ids.iter().map(|id| Id::from_typed(id));
+        let ids = args.ids.iter().filter_map(|id| Id::typed(id, 1).into_iter().next());
         ids.filter(|id| seen.insert(id.clone())).collect()
     };
     let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);

@@ -2,7 +2,7 @@
 //! it was the last.
 
 use crate::policy::{End, Look, Policy, Rules};
-use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, counted};
+use crate::record::{Counter, Facts, Outcome, Record, Settlement, Step, counted};
 
 pub fn begun(record: &Record, rules: Rules) {
     log::info!("processing record {}{}", record.id, attempt(record, rules));
@@ -19,8 +19,8 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
         );
         return;
     };
-    match (outcome, settlement.status) {
-        (Outcome::Failure { error } | Outcome::Snooze { error }, Status::Archived) => {
+    match (outcome, settlement.step) {
+        (Outcome::Failure { error } | Outcome::Snooze { error }, Step::Archived) => {
             let after = if look.rules.has_counter {
                 format!(" after {}", counted(record.next_attempt().into(), "attempt"))
             } else {
@@ -69,7 +69,7 @@ fn is_stranded(record: &Record, look: &Look) -> bool {
 fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
     let facts = match &settlement.counter {
         Counter::Set { failures, last_failure_at, .. } => Facts {
-            status: settlement.status,
+            status: settlement.status(record.status),
             failures: *failures,
             last_failure_at: Some(*last_failure_at),
             ..record.facts()

@@ -1,7 +1,7 @@
 //! What a pass did, in numbers, and what it says of each attempt.
 
 use crate::instant::Instant;
-use crate::record::{Answer, Outcome, Settlement, Status};
+use crate::record::{Answer, Outcome, Settlement, Status, Step};
 
 /// The tally of a pass.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Summary {
         match outcome {
             Outcome::Success => self.succeeded += 1,
             Outcome::Failure { .. } | Outcome::Snooze { .. }
-                if settlement.status == Status::Archived =>
+                if settlement.step == Step::Archived =>
             {
                 self.archived += 1;
             }

@@ -19,7 +19,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::process::{self, Bounds, Ended, Forced};
 use super::{Handler, Job};
 use crate::clock::Clock;
-use crate::record::{Answer, Id, Outcome, Record, Value, one_line};
+use crate::record::{Answer, Outcome, Record, Value, one_line};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
@@ -177,7 +177,7 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
     command
         .args(argv)
         .envs(settings.env.iter().map(|(name, value)| (name, value)))
-        .env("BACKLOG_ID", id_text(record))
+        .env("BACKLOG_ID", record.id.text().as_ref())
         .env("BACKLOG_STATUS", record.status.name())
         .env("BACKLOG_DATE_INSERTED", record.inserted.to_string())
         .env("BACKLOG_ATTEMPT", job.attempt.to_string())
@@ -188,14 +188,6 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
         None => command.env_remove("BACKLOG_MAX_ATTEMPTS"),
     };
     command
-}
-
-/// The id as it is, control characters and all.
-fn id_text(record: &Record) -> String {
-    match &record.id {
-        Id::Integer(id) => id.to_string(),
-        Id::Text(id) => id.to_string(),
-    }
 }
 
 /// Replaces `{column}` by the column's value wherever the braces hold the name of a column; all
@@ -301,7 +293,7 @@ fn spawn_failure(error: &io::Error, program: &OsStr) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Row, Status};
+    use crate::record::{Id, Row, Status};
 
     fn record(values: &[(&str, Value)]) -> Record {
         Record {

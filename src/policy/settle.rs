@@ -1,7 +1,7 @@
 //! What is written when an attempt begins and when it ends.
 
 use crate::instant::Instant;
-use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status};
+use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step};
 
 /// What settling goes by, besides the record and its outcome.
 #[derive(Debug, Clone, Copy)]
@@ -43,25 +43,27 @@ fn too_old(inserted_at: Option<Instant>, rules: Rules, now: Instant) -> bool {
 pub fn charge(record: &Record, now: Instant) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");
-    Settlement { status: Status::Error, counter: failed(attempt, now, last_error) }
+    Settlement { step: Step::Begun, counter: failed(attempt, now, last_error), at: now }
 }
 
 /// What is written when the handler has answered. `now` is the instant of the answer.
 pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> Settlement {
     let attempt = record.next_attempt();
     match outcome {
-        Outcome::Success => as_before(Status::Success),
-        Outcome::Interrupted | Outcome::Unable { .. } => as_before(record.status),
+        Outcome::Success => not_counted(Step::Succeeded, now),
+        Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Step::Undone, now),
         Outcome::Snooze { error } if rules.has_counter => Settlement {
-            status: Status::Error,
+            step: Step::Failed,
             counter: failed(record.failures, now, error.clone()),
+            at: now,
         },
         Outcome::Failure { error } | Outcome::Snooze { error } => {
             let last = rules.max_attempts.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, rules, now);
             Settlement {
-                status: if last { Status::Archived } else { Status::Error },
+                step: if last { Step::Archived } else { Step::Failed },
                 counter: failed(attempt, now, error.clone()),
+                at: now,
             }
         }
     }
@@ -77,19 +79,19 @@ pub fn chains(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement
         settle(record, &failure, now, unlimited),
     ];
     if rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
-        ends.push(give_up());
+        ends.push(give_up(now));
     }
     let charge = rules.has_counter.then(|| charge(record, now));
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
 }
 
 /// What is written when a record is given up without another attempt.
-pub fn give_up() -> Settlement {
-    as_before(Status::Archived)
+pub fn give_up(now: Instant) -> Settlement {
+    not_counted(Step::Archived, now)
 }
 
-fn as_before(status: Status) -> Settlement {
-    Settlement { status, counter: Counter::AsBefore }
+fn not_counted(step: Step, now: Instant) -> Settlement {
+    Settlement { step, counter: Counter::AsBefore, at: now }
 }
 
 fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counter {
@@ -129,25 +131,25 @@ mod tests {
     #[test]
     fn success_takes_the_charge_back() {
         let settlement = settle(&record(Status::Error, 2), &Outcome::Success, NOW, COUNTED);
-        assert_eq!(settlement, as_before(Status::Success));
+        assert_eq!(settlement, not_counted(Step::Succeeded, NOW));
     }
 
     #[test]
     fn the_last_attempt_archives_and_no_earlier_one_does() {
-        for (failures, status) in [(0, Status::Error), (1, Status::Error), (2, Status::Archived)] {
+        for (failures, step) in [(0, Step::Failed), (1, Step::Failed), (2, Step::Archived)] {
             let settlement = settle(&record(Status::Error, failures), &failure(), NOW, COUNTED);
-            assert_eq!(settlement, Settlement { status, counter: set(failures + 1) });
+            assert_eq!(settlement, Settlement { step, counter: set(failures + 1), at: NOW });
         }
         let unlimited = Rules { max_attempts: None, ..COUNTED };
         let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, unlimited);
-        assert_eq!(settlement, Settlement { status: Status::Error, counter: set(u32::MAX) });
+        assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(u32::MAX), at: NOW });
     }
 
     #[test]
     fn a_snooze_is_not_charged_where_there_is_a_counter() {
         let snooze = Outcome::Snooze { error: "refused".into() };
         let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED);
-        assert_eq!(settlement, Settlement { status: Status::Error, counter: set(2) });
+        assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(2), at: NOW });
     }
 
     #[test]
@@ -155,7 +157,8 @@ mod tests {
         for outcome in [Outcome::Interrupted, Outcome::Unable { error: "not found".into() }] {
             for status in Status::PENDING {
                 let settlement = settle(&record(status, 1), &outcome, NOW, COUNTED);
-                assert_eq!(settlement, as_before(status));
+                assert_eq!(settlement, not_counted(Step::Undone, NOW));
+                assert_eq!(settlement.status(status), status);
             }
         }
     }
@@ -180,7 +183,7 @@ mod tests {
             assert_eq!(exhausted(aged(Status::Error, age).facts(), rules, NOW), over);
             assert_eq!(exhausted(aged(Status::New, age).facts(), rules, NOW), None);
             let settlement = settle(&aged(Status::New, age), &failure(), NOW, rules);
-            assert_eq!(settlement.status == Status::Archived, over.is_some());
+            assert_eq!(settlement.step == Step::Archived, over.is_some());
         }
         assert_eq!(exhausted(record(Status::Error, 9).facts(), rules, NOW), None, "undated");
     }

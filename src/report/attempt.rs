@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::id_json;
 use crate::engine::{Attempt, Stopped, Summary};
 use crate::record::{Status, counted};
 
@@ -12,7 +11,7 @@ use crate::record::{Status, counted};
 pub fn joblog_line(attempt: &Attempt) -> String {
     let Attempt { attempt, started_at, answer, status } = attempt;
     let line = json!({
-        "id": id_json(&answer.id),
+        "id": answer.id,
         "attempt": attempt,
         "started_at": started_at.to_string(),
         "duration_ms": u64::try_from(answer.duration.as_millis()).unwrap_or(u64::MAX),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{id_json, instant_json};
+use super::instant_json;
 use crate::instant::Instant;
 use crate::policy::{End, Obstacle, Verdict};
 use crate::record::{Record, counted, one_line};
@@ -85,7 +85,7 @@ pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
 
 pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
     let mut line = json!({
-        "id": id_json(&record.id),
+        "id": record.id,
         "status": status_text(record),
         "date_inserted": instant_json(record.inserted_at),
         "failures": counts.then_some(record.failures),

@@ -16,14 +16,6 @@ pub use simulation::{attempt_json, days_table, figures_table, load_chart};
 pub use status::{DueReport, Oldest, StatusReport, status_json, status_text};
 
 use crate::instant::Instant;
-use crate::record::Id;
-
-fn id_json(id: &Id) -> serde_json::Value {
-    match id {
-        Id::Integer(id) => (*id).into(),
-        Id::Text(id) => id.as_ref().into(),
-    }
-}
 
 fn instant_json(at: Option<Instant>) -> serde_json::Value {
     at.map(|at| at.to_string()).into()

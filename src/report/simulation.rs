@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{aligned, id_json};
+use super::aligned;
 use crate::instant::{DAY, Instant, span};
 use crate::record::Id;
 use crate::simulation::{self, Figures, Load, Run, Scenario, Tried};
@@ -65,7 +65,7 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
     let delay = before.map_or(0, |before| tried.at - before);
     let line = json!({
         "policy": policy,
-        "id": id_json(id),
+        "id": id,
         "attempt": tried.attempt,
         "at": tried.at,
         "delay": delay,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{aligned, id_json, instant_json};
+use super::{aligned, instant_json};
 use crate::instant::{Instant, span};
 use crate::record::{Id, Status, one_line};
 use crate::store::Count;
@@ -38,26 +38,33 @@ pub struct DueReport {
 }
 
 /// The rows of one status: by band, older than all bands, and undated.
-struct Line<'a> {
-    status: &'a str,
+struct Line {
+    status: String,
     cells: Vec<u64>,
 }
 
 impl StatusReport {
     /// A line for each status: ours first, whether there are any or not, then what else the table
     /// holds.
-    fn lines(&self) -> Vec<Line<'_>> {
+    fn lines(&self) -> Vec<Line> {
         let width = self.bands.len() + 2;
-        let mut by_status: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        let mut by_status: BTreeMap<(bool, &str), Vec<u64>> = BTreeMap::new();
         for count in &self.counts {
-            let cells = by_status.entry(&count.status).or_insert_with(|| vec![0; width]);
+            let cells = by_status
+                .entry((count.status == Status::Foreign, &count.text))
+                .or_insert_with(|| vec![0; width]);
             cells[count.band.unwrap_or(width - 1)] += count.rows;
         }
         let ours = Status::OURS.map(|status| {
-            let cells = by_status.remove(status.name()).unwrap_or_else(|| vec![0; width]);
-            Line { status: status.name(), cells }
+            let cells = by_status.remove(&(false, status.name())).unwrap_or_else(|| vec![0; width]);
+            Line { status: status.name().into(), cells }
         });
-        let others = by_status.into_iter().map(|(status, cells)| Line { status, cells });
+        let others = by_status.into_iter().map(|((_, text), cells)| {
+            // A value that is spelt like the name of a status, but is not mapped to it.
+            let is_ours = Status::OURS.iter().any(|status| status.name() == text);
+            let status = if is_ours { format!("'{text}'") } else { text.into() };
+            Line { status, cells }
+        });
         ours.into_iter().chain(others).collect()
     }
 
@@ -79,7 +86,7 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
     for line in report.lines() {
         let total: u64 = line.cells.iter().sum();
         let cells = line.cells.iter().chain([&total]).map(u64::to_string);
-        rows.push(std::iter::once(one_line(line.status)).chain(cells).collect());
+        rows.push(std::iter::once(one_line(&line.status)).chain(cells).collect());
     }
     text += &aligned(&rows);
     let oldest = |oldest: &Option<Oldest>| match oldest {
@@ -125,13 +132,13 @@ pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
             let total: u64 = line.cells.iter().sum();
             let bands: serde_json::Map<_, _> =
                 names.iter().cloned().zip(line.cells.into_iter().map(Into::into)).collect();
-            (line.status.to_string(), json!({ "total": total, "by_age": bands }))
+            (line.status, json!({ "total": total, "by_age": bands }))
         })
         .collect();
     let oldest = |oldest: &Option<Oldest>| {
-        oldest.as_ref().map(|oldest| {
-            json!({ "id": id_json(&oldest.id), "date_inserted": oldest.inserted_at.to_string() })
-        })
+        oldest.as_ref().map(
+            |oldest| json!({ "id": oldest.id, "date_inserted": oldest.inserted_at.to_string() }),
+        )
     };
     let mut object = json!({
         "db": db,

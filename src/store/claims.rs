@@ -114,7 +114,7 @@ fn offset(id: &Id) -> i64 {
     match id {
         Id::Integer(id) if *id >= 0 => *id,
         Id::Integer(id) => positive(fnv1a64(&id.to_le_bytes())),
-        Id::Text(id) => positive(fnv1a64(id.as_bytes())),
+        Id::Text(_) | Id::Composite(_) => positive(fnv1a64(id.text().as_bytes())),
     }
 }
 

@@ -109,12 +109,12 @@ impl Memory {
             return Applied::ChangedMeanwhile;
         };
         let row = &mut self.rows[index];
-        if row.status != change.expected {
+        let expected = if change.charged { Status::Error } else { change.record.status };
+        if row.status != expected {
             return Applied::ChangedMeanwhile;
         }
-        let Settlement { status, counter } = &change.settlement;
-        row.status = *status;
-        match counter {
+        row.status = change.settlement.status(change.record.status);
+        match &change.settlement.counter {
             Counter::AsBefore => {
                 row.failures = change.record.failures;
                 row.last_failure_at = change.record.last_failure_at;

@@ -77,11 +77,12 @@ pub enum Found {
     Ambiguous,
 }
 
-/// One row to be changed: only if its status is still `expected`.
+/// One row to be changed: only if it still is what the record says, or what the charge made of it.
 #[derive(Debug)]
 pub struct Change<'a> {
     pub record: &'a Record,
-    pub expected: Status,
+    /// Whether this pass has written that an attempt has begun.
+    pub charged: bool,
     pub settlement: Settlement,
 }
 
@@ -97,7 +98,9 @@ pub enum Applied {
 /// One line of a census: how many rows there are of one status and one age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    pub status: String,
+    pub status: Status,
+    /// Its name, or what the table holds instead if it is foreign.
+    pub text: String,
     /// The index of the first bound (in seconds) that the age does not exceed, the number of
     /// bounds if it exceeds them all, `None` if the row has no readable date.
     pub band: Option<usize>,

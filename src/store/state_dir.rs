@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use serde::Deserialize;
 
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
@@ -186,10 +187,7 @@ fn state_to_json(state: &LineState) -> serde_json::Value {
                 // No date; the next pass begins at the head.
                 Value::Blob(_) => return json,
             };
-            json["id"] = match &key.id {
-                Id::Integer(id) => (*id).into(),
-                Id::Text(id) => id.as_ref().into(),
-            };
+            json["id"] = serde_json::json!(key.id);
         }
     }
     json
@@ -219,11 +217,7 @@ fn key_from_json(json: &serde_json::Value) -> Option<Key> {
         Some(text) => Value::Text(text.into()),
         None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
     };
-    let id = match id.as_str() {
-        Some(id) => Id::Text(id.into()),
-        None => Id::Integer(id.as_i64()?),
-    };
-    Some(Key { inserted, id })
+    Some(Key { inserted, id: Id::deserialize(id).ok()? })
 }
 
 #[cfg(test)]
@@ -245,7 +239,8 @@ mod tests {
         ]
         .into_iter()
         .flat_map(|inserted| {
-            [Id::Integer(i64::MAX), Id::Text("it's \"7\"".into())]
+            let (number, text) = (Id::Integer(i64::MAX), Id::Text("it's \"7\"".into()));
+            [number.clone(), text.clone(), Id::Composite([number, text].into())]
                 .map(|id| Reached::Key(Key { inserted: inserted.clone(), id }))
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];

@@ -13,7 +13,7 @@ use super::{Candidates, Pass, Stopped, Summary, Wake};
 use crate::clock::Clock;
 use crate::handler::{Handler, Reply};
 use crate::instant::Instant;
-use crate::record::{Answer, Id, Outcome, Record, Status};
+use crate::record::{Answer, Id, Outcome, Record};
 use crate::selection::Slot;
 
 /// Whether a drain goes on.
@@ -56,8 +56,8 @@ type Replies<'a> = &'a dyn Fn() -> Reply;
 
 struct InHand {
     record: Arc<Record>,
-    /// The status that the row has now, unless the application changes it.
-    expected: Status,
+    /// Whether the row says that the attempt has begun.
+    charged: bool,
     started_at: Instant,
     slot: Option<Slot>,
 }

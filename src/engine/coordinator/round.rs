@@ -119,8 +119,8 @@ impl Coordinator {
     /// Archives a record without another attempt: its last one killed the pass that made it, or
     /// it has grown too old.
     fn give_up(&mut self, record: &Record, end: End) -> Result<()> {
-        let settlement = policy::give_up();
-        let change = Change { record, expected: record.status, settlement };
+        let settlement = policy::give_up(self.pass.clock.now());
+        let change = Change { record, charged: false, settlement };
         match self.pass.store.apply(&[change])?.first() {
             Some(Applied::Written) => {
                 self.summary.given_up += 1;
@@ -147,7 +147,7 @@ impl Coordinator {
             };
             changes.push(Change {
                 record: &in_hand.record,
-                expected: in_hand.expected,
+                charged: in_hand.charged,
                 settlement: policy::settle(
                     &in_hand.record,
                     &answer.outcome,
@@ -158,7 +158,7 @@ impl Coordinator {
         }
         let has_counter = self.pass.look.rules.has_counter;
         changes.extend(claimed.iter().filter(|_| has_counter).map(|Claimed { record, .. }| {
-            Change { record, expected: record.status, settlement: policy::charge(record, now) }
+            Change { record, charged: false, settlement: policy::charge(record, now) }
         }));
         let mut applied = self.pass.store.apply(&changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());
@@ -193,9 +193,9 @@ impl Coordinator {
         reply: Reply,
     ) {
         let Claimed { record, slot } = claimed;
-        let expected = match charged {
-            None => record.status,
-            Some(Applied::Written) => Status::Error,
+        let charged = match charged {
+            None => false,
+            Some(Applied::Written) => true,
             Some(Applied::ChangedMeanwhile) => {
                 self.pass.store.release(&record.id);
                 return;
@@ -213,7 +213,7 @@ impl Coordinator {
         }
         let id = record.id.clone();
         let record = Arc::new(record);
-        let in_hand = InHand { record: record.clone(), expected, started_at: now, slot };
+        let in_hand = InHand { record: record.clone(), charged, started_at: now, slot };
         self.in_hand.insert(id, in_hand);
         self.handler.start(Job { record, attempt, reply });
     }
@@ -235,7 +235,9 @@ impl Coordinator {
         let written = match applied {
             Applied::Written => Some(settlement),
             Applied::ChangedMeanwhile => None,
-            Applied::Refused(error) => return self.refused(&record.id, settlement.status, error),
+            Applied::Refused(error) => {
+                return self.refused(&record.id, settlement.status(record.status), error);
+            }
         };
         self.summary.count(&answer.outcome, written);
         say::ended(&record, &answer.outcome, written, &self.pass.look);
@@ -246,7 +248,7 @@ impl Coordinator {
             attempt: record.next_attempt(),
             started_at,
             answer,
-            status: written.map(|settlement| settlement.status),
+            status: written.map(|settlement| settlement.status(record.status)),
         });
     }
 

@@ -9,10 +9,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::table::Table;
-use super::{param, query, value};
+use super::table::{Table, has_failed};
+use super::{change, param, query, value};
 use crate::exit::try_later;
 use crate::instant::Instant;
+use crate::mapping::Mapping;
+use crate::record::Status;
 
 /// How long one statement waits for a lock that another connection holds.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,7 +30,7 @@ pub struct Database {
 
 impl Database {
     /// Opens an existing database; never creates one.
-    pub fn open(path: &Path, table: &str) -> Result<Self> {
+    pub fn open(path: &Path, mapping: &Mapping) -> Result<Self> {
         let found = match fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let shown = path.display();
@@ -41,12 +43,13 @@ impl Database {
         }
         let path = path.canonicalize()?;
         let connection = connect(&path, OpenFlags::empty())?;
-        let table = Table::find(&connection, table).map_err(|error| {
+        let table = Table::find(&connection, mapping).map_err(|error| {
             match error.downcast::<SqlError>() {
                 Ok(error) => explain(&path, &error, "read"),
                 Err(error) => error.context(format!("could not use {}", path.display())),
             }
         })?;
+        add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
         Ok(Self { connection, path, table, reported: HashSet::new() })
     }
 
@@ -77,27 +80,58 @@ impl Database {
         Ok(Some(log.into()))
     }
 
-    /// Fails, with what to do about it, if the table does not count failures.
-    pub fn require_counter(&self, wanted_by: &str) -> Result<()> {
+    /// Fails, with what to do about it, if the table does not count failures, or not when the
+    /// last one was, if that counts as well.
+    pub fn require_counter(&self, wanted_by: &str, with_last_failure: bool) -> Result<()> {
         let table = &self.table;
         let missing: Vec<_> = [
-            ("FAILURES", "INTEGER NOT NULL DEFAULT 0", &table.failures),
-            ("LAST_FAILURE", "TEXT", &table.last_failure),
+            ("FAILURES", "INTEGER NOT NULL DEFAULT 0", table.failures.is_none()),
+            ("LAST_FAILURE", "TEXT", with_last_failure && table.last_failure.is_none()),
         ]
         .into_iter()
-        .filter(|(_, _, column)| column.is_none())
-        .map(|(name, definition, _)| {
-            format!("ALTER TABLE {} ADD COLUMN {name} {definition};", query::quote(&table.name))
-        })
+        .filter(|(_, _, is_missing)| *is_missing)
         .collect();
         if missing.is_empty() {
             return Ok(());
         }
+        let names: Vec<_> = missing.iter().map(|(name, _, _)| *name).collect();
+        let added: Vec<_> = missing
+            .iter()
+            .map(|(name, definition, _)| {
+                let table = query::quote(&table.name);
+                format!("ALTER TABLE {table} ADD COLUMN {name} {definition};")
+            })
+            .collect();
         bail!(
-            "{wanted_by} goes by the columns FAILURES and LAST_FAILURE, and table {} does not have \
-             them; add them with: {}",
+            "{wanted_by} goes by {}, and table {} has no such column; name one that it has \
+             (--failures-column, --last-failure-column) or add them with: {}",
+            names.join(" and "),
             table.name,
-            missing.join(" ")
+            added.join(" ")
+        );
+    }
+
+    /// Fails if nothing can be written that makes a record archived.
+    pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
+        if self.table.can_be(Status::Archived) {
+            return Ok(());
+        }
+        bail!(
+            "{wanted_by} archives records, and it is not known how table {} does: say which value \
+             of the status that is (--archived) or which columns it sets (on_archive)",
+            self.table.name
+        );
+    }
+
+    /// Fails if archived records cannot be told from others.
+    pub fn require_told_archived(&self) -> Result<()> {
+        if self.table.statuses.value(Status::Archived).is_some() {
+            return Ok(());
+        }
+        bail!(
+            "archived records of table {} cannot be told from others: no value of a status column \
+             says so (--archived)",
+            self.table.name
         );
     }
 
@@ -107,20 +141,23 @@ impl Database {
         let Some(payload) = &table.payload else {
             bail!("table {} has no column PAYLOAD to add records with", table.name);
         };
-        if !table.id.has_default {
+        if let Some(id) = table.id.iter().find(|column| !column.has_default) {
             bail!(
                 "the database gives no {} to new rows of table {}; insert them yourself",
-                table.id.name,
+                id.name,
                 table.name
             );
         }
-        let sql = query::insert(table, &payload.name);
+        let inserted = param(&table.inserted.spelling.write(now, table.dates.zone));
+        let (sql, status) = change::insert(table, payload);
         let mut insert = || {
             let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut statement = tx.prepare_cached(&sql)?;
-            let inserted = table.inserted.instant(now);
             for payload in payloads {
-                statement.execute((&inserted, payload))?;
+                match &status {
+                    Some(status) => statement.execute((payload, &inserted, status))?,
+                    None => statement.execute((payload, &inserted))?,
+                };
             }
             drop(statement);
             tx.commit()
@@ -163,19 +200,30 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-        // One implementation tells instants from other values, here and in SQL.
-        connection.create_scalar_function("backlog_instant", 1, flags, |context| {
-            Ok(value(context.get_raw(0)).instant().map(|at| at.0))
-        })?;
-        // A value as it is read, so that what is compared with it is exact: whatever the column's
-        // affinity and collation, and also for text that is no UTF-8.
-        connection.create_scalar_function("backlog_value", 1, flags, |context| {
-            Ok(param(&value(context.get_raw(0))))
-        })?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, &error, "open"))
+}
+
+/// One implementation tells instants and failures from other values, here and in SQL.
+pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    let dates = table.dates.clone();
+    connection.create_scalar_function("backlog_instant", 1, flags, move |context| {
+        Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
+    })?;
+    let (has_failures, has_last_failure) = (table.failures.is_some(), table.last_failure.is_some());
+    let dates = table.other_dates();
+    connection.create_scalar_function("backlog_failed", 2, flags, move |context| {
+        let of = |index: usize, is_there: bool| is_there.then(|| value(context.get_raw(index)));
+        let (failures, last_failure) = (of(0, has_failures), of(1, has_last_failure));
+        Ok(has_failed(failures.as_ref(), last_failure.as_ref(), &dates))
+    })?;
+    // A value as it is read, so that what is compared with it is exact: whatever the column's
+    // affinity and collation, and also for text that is no UTF-8.
+    connection.create_scalar_function("backlog_value", 1, flags, |context| {
+        Ok(param(&value(context.get_raw(0))))
+    })
 }
 
 pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {

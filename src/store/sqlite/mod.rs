@@ -1,9 +1,12 @@
 //! The SQLite store: the table in a file, the claims in a side file.
 
+mod change;
+mod column;
 mod database;
 mod durable;
 mod query;
 mod reader;
+mod statuses;
 mod table;
 mod waiting;
 
@@ -20,7 +23,8 @@ use super::claims::Claims;
 use super::guard::Guard;
 use super::state_dir::StateDir;
 use super::{Applied, Change, Reader, Store};
-use crate::record::{Id, Record, Settlement, Status, Value};
+use crate::record::{Id, Record, Settlement, Status, Step, Value};
+use change::Statement;
 use database::{is_busy, is_refusal, words};
 use durable::{LogSync, SharedClaims};
 use table::Table;
@@ -31,6 +35,9 @@ const SETTLE_TRIES: u32 = 10;
 
 /// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
 const NOT_TAKEN: &str = "the table did not take the change";
+
+/// What a mapping did that finishes a record, and leaves it pending.
+const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
 
 /// A table together with the means to claim its records.
 pub struct SqliteStore {
@@ -54,14 +61,12 @@ impl SqliteStore {
 
     fn write(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Applied>> {
         let table = &self.database.table;
-        let sql = query::update(table);
         let tx =
             self.database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut update = tx.prepare_cached(&sql)?;
         let mut applied = Vec::with_capacity(changes.len());
         for change in changes {
-            applied.push(match update.execute(table.update_values(change))? {
-                0 if is_as_expected(&tx, table, change.record, change.expected)? => {
+            applied.push(match write(&tx, table.write(change))? {
+                0 if is_as_expected(&tx, table, change.record, change.charged)? => {
                     Applied::Refused(NOT_TAKEN.into())
                 }
                 0 => Applied::ChangedMeanwhile,
@@ -69,7 +74,6 @@ impl SqliteStore {
                 _ => return Err(SqlError::StatementChangedRows(2)),
             });
         }
-        drop(update);
         tx.commit()?;
         Ok(applied)
     }
@@ -77,27 +81,30 @@ impl SqliteStore {
     /// Writes each chain, and takes it back.
     fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Proof> {
         let Database { connection, table, .. } = &mut self.database;
-        let sql = query::update(table);
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if !is_as_expected(&tx, table, record, record.status)? {
+        if !is_as_expected(&tx, table, record, false)? {
             return Ok(Proof::ChangedMeanwhile);
         }
         for chain in chains {
             tx.execute_batch("SAVEPOINT proof")?;
-            let mut expected = record.status;
+            let mut charged = false;
             for settlement in chain {
-                let change = Change { record, expected, settlement: settlement.clone() };
-                let values = table.update_values(&change);
-                let why = match tx.prepare_cached(&sql).and_then(|mut it| it.execute(values)) {
+                let change = Change { record, charged, settlement: settlement.clone() };
+                let is_end = matches!(settlement.step, Step::Succeeded | Step::Archived);
+                let why = match write(&tx, table.write(&change)) {
+                    Ok(1) if is_end && is_pending(&tx, table, record)? => {
+                        Some(STILL_PENDING.into())
+                    }
                     Ok(1) => None,
                     Ok(_) => Some(NOT_TAKEN.into()),
                     Err(error) if is_refusal(&error) => Some(words(&error)),
                     Err(error) => return Err(error),
                 };
                 if let Some(why) = why {
-                    return Ok(Proof::Refused { status: settlement.status, why });
+                    let status = settlement.status(record.status);
+                    return Ok(Proof::Refused { status, why });
                 }
-                expected = settlement.status;
+                charged = settlement.step == Step::Begun;
             }
             tx.execute_batch("ROLLBACK TO proof")?;
         }
@@ -174,12 +181,11 @@ impl Store for SqliteStore {
             Ok(Proof::Refused { status, why }) => {
                 let Database { path, table, .. } = &self.database;
                 bail!(
-                    "could not write to {}: table {} refuses {} = '{}' for record {}: {why}; \
+                    "could not write to {}: table {} refuses {} for record {}: {why}; \
                      no handler was started",
                     path.display(),
                     table.name,
-                    table.status.name,
-                    status.name(),
+                    table.shown(status),
                     record.id,
                 );
             }
@@ -201,22 +207,30 @@ impl Store for SqliteStore {
     }
 }
 
+/// How many rows a statement changed, or found if it changes none.
+fn write(connection: &Connection, statement: Statement) -> rusqlite::Result<usize> {
+    let mut prepared = connection.prepare_cached(&statement.sql)?;
+    let params = rusqlite::params_from_iter(statement.params);
+    if prepared.readonly() {
+        prepared.exists(params).map(usize::from)
+    } else {
+        prepared.execute(params)
+    }
+}
+
 /// Whether the row still is what an update of it would ask for.
 fn is_as_expected(
     connection: &Connection,
     table: &Table,
     record: &Record,
-    expected: Status,
+    charged: bool,
 ) -> rusqlite::Result<bool> {
-    let mut statement = connection.prepare_cached(&query::is_as_expected(table))?;
-    statement.exists(Table::expected_values(record, expected))
+    write(connection, table.as_expected(record, charged)).map(|found| found > 0)
 }
 
-fn id_param(id: &Id) -> rusqlite::types::Value {
-    match id {
-        Id::Integer(id) => (*id).into(),
-        Id::Text(id) => id.to_string().into(),
-    }
+fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(&query::is_pending(table))?;
+    statement.exists(rusqlite::params_from_iter(record.id.parts().iter().map(query::id_param)))
 }
 
 fn value(value: ValueRef<'_>) -> Value {

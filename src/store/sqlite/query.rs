@@ -1,13 +1,18 @@
-//! The SQL of the SQLite store, all of it. Names are quoted. Values are bound, except for
-//! what the program itself makes, statuses and reckoned instants: those are literals, because
-//! SQLite serves only literals from the partial index on pending rows.
+//! The SQL with which the SQLite store reads, all of it. Names are quoted, values are bound, except
+//! for statuses and reckoned instants: those are literals, quoted as such, because SQLite serves
+//! only literals from a partial index.
 
+use anyhow::{Result, bail, ensure};
+use rusqlite::Connection;
 use rusqlite::types::Value as Param;
 
+use super::column::{Column, distinct};
+use super::database::{is_busy, words};
+use super::param;
 use super::table::Table;
-use super::{id_param, param};
-use crate::instant::{DAY, EPOCH_MS, EPOCH_SECS, Instant, WRITABLE};
-use crate::record::Status;
+use crate::date::{Holds, Stretch};
+use crate::instant::Instant;
+use crate::record::{Id, Key, Status, Value};
 use crate::selection::{Order, Selection, Window};
 
 /// A name as SQL.
@@ -15,18 +20,89 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-pub fn status_in(table: &Table, statuses: &[Status]) -> String {
-    // One alone is a narrower search than a list of one.
-    if let [status] = statuses {
-        return format!("{} = '{}'", quote(&table.status.name), status.name());
+/// A value as SQL.
+pub fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => format!("{number:?}"),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Blob(_) => format!("x'{value}'"),
     }
-    let names: Vec<_> = statuses.iter().map(|status| format!("'{}'", status.name())).collect();
-    format!("{} IN ({})", quote(&table.status.name), names.join(", "))
+}
+
+/// Makes sure that a condition of the user's cannot widen what it is to narrow: it must be one
+/// whole expression, and where it is closed early and opened again, `1) OR (1`, this is none.
+pub fn check_condition(connection: &Connection, table: &str, condition: &str) -> Result<()> {
+    let alone = format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {}", quote(table));
+    let statement = connection.prepare(&alone);
+    let parameters = match &statement {
+        Ok(statement) => statement.parameter_count(),
+        Err(error) if is_busy(error) => {
+            return Err(statement
+                .err()
+                .map_or_else(|| anyhow::anyhow!("the database is locked"), anyhow::Error::from));
+        }
+        Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(error)),
+    };
+    ensure!(parameters == 0, "{condition:?} is no condition: write values, not parameters");
+    Ok(())
+}
+
+/// Rows with one of these values in the status column; all rows if there is no such column.
+fn status_in(table: &Table, statuses: &[Status]) -> String {
+    let Some(column) = &table.statuses.column else {
+        let any = statuses.iter().any(|status| status.is_pending());
+        return if any { "1".into() } else { "0".into() };
+    };
+    let values: Vec<_> = table.statuses.all_values(statuses).into_iter().map(literal).collect();
+    let column = quote(&column.name);
+    match &values[..] {
+        [] => "0".into(),
+        // One alone is a narrower search than a list of one.
+        [value] => format!("{column} = {value}"),
+        values => format!("{column} IN ({})", values.join(", ")),
+    }
+}
+
+/// Rows that belong to the queue.
+fn in_queue(table: &Table) -> String {
+    // On a line of its own, so that a comment in it ends there.
+    table.condition.as_ref().map_or_else(String::new, |condition| format!("({condition}\n)"))
+}
+
+/// Rows with a pending status, whichever queue they belong to.
+pub fn pending_values(table: &Table) -> String {
+    status_in(table, &Status::PENDING)
 }
 
 /// The very text of the partial index's condition, which SQLite looks for.
 pub fn pending(table: &Table) -> String {
-    status_in(table, &Status::PENDING)
+    statuses(table, &Status::PENDING)
+}
+
+/// Rows of the queue with one of these statuses, or more of them: where the status column does
+/// not tell NEW from ERROR, the reader has the last word. Pending ones are asked for in words
+/// that a partial index knows.
+pub fn statuses(table: &Table, statuses: &[Status]) -> String {
+    let mut terms = Vec::new();
+    let is_pending = statuses.iter().all(|status| status.is_pending());
+    if is_pending {
+        terms.push(status_in(table, &Status::PENDING));
+    }
+    if !is_pending || table.statuses.tell() && statuses != Status::PENDING {
+        terms.push(status_in(table, statuses));
+    }
+    terms.push(in_queue(table));
+    terms.retain(|term| !term.is_empty());
+    if terms.len() > 1 {
+        terms.retain(|term| term != "1");
+    }
+    terms.join(" AND ")
+}
+
+fn ids(table: &Table) -> String {
+    table.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
 }
 
 fn order_by(table: &Table, order: Order) -> String {
@@ -34,13 +110,13 @@ fn order_by(table: &Table, order: Order) -> String {
         Order::Newest => "DESC",
         Order::Oldest => "ASC",
     };
-    let (inserted, id) = (quote(&table.inserted.name), quote(&table.id.name));
-    format!("ORDER BY {inserted} {direction}, {id} {direction}")
+    let columns = std::iter::once(&table.inserted).chain(&table.id);
+    let terms: Vec<_> = columns.map(|it| format!("{} {direction}", quote(&it.name))).collect();
+    format!("ORDER BY {}", terms.join(", "))
 }
 
 /// What a policy goes by, of the records that can be due, in the order asked for: one statement
-/// for each stretch of the date column that can hold them. FAILURES and LAST_FAILURE are among
-/// the columns only where the window is about them, so that an index can do without the row.
+/// for each stretch of the date column that can hold them.
 pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
     let plain = |condition: &str| {
         format!(
@@ -54,38 +130,35 @@ pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
     match &selection.window {
         Window::All | Window::Failed { .. } => vec![plain("")],
         Window::Inserted { from, until } => {
-            let mut stretches = stretches(*from, *until);
+            let mut stretches = table.dates.stretches(*from, *until);
             if selection.order == Order::Oldest {
                 stretches.reverse();
             }
-            let inserted = quote(&table.inserted.name);
-            stretches.iter().map(|it| plain(&format!(" AND {}", it.sql(&inserted)))).collect()
+            let column = quote(&table.inserted.name);
+            stretches.iter().map(|it| plain(&format!(" AND {}", within(&column, it)))).collect()
         }
     }
 }
 
-/// The columns of [`super::reader`]'s facts.
+/// The columns of [`super::reader`]'s facts, each once and in this order: the id, the insertion
+/// date, the status, and FAILURES and LAST_FAILURE, as far as there are any. The last two only
+/// where they are asked about, so that an index can do without the row.
 pub fn facts(table: &Table, window: &Window) -> String {
-    let (id, inserted, status) =
-        (quote(&table.id.name), quote(&table.inserted.name), quote(&table.status.name));
-    let counter = match (window, &table.failures, &table.last_failure) {
-        (Window::Failed { .. }, Some(failures), Some(last_failure)) => {
-            format!(", {}, {}", quote(&failures.name), quote(&last_failure.name))
-        }
-        _ => String::new(),
-    };
-    format!("{id}, {inserted}, {status}{counter}")
+    let names: Vec<_> = fact_columns(table, window).iter().map(|it| quote(&it.name)).collect();
+    names.join(", ")
 }
 
-/// Pending statuses in words that the partial index knows.
-fn statuses(table: &Table, statuses: &[Status]) -> String {
-    if statuses == Status::PENDING {
-        pending(table)
-    } else if statuses.iter().all(|status| status.is_pending()) {
-        format!("{} AND {}", pending(table), status_in(table, statuses))
-    } else {
-        status_in(table, statuses)
-    }
+pub fn fact_columns<'a>(table: &'a Table, window: &Window) -> Vec<&'a Column> {
+    let counts = matches!(window, Window::Failed { .. }) || !table.statuses.tell();
+    let counter = [&table.failures, &table.last_failure].into_iter().flatten();
+    distinct(
+        table
+            .id
+            .iter()
+            .chain([&table.inserted])
+            .chain(&table.statuses.column)
+            .chain(counter.filter(|_| counts)),
+    )
 }
 
 /// Whether there is any row with one of these statuses.
@@ -93,16 +166,9 @@ pub fn any(table: &Table, of_statuses: &[Status]) -> String {
     format!("SELECT 1 FROM {} WHERE {} LIMIT 1", quote(&table.name), statuses(table, of_statuses))
 }
 
-/// A statement that can be prepared only if the user's condition is one whole expression: where
-/// it is closed early and opened again, `1) OR (1`, this is none.
-pub fn alone(table: &Table, condition: &str) -> String {
-    format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {}", quote(&table.name))
-}
-
 pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
     let mut sql = String::new();
     if let Some(condition) = &selection.condition {
-        // On a line of its own, so that a comment in it ends there.
         sql += &format!(" AND ({condition}\n)");
     }
     if selection.after.is_some() {
@@ -115,73 +181,51 @@ pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
 }
 
 /// The parameters of each statement of [`due`].
-pub fn due_params(selection: &Selection) -> Vec<(&'static str, Param)> {
-    let mut params = Vec::new();
-    if let Some(key) = &selection.after {
-        params.extend([(":after_date", param(&key.inserted)), (":after_id", id_param(&key.id))]);
+pub fn due_params(selection: &Selection) -> Vec<(String, Param)> {
+    let of_key = |name: &str, key: &Key| {
+        let date = (format!(":{name}_date"), param(&key.inserted));
+        let ids = key.id.parts().iter().zip(0..);
+        let ids = ids.map(|(part, number)| (format!(":{name}_id{number}"), id_param(part)));
+        std::iter::once(date).chain(ids).collect::<Vec<_>>()
+    };
+    let after = selection.after.iter().flat_map(|key| of_key("after", key));
+    after.chain(selection.up_to.iter().flat_map(|key| of_key("up_to", key))).collect()
+}
+
+/// The value of one column of an id.
+pub fn id_param(part: &Id) -> Param {
+    match part {
+        Id::Integer(id) => Param::Integer(*id),
+        Id::Text(_) | Id::Composite(_) => Param::Text(part.text().into_owned()),
     }
-    if let Some(key) = &selection.up_to {
-        params.extend([(":up_to_date", param(&key.inserted)), (":up_to_id", id_param(&key.id))]);
-    }
-    params
 }
 
 /// Whether a row comes after a key in the order. NULL sorts below everything.
 fn behind(table: &Table, order: Order, key: &str) -> String {
-    let (date, id) = (quote(&table.inserted.name), quote(&table.id.name));
+    let (date, ids) = (quote(&table.inserted.name), ids(table));
     let (cmp, null_behind) = match order {
         Order::Newest => ("<", format!("{date} IS NULL AND {key}_date IS NOT NULL")),
         Order::Oldest => (">", format!("{date} IS NOT NULL AND {key}_date IS NULL")),
     };
+    let key_ids: Vec<_> = (0..table.id.len()).map(|number| format!("{key}_id{number}")).collect();
     format!(
         "coalesce({date} {cmp} {key}_date OR ({null_behind}) \
-         OR ({date} IS {key}_date AND {id} {cmp} {key}_id), 0)"
+         OR ({date} IS {key}_date AND ({ids}) {cmp} ({})), 0)",
+        key_ids.join(", ")
     )
 }
 
-/// A stretch of the date column in its own order, which an index on it can serve. Numbers sort
-/// below text, so seconds, milliseconds and text lie in stretches of their own.
-struct Stretch {
-    from: String,
-    to: String,
-    kinds: &'static str,
-}
-
-impl Stretch {
-    fn sql(&self, column: &str) -> String {
-        let Self { from, to, kinds } = self;
-        format!("{column} >= {from} AND {column} < {to} AND typeof({column}) IN ({kinds})")
-    }
-}
-
-/// The stretches that can hold an instant in the window, newest first as the column sorts. Text
-/// is taken a day wider on either side, because its zone may differ from UTC.
-fn stretches(from: Instant, until: Option<Instant>) -> Vec<Stretch> {
-    let until = until.unwrap_or(Instant(i64::MAX));
-    let text = Stretch {
-        from: format!("'{}'", text_bound(from.saturating_sub(DAY), &Instant::date)),
-        // The character after the last digit.
-        to: format!("'{}'", text_bound(until.saturating_add(2 * DAY), &Instant::date)),
-        kinds: "'text'",
+/// A stretch of a column, which an index on it can serve. Numbers sort below text.
+fn within(column: &str, stretch: &Stretch) -> String {
+    let (from, to) = (literal(&stretch.from), literal(&stretch.to));
+    let five = format!("{column} GLOB '[0-9][0-9][0-9][0-9][0-9]*'");
+    let holds = match stretch.holds {
+        Holds::Numbers => format!("typeof({column}) IN ('integer', 'real')"),
+        Holds::Text => format!("typeof({column}) = 'text'"),
+        Holds::Iso => format!("typeof({column}) = 'text' AND NOT {five}"),
+        Holds::Compact => format!("typeof({column}) = 'text' AND {five}"),
     };
-    let number = |unit: i64, range: &std::ops::Range<i64>| Stretch {
-        from: from.0.saturating_mul(unit).clamp(range.start, range.end).to_string(),
-        to: until.0.saturating_mul(unit).clamp(range.start, range.end).to_string(),
-        kinds: "'integer', 'real'",
-    };
-    vec![text, number(1000, &EPOCH_MS), number(1, &EPOCH_SECS)]
-}
-
-/// What text is compared with; before the year 0 it is what sorts below all digits, after the
-/// year 9999 what sorts above them.
-pub fn text_bound(at: Instant, shown: &dyn Fn(&Instant) -> String) -> String {
-    if at.0 < *WRITABLE.start() {
-        "/".into()
-    } else if at.0 > *WRITABLE.end() {
-        ":".into()
-    } else {
-        shown(&at)
-    }
+    format!("{column} >= {from} AND {column} < {to} AND {holds}")
 }
 
 fn instant(column: &str) -> String {
@@ -194,19 +238,24 @@ fn instant(column: &str) -> String {
 /// `status` to report.
 pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
     let column = quote(&table.inserted.name);
-    let places = [
+    let mut places = vec![
         format!("{column} IS NULL"),
         format!("{column} >= x''"),
         format!("{column} >= ':' AND {column} < x''"),
-        format!("{column} >= '' AND {column} < '1970'"),
-        format!("{column} < {}", EPOCH_SECS.start),
-        format!("{column} >= {} AND {column} < {}", EPOCH_SECS.end, EPOCH_MS.start),
-        format!("{column} >= {} AND {column} < ''", EPOCH_MS.end),
+        format!("{column} >= '' AND {column} < '1970-'"),
     ];
+    let mut from = None;
+    for range in table.dates.ranges() {
+        let lower = from.map_or_else(String::new, |from| format!("{column} >= {from} AND "));
+        places.push(format!("{lower}{column} < {}", range.start));
+        from = Some(range.end);
+    }
+    let lower = from.map_or_else(String::new, |from| format!("{column} >= {from} AND "));
+    places.push(format!("{lower}{column} < ''"));
     let arm = |place: &String| {
         format!(
             "SELECT {}, {column} FROM {} WHERE {} AND {place} AND {} IS NULL",
-            quote(&table.id.name),
+            ids(table),
             quote(&table.name),
             statuses(table, of_statuses),
             instant(&table.inserted.name),
@@ -215,83 +264,86 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
     places.iter().map(arm).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
+/// Every column, and whether the row belongs to the queue.
+fn row(table: &Table) -> String {
+    let in_queue = in_queue(table);
+    if in_queue.is_empty() { "*, 1".into() } else { format!("*, coalesce({in_queue}, 0) <> 0") }
+}
+
+/// Whether a row has the id of a record.
+pub fn has_id(table: &Table) -> String {
+    let terms: Vec<_> = table.id.iter().map(|it| format!("{} = ?", quote(&it.name))).collect();
+    terms.join(" AND ")
+}
+
 /// At most two rows with an id: the second shows that the id is not unique.
 pub fn by_id(table: &Table) -> String {
-    format!("SELECT * FROM {} WHERE {} = ?1 LIMIT 2", quote(&table.name), quote(&table.id.name))
+    format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), quote(&table.name), has_id(table))
 }
 
-/// The one statement that writes to the table; see [`Table::update_values`]. A row
-/// whose status is no longer the expected one is left alone, and so is another row that got the
-/// id of a deleted one: its insertion date differs.
-pub fn update(table: &Table) -> String {
-    let columns = std::iter::once(&table.status).chain(table.counter_columns());
-    let assignments: Vec<_> =
-        columns.map(|column| format!("{} = ?", quote(&column.name))).collect();
+/// Whether the row with an id is pending.
+pub fn is_pending(table: &Table) -> String {
+    format!("SELECT 1 FROM {} WHERE {} AND {}", quote(&table.name), has_id(table), pending(table))
+}
+
+/// All rows of the queue; without a status column also those that are not pending.
+pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
+    let condition =
+        if of_statuses.is_empty() { of_the_queue(table) } else { statuses(table, of_statuses) };
     format!(
-        "UPDATE {} SET {} WHERE {}",
+        "SELECT {} FROM {} WHERE {condition} {}",
+        row(table),
         quote(&table.name),
-        assignments.join(", "),
-        as_expected(table)
+        order_by(table, order)
     )
 }
 
-/// Whether the row is still there for [`update`] to change; see [`Table::expected_values`].
-pub fn is_as_expected(table: &Table) -> String {
-    format!("SELECT 1 FROM {} WHERE {}", quote(&table.name), as_expected(table))
+fn of_the_queue(table: &Table) -> String {
+    let in_queue = in_queue(table);
+    if table.statuses.column.is_none() || in_queue.is_empty() { "1".into() } else { in_queue }
 }
 
-fn as_expected(table: &Table) -> String {
-    format!(
-        "{} = ? AND {} = ? AND backlog_value({}) IS ?",
-        quote(&table.id.name),
-        quote(&table.status.name),
-        quote(&table.inserted.name)
-    )
-}
-
-pub fn scan(table: &Table, statuses: &[Status], order: Order) -> String {
-    let condition = match statuses {
-        [] => String::new(),
-        statuses => format!(" WHERE {}", status_in(table, statuses)),
-    };
-    format!("SELECT * FROM {}{condition} {}", quote(&table.name), order_by(table, order))
-}
-
+/// How many rows there are: by status, whether they are in the queue, whether they have failed
+/// before, and age.
 pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     let arms: String = bounds
         .iter()
         .enumerate()
         .map(|(band, bound)| format!(" WHEN at >= {} THEN {band}", now.saturating_sub(*bound).0))
         .collect();
+    let or_null = |column: &Option<Column>| {
+        column.as_ref().map_or_else(|| "NULL".into(), |column| quote(&column.name))
+    };
+    let in_queue = in_queue(table);
+    let is_in =
+        if in_queue.is_empty() { "1".into() } else { format!("coalesce({in_queue}, 0) <> 0") };
+    let failed = if table.statuses.tell() {
+        "NULL".into()
+    } else {
+        let (failures, last_failure) = (or_null(&table.failures), or_null(&table.last_failure));
+        format!("backlog_failed({failures}, {last_failure})")
+    };
     format!(
-        "SELECT status, CASE WHEN at IS NULL THEN NULL{arms} ELSE {} END AS band, count(*) \
-         FROM (SELECT {} AS status, {} AS at FROM {}) GROUP BY status, band",
+        "SELECT status, is_in, failed, CASE WHEN at IS NULL THEN NULL{arms} ELSE {} END AS band, \
+         count(*) FROM (SELECT {} AS status, {is_in} AS is_in, {failed} AS failed, {} AS at \
+         FROM {} WHERE {}) GROUP BY status, is_in, failed, band",
         bounds.len(),
-        quote(&table.status.name),
+        or_null(&table.statuses.column),
         instant(&table.inserted.name),
         quote(&table.name),
-    )
-}
-
-/// A new pending record with a payload; the id is the database's to give.
-pub fn insert(table: &Table, payload: &str) -> String {
-    format!(
-        "INSERT INTO {} ({}, {}, {}) VALUES ('NEW', ?1, ?2)",
-        quote(&table.name),
-        quote(&table.status.name),
-        quote(&table.inserted.name),
-        quote(payload),
+        of_the_queue(table),
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::Connection;
+    use crate::instant::DAY;
+    use crate::mapping::Mapping;
 
     fn table(connection: &Connection) -> Table {
         connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
-        Table::find(connection, "backlog").unwrap()
+        Table::find(connection, &Mapping::default()).unwrap()
     }
 
     fn plan(connection: &Connection, sql: &str) -> String {
@@ -352,11 +404,11 @@ mod tests {
         // looks for nothing.
         let schema = include_str!("../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
         connection.execute_batch(&schema).unwrap();
-        let table = Table::find(&connection, "backlog").unwrap();
+        let table = Table::find(&connection, &Mapping::default()).unwrap();
         let plan = plan(&connection, &undated(&table, &Status::PENDING));
         assert_eq!(
             plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),
-            7,
+            10,
             "{plan}"
         );
     }

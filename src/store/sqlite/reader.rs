@@ -1,16 +1,17 @@
 //! Reading: what is due, one record afresh, all of them, and how many there are.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::{Params, Row, ToSql};
 
-use super::database::{is_busy, words};
-use super::table::count;
-use super::{Database, id_param, query, value, waiting};
+use super::column::Column;
+use super::table::{Table, composed, count, id};
+use super::{Database, query, value, waiting};
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Key, Record, Status};
+use crate::record::{self, Facts, Id, Key, Record, Status, Value};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Count, Found, Page, Reader};
 
@@ -25,7 +26,7 @@ impl Reader for Database {
             return Ok(Page::default());
         }
         if let Some(condition) = &selection.condition {
-            self.check(condition)?;
+            query::check_condition(&self.connection, &self.table.name, condition)?;
         }
         let mut gathered = Gathered { undated: self.undated(selection)?, ..Gathered::default() };
         let served = waiting::query(&self.connection, &self.table, selection)?;
@@ -49,7 +50,8 @@ impl Reader for Database {
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         let sql = query::by_id(&self.table);
-        let mut found = self.records(&sql, [id_param(id)], 2)?;
+        let parts = id.parts().iter().map(query::id_param);
+        let mut found = self.records(&sql, rusqlite::params_from_iter(parts), 2)?;
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),
@@ -68,18 +70,24 @@ impl Database {
         each: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
         let sql = query::scan(&self.table, statuses, order);
-        self.each_record(&sql, [], each)
+        self.each_record(&sql, [], &mut |record| {
+            let is_wanted = statuses.is_empty() || statuses.contains(&record.status);
+            if is_wanted { each(record) } else { Ok(()) }
+        })
     }
 
-    /// How many rows there are of each status, as it is written in the table, and of each age.
+    /// How many rows there are of each status and of each age.
     pub fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         let sql = query::census(&self.table, bounds, now);
         let mut statement = self.prepare(&sql)?;
         let counts = statement.query_map([], |row| {
+            let (raw, failed) = (value(row.get_ref(0)?), row.get(2)?);
+            let (status, text) = self.table.statuses.of(Some(&raw), row.get(1)?, failed);
             Ok(Count {
-                status: value(row.get_ref(0)?).to_string(),
-                band: row.get::<_, Option<i64>>(1)?.and_then(|band| usize::try_from(band).ok()),
-                rows: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+                status,
+                text,
+                band: row.get::<_, Option<i64>>(3)?.and_then(|band| usize::try_from(band).ok()),
+                rows: u64::try_from(row.get::<_, i64>(4)?).unwrap_or(0),
             })
         })?;
         counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
@@ -114,25 +122,31 @@ impl Database {
         let mut statement = self.connection.prepare_cached(sql)?;
         let params = query::due_params(selection);
         let params: Vec<_> =
-            params.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect();
+            params.iter().map(|(name, value)| (name.as_str(), value as &dyn ToSql)).collect();
         let mut rows = statement.query(&params[..])?;
+        let columns = FactColumns::new(&self.table, &selection.window);
         while let Some(row) = rows.next()? {
-            let id = match id(row.get_ref(0)?) {
+            let id = match columns.id(row)? {
                 Ok(id) => id,
                 Err(problem) => {
+                    let problem = format!("a pending record is not tried, because its {problem}");
                     unusable.push(problem);
                     continue;
                 }
             };
-            let facts = facts(&id, row)?;
+            let facts = columns.facts(&self.table, &id, row)?;
+            if !selection.statuses.contains(&facts.status) {
+                continue;
+            }
             if let (Some(undated), None) = (&mut *undated, facts.inserted_at) {
-                undated.add(row)?;
+                undated.add(&id, &value(row.get_ref(columns.inserted)?));
             }
             if !is_due(facts) {
                 continue;
             }
             if page.ids.len() + 1 == selection.limit {
-                page.next = Some(Key { inserted: value(row.get_ref(1)?), id: id.clone() });
+                let inserted = value(row.get_ref(columns.inserted)?);
+                page.next = Some(Key { inserted, id: id.clone() });
                 page.ids.push(id);
                 return Ok(());
             }
@@ -145,18 +159,6 @@ impl Database {
     fn has_any(&self, statuses: &[Status]) -> Result<bool> {
         let mut statement = self.prepare(&query::any(&self.table, statuses))?;
         statement.exists([]).map_err(|error| self.explain(&error, "read"))
-    }
-
-    /// Makes sure that a condition of the user's cannot widen what it is to narrow.
-    fn check(&self, condition: &str) -> Result<()> {
-        let statement = self.connection.prepare(&query::alone(&self.table, condition));
-        let parameters = match &statement {
-            Ok(statement) => statement.parameter_count(),
-            Err(error) if is_busy(error) => return Err(self.explain(error, "read")),
-            Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(error)),
-        };
-        ensure!(parameters == 0, "{condition:?} is no condition: write values, not parameters");
-        Ok(())
     }
 
     /// The records that no age can be told of, as far as they do not sort into the window; `None`
@@ -172,7 +174,11 @@ impl Database {
         let mut statement = self.prepare(&query::undated(&self.table, &selection.statuses))?;
         let mut rows = statement.query([]).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
-            undated.add(row).map_err(explain)?;
+            let ids = 0..self.table.id.len();
+            let shown = ids.clone().map(|index| Ok(value(row.get_ref(index)?).shown()));
+            let shown: Vec<_> = shown.collect::<rusqlite::Result<_>>().map_err(explain)?;
+            let inserted = row.get_ref(ids.end).map(value).map_err(explain)?;
+            undated.add(&shown.join(","), &inserted);
         }
         Ok(Some(undated))
     }
@@ -199,14 +205,19 @@ impl Database {
     ) -> Result<()> {
         let explain = |error| self.explain(&error, "read");
         let mut statement = self.prepare(sql)?;
-        let columns = statement.column_names().map(String::from).collect::<Arc<[_]>>();
+        // The last is whether the row belongs to the queue.
+        let last = statement.column_count() - 1;
+        let columns =
+            statement.column_names().into_iter().take(last).map(String::from).collect::<Arc<[_]>>();
         let mut rows = statement.query(params).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
             let values = (0..columns.len())
                 .map(|index| row.get_ref(index).map(value))
                 .collect::<rusqlite::Result<_>>()
                 .map_err(explain)?;
-            match self.table.record(record::Row { columns: columns.clone(), values }) {
+            let in_queue = row.get(last).map_err(explain)?;
+            let row = record::Row { columns: columns.clone(), values };
+            match self.table.record(row, in_queue) {
                 Ok(record) => each(record)?,
                 Err(problem) => log::warn!("{problem}"),
             }
@@ -234,53 +245,72 @@ struct Undated {
 }
 
 impl Undated {
-    fn add(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+    fn add(&mut self, id: &dyn Display, inserted: &Value) {
         self.count += 1;
         if self.first.is_none() {
-            self.first = Some((value(row.get_ref(0)?).shown(), value(row.get_ref(1)?).shown()));
-        }
-        Ok(())
-    }
-}
-
-/// What a policy goes by, from the columns of [`query::facts`].
-fn facts<'a>(id: &'a Id, row: &Row<'_>) -> rusqlite::Result<Facts<'a>> {
-    let (mut failures, mut last_failure_at) = (0, None);
-    if row.as_ref().column_count() > 3 {
-        failures = count(&value(row.get_ref(3)?));
-        last_failure_at = instant(row.get_ref(4)?);
-    }
-    let status = match row.get_ref(2)? {
-        ValueRef::Text(name) => Status::from_name(&String::from_utf8_lossy(name)),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
-            Status::Foreign
-        }
-    };
-    let inserted_at = instant(row.get_ref(1)?);
-    Ok(Facts { id, status, inserted_at, failures, last_failure_at })
-}
-
-/// As [`record::Value::instant`], without a copy of the text.
-fn instant(found: ValueRef<'_>) -> Option<Instant> {
-    match found {
-        ValueRef::Text(text) => Instant::parse(std::str::from_utf8(text).ok()?),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
-            value(found).instant()
+            self.first = Some((id.to_string(), inserted.shown()));
         }
     }
 }
 
-fn id(value: ValueRef<'_>) -> Result<Id, String> {
-    match value {
-        ValueRef::Integer(id) => Ok(Id::Integer(id)),
-        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Id::Text(text.into())),
-            Err(_) => Err("a pending record is not tried, because its id is not UTF-8".into()),
-        },
-        ValueRef::Null => Err("a pending record is not tried, because its id is NULL".into()),
-        ValueRef::Real(_) | ValueRef::Blob(_) => Err(format!(
-            "a pending record is not tried, because its id is a {}; ids are integers or text",
-            value.data_type()
-        )),
+/// Where [`query::facts`] has what a policy goes by.
+struct FactColumns {
+    id: Vec<usize>,
+    inserted: usize,
+    status: Option<usize>,
+    failures: Option<usize>,
+    last_failure: Option<usize>,
+}
+
+impl FactColumns {
+    fn new(table: &Table, window: &Window) -> Self {
+        let columns = query::fact_columns(table, window);
+        let place = |name: &str| columns.iter().position(|column| column.name == name);
+        let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
+        Self {
+            id: table.id.iter().filter_map(|column| place(&column.name)).collect(),
+            inserted: place(&table.inserted.name).unwrap_or_default(),
+            status: of(&table.statuses.column),
+            failures: of(&table.failures),
+            last_failure: of(&table.last_failure),
+        }
+    }
+
+    /// The id of a row; the error says why it has none.
+    fn id(&self, row: &Row<'_>) -> rusqlite::Result<Result<Id, String>> {
+        let mut parts = Vec::with_capacity(self.id.len());
+        for index in &self.id {
+            let found = row.get_ref(*index)?;
+            if matches!(found, ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_err()) {
+                return Ok(Err("id is not UTF-8".into()));
+            }
+            match id(&value(found)) {
+                Ok(part) => parts.push(part),
+                Err(problem) => return Ok(Err(format!("id is {problem}"))),
+            }
+        }
+        Ok(Ok(composed(parts)))
+    }
+
+    fn facts<'a>(&self, table: &Table, id: &'a Id, row: &Row<'_>) -> rusqlite::Result<Facts<'a>> {
+        let get = |index: Option<usize>| index.map(|index| row.get_ref(index)).transpose();
+        let inserted_at = match row.get_ref(self.inserted)? {
+            // Without a copy of the text: a pass over a million rows does little else.
+            ValueRef::Text(text) => {
+                std::str::from_utf8(text).ok().and_then(|text| table.dates.read_text(text))
+            }
+            found => table.dates.read(&value(found)),
+        };
+        let failures = get(self.failures)?.map(value);
+        let last_failure = get(self.last_failure)?.map(value);
+        let failed = table.has_failed(failures.as_ref(), last_failure.as_ref());
+        let status = table.statuses.status(get(self.status)?.map(value).as_ref(), true, failed);
+        Ok(Facts {
+            id,
+            status,
+            inserted_at,
+            failures: failures.as_ref().map_or(0, count),
+            last_failure_at: last_failure.and_then(|it| table.other_dates().read(&it)),
+        })
     }
 }

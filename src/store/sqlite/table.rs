@@ -1,93 +1,195 @@
-//! The user's table: which of its columns mean what, and how a row becomes a record.
+//! The user's table: its columns as the mapping names them, and how a row becomes a record.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rusqlite::Connection;
-use rusqlite::types::Value as Param;
 
-use super::{Change, id_param, param};
-use crate::instant::Instant;
-use crate::record::{Counter, Id, Record, Row, Status, Value};
+use super::column::Column;
+use super::query;
+use super::statuses::Statuses;
+use crate::date::{Dates, Spelling};
+use crate::mapping::{Assigned, Mapping, Name, OnSuccess};
+use crate::record::{Id, Record, Row, Status, Value};
 
-/// A table that was found to have what the program needs. Names are spelt as the table
-/// spells them.
+/// A table that was found to have what the mapping says. Names are spelt as the table spells them.
 pub struct Table {
     pub name: String,
-    pub id: Column,
-    pub status: Column,
+    /// All of them, as the table has them.
+    pub columns: Vec<Column>,
+    pub id: Vec<Column>,
+    pub statuses: Statuses,
     pub inserted: Column,
-    pub payload: Option<Column>,
+    pub dates: Dates,
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,
+    /// What holds for the rows of the queue, and for no others.
+    pub condition: Option<String>,
+    /// Where `add` puts what it is given.
+    pub payload: Option<Column>,
+    pub on_success: Effects,
+    pub on_failure: Vec<Effect>,
+    pub on_archive: Vec<Effect>,
 }
 
-#[derive(Clone)]
-pub struct Column {
-    pub name: String,
-    /// Whether the declared type makes the column one of integers (datatype3.html, 3.1).
-    pub integer: bool,
-    /// Whether the database gives a value where none is inserted.
-    pub has_default: bool,
+/// What a success does to a row, besides its status.
+pub enum Effects {
+    Set(Vec<Effect>),
+    Delete,
+}
+
+/// A column to be set.
+pub struct Effect {
+    pub column: Column,
+    pub to: Assigned,
+}
+
+/// Columns are looked for under their usual names or those that the user gave.
+struct Finder<'a> {
+    table: &'a str,
+    columns: &'a [Column],
+}
+
+impl Finder<'_> {
+    fn optional(&self, name: &str) -> Option<Column> {
+        self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)).cloned()
+    }
+
+    fn required(&self, name: &str) -> Result<Column> {
+        self.optional(name).with_context(|| {
+            let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            format!("table {} has no column {name}; it has {}", self.table, names.join(", "))
+        })
+    }
+
+    /// What is just usual need not be there.
+    fn named(&self, name: &Name) -> Result<Option<Column>> {
+        if name.is_given {
+            self.required(&name.text).map(Some)
+        } else {
+            Ok(self.optional(&name.text))
+        }
+    }
+
+    fn effects(&self, key: &str, mapping: &[crate::mapping::Assignment]) -> Result<Vec<Effect>> {
+        let effect = |assignment: &crate::mapping::Assignment| {
+            let column = self.required(&assignment.column).with_context(|| key.to_string())?;
+            ensure!(!column.is_generated, "{key}: {} is computed by the table", column.name);
+            Ok(Effect { column, to: assignment.to.clone() })
+        };
+        mapping.iter().map(effect).collect()
+    }
 }
 
 impl Table {
     /// Looks the table up. An error names what is missing and what there is.
-    pub fn find(connection: &Connection, name: &str) -> Result<Self> {
-        let found: Vec<(String, String)> = connection
-            .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        let Some((name, kind)) = found.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))
-        else {
-            let others: Vec<_> = found
-                .iter()
-                .filter(|(name, kind)| kind == "table" && !name.starts_with("sqlite_"))
-                .map(|(name, _)| name.as_str())
-                .collect();
-            let others = if others.is_empty() { "none".into() } else { others.join(", ") };
-            bail!("no table {name:?}; tables here: {others}");
-        };
-        if kind == "view" {
-            bail!("{name} is a view; name the table behind it");
+    pub fn find(connection: &Connection, mapping: &Mapping) -> Result<Self> {
+        let found = named(connection, &mapping.table.text)?;
+        let columns = Column::all(connection, &found.name)?;
+        let finder = Finder { table: &found.name, columns: &columns };
+        let id: Vec<_> =
+            mapping.id.iter().map(|name| finder.required(&name.text)).collect::<Result<_>>()?;
+        let statuses =
+            Statuses::find(mapping, |name| finder.optional(name), |name| finder.required(name))?;
+        let mut inserted = finder.required(&mapping.inserted.text)?;
+        let dates = mapping.dates.clone();
+        let samples = inserted.samples(connection, &found)?;
+        let dated = samples.iter().find_map(|value| Spelling::of(value, &dates));
+        if let (None, true, Some(value)) =
+            (&dated, mapping.inserted.is_given, samples.iter().find(|value| !is_never(value)))
+        {
+            bail!(
+                "column {} of table {} holds no date{}, but {}",
+                inserted.name,
+                found.name,
+                dates.format.map_or(String::new(), |format| format!(" in format {format}")),
+                value.shown()
+            );
         }
-        let columns: Vec<Column> = connection
-            .prepare(
-                "SELECT name, upper(type), dflt_value IS NOT NULL, pk FROM pragma_table_xinfo(?1)",
-            )?
-            .query_map([name], |row| {
-                let declared: String = row.get(1)?;
-                // An INTEGER PRIMARY KEY is the row's own number (lang_createtable.html, rowid).
-                let is_row_number = declared == "INTEGER" && row.get::<_, i64>(3)? == 1;
-                Ok(Column {
-                    name: row.get(0)?,
-                    integer: declared.contains("INT"),
-                    has_default: is_row_number || row.get(2)?,
-                })
-            })?
-            .collect::<rusqlite::Result<_>>()?;
-        let optional = |wanted: &str| {
-            columns.iter().find(|column| column.name.eq_ignore_ascii_case(wanted)).cloned()
+        if let Some(spelling) = dated {
+            inserted.spelling = spelling;
+        }
+        let others = Dates { format: None, zone: dates.zone };
+        let spell = |mut column: Column| -> Result<Column> {
+            let samples = column.samples(connection, &found)?;
+            match samples.iter().find_map(|value| Spelling::of(value, &others)) {
+                Some(spelling) => column.spelling = spelling,
+                // The table's own way, where the type does not speak against it.
+                None if inserted.spelling.is_text() == column.spelling.is_text() => {
+                    column.spelling = inserted.spelling.clone();
+                }
+                None => {}
+            }
+            Ok(column)
         };
-        let required = |wanted: &str| {
-            optional(wanted).with_context(|| {
-                let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-                format!("table {name} has no column {wanted}; it has {}", names.join(", "))
-            })
+        let last_failure = finder.named(&mapping.last_failure)?.map(spell).transpose()?;
+        let effects = |key: &str, assignments: &[_]| -> Result<Vec<Effect>> {
+            let mut effects = finder.effects(key, assignments)?;
+            for effect in &mut effects {
+                let is = |column: &Column| column.name == effect.column.name;
+                let column = &effect.column.name;
+                ensure!(!id.iter().any(is), "{key} must not set {column}: it is the record's id");
+                ensure!(
+                    !statuses.column.as_ref().is_some_and(is),
+                    "{key} must not set {column}: it holds the status"
+                );
+                if effect.to == Assigned::Now {
+                    effect.column = spell(effect.column.clone())?;
+                }
+            }
+            Ok(effects)
         };
-        Ok(Self {
-            name: name.clone(),
-            id: required("ID")?,
-            status: required("STATUS")?,
-            inserted: required("DATE_INSERTED")?,
-            payload: optional("PAYLOAD"),
-            failures: optional("FAILURES"),
-            last_failure: optional("LAST_FAILURE"),
-            last_error: optional("LAST_ERROR"),
-        })
+        let on_success = match &mapping.on_success {
+            OnSuccess::Set(assignments) => Effects::Set(effects("on_success", assignments)?),
+            OnSuccess::Delete => Effects::Delete,
+        };
+        let payload = match &mapping.payload {
+            Some(name) => Some(finder.required(name)?),
+            None => finder.optional("PAYLOAD"),
+        };
+        let table = Self {
+            on_failure: effects("on_failure", &mapping.on_failure)?,
+            on_archive: effects("on_archive", &mapping.on_archive)?,
+            failures: finder.named(&mapping.failures)?,
+            last_error: finder.named(&mapping.last_error)?,
+            condition: mapping.condition.clone(),
+            name: found.name.clone(),
+            columns: columns.clone(),
+            id,
+            statuses,
+            inserted,
+            dates,
+            last_failure,
+            payload,
+            on_success,
+        };
+        for column in table.counter_columns() {
+            ensure!(
+                column.name != table.inserted.name,
+                "column {} is the insertion date, and cannot be written as well",
+                column.name
+            );
+        }
+        if let Some(condition) = &table.condition {
+            query::check_condition(connection, &table.name, condition)?;
+        }
+        ensure!(
+            table.statuses.column.is_some() || !table.on_success.is_empty(),
+            "table {} has no status column: say in on_success what makes a row finished, such as \
+             {{ {} = \"{{now}}\" }}",
+            table.name,
+            "processed_at"
+        );
+        Ok(table)
     }
 
+    /// How the dates other than that of insertion are read.
+    pub fn other_dates(&self) -> Dates {
+        Dates { format: None, zone: self.dates.zone }
+    }
+
+    /// Whether attempts can be counted.
     pub fn has_counter(&self) -> bool {
-        self.failures.is_some() && self.last_failure.is_some()
+        self.failures.is_some()
     }
 
     /// The columns that a settlement writes besides the status.
@@ -95,31 +197,40 @@ impl Table {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
     }
 
+    /// Whether an attempt has failed before, if a column tells.
+    pub fn has_failed(
+        &self,
+        failures: Option<&Value>,
+        last_failure: Option<&Value>,
+    ) -> Option<bool> {
+        has_failed(failures, last_failure, &self.other_dates())
+    }
+
     /// A row as a record; the error says why it cannot be one.
-    pub fn record(&self, row: Row) -> Result<Record, String> {
+    pub fn record(&self, row: Row, in_queue: bool) -> Result<Record, String> {
         let of = |column: &Column| row.get(&column.name);
         let optional = |column: &Option<Column>| column.as_ref().and_then(of);
-        let id = match of(&self.id) {
-            Some(Value::Integer(id)) => Id::Integer(*id),
-            Some(Value::Text(id)) => Id::Text(id.as_str().into()),
-            other => {
-                let found = other.unwrap_or(&Value::Null).shown();
-                return Err(format!(
-                    "a record is left out, because its {} is {found}",
-                    self.id.name
-                ));
-            }
-        };
+        let parts = self.id.iter().map(|column| {
+            let value = of(column).unwrap_or(&Value::Null);
+            id(value).map_err(|_| {
+                let (name, found) = (&column.name, value.shown());
+                format!("a record is left out, because its {name} is {found}")
+            })
+        });
+        let id = composed(parts.collect::<Result<_, _>>()?);
         let inserted = of(&self.inserted).cloned().unwrap_or(Value::Null);
-        let status_text = of(&self.status).map(Value::to_string).unwrap_or_default();
+        let raw = self.statuses.column.as_ref().and_then(of);
+        let (failures, last_failure) = (optional(&self.failures), optional(&self.last_failure));
+        let failed = self.has_failed(failures, last_failure);
+        let (status, status_text) = self.statuses.of(raw, in_queue, failed);
         Ok(Record {
             id,
-            status: Status::from_name(&status_text),
+            status,
             status_text,
-            inserted_at: inserted.instant(),
+            inserted_at: self.dates.read(&inserted),
             inserted,
-            failures: optional(&self.failures).map_or(0, count),
-            last_failure_at: optional(&self.last_failure).and_then(Value::instant),
+            failures: failures.map_or(0, count),
+            last_failure_at: last_failure.and_then(|value| self.other_dates().read(value)),
             last_error: optional(&self.last_error)
                 .filter(|value| **value != Value::Null)
                 .map(Value::to_string),
@@ -127,39 +238,97 @@ impl Table {
         })
     }
 
-    /// The parameters of [`super::query::update`] for one change.
-    pub fn update_values(&self, change: &Change) -> rusqlite::ParamsFromIter<Vec<Param>> {
-        let before =
-            |column: &Column| param(change.record.row.get(&column.name).unwrap_or(&Value::Null));
-        let mut values = vec![Param::Text(change.settlement.status.name().into())];
-        match &change.settlement.counter {
-            Counter::AsBefore => values.extend(self.counter_columns().map(before)),
-            Counter::Reset => {
-                values.extend(self.failures.iter().map(|_| Param::Integer(0)));
-                values.extend(self.last_failure.iter().map(|_| Param::Null));
-                values.extend(self.last_error.iter().map(before));
-            }
-            Counter::Set { failures, last_failure_at, last_error } => {
-                values.extend(self.failures.iter().map(|_| Param::Integer((*failures).into())));
-                values.extend(self.last_failure.iter().map(|it| it.instant(*last_failure_at)));
-                values.extend(self.last_error.iter().map(|_| Param::Text(last_error.clone())));
-            }
+    /// A status as it is written, `STATUS = 'ERROR'`.
+    pub fn shown(&self, status: Status) -> String {
+        match (&self.statuses.column, self.statuses.value(status)) {
+            (Some(column), Some(value)) => format!("{} = {}", column.name, value.shown()),
+            _ => status.name().into(),
         }
-        values.extend(Self::expected_values(change.record, change.expected));
-        rusqlite::params_from_iter(values)
     }
 
-    /// The parameters of [`super::query::is_as_expected`].
-    pub fn expected_values(record: &Record, expected: Status) -> [Param; 3] {
-        [id_param(&record.id), Param::Text(expected.name().into()), param(&record.inserted)]
+    /// Whether a status can be written.
+    pub fn can_be(&self, status: Status) -> bool {
+        self.statuses.value(status).is_some()
+            || match status {
+                Status::New | Status::Error => true,
+                Status::Success => !self.on_success.is_empty(),
+                Status::Archived => !self.on_archive.is_empty(),
+                Status::Foreign => false,
+            }
     }
 }
 
-impl Column {
-    /// An instant as this column holds it: epoch seconds in a column of integers, else
-    /// RFC 3339 in UTC.
-    pub fn instant(&self, at: Instant) -> Param {
-        if self.integer { Param::Integer(at.0) } else { Param::Text(at.to_string()) }
+impl Effects {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Set(effects) if effects.is_empty())
+    }
+}
+
+/// Whether an attempt has failed before; `None` if there is no column that tells.
+pub fn has_failed(
+    failures: Option<&Value>,
+    last_failure: Option<&Value>,
+    dates: &Dates,
+) -> Option<bool> {
+    let counted = failures.map(|value| count(value) > 0);
+    let dated = last_failure.map(|value| dates.read(value).is_some());
+    match (counted, dated) {
+        (None, None) => None,
+        (counted, dated) => Some(counted == Some(true) || dated == Some(true)),
+    }
+}
+
+/// A table as the database lists it.
+pub struct Listed {
+    pub name: String,
+    pub has_row_numbers: bool,
+}
+
+fn named(connection: &Connection, name: &str) -> Result<Listed> {
+    let found: Vec<(String, String, bool)> = connection
+        .prepare("SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main'")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let listed = found.iter().find(|(found, _, _)| found.eq_ignore_ascii_case(name));
+    let Some((name, kind, without_row_numbers)) = listed else {
+        let others: Vec<_> = found
+            .iter()
+            .filter(|(name, kind, _)| kind == "table" && !name.starts_with("sqlite_"))
+            .map(|(name, _, _)| name.as_str())
+            .collect();
+        let others = if others.is_empty() { "none".into() } else { others.join(", ") };
+        bail!("no table {name:?}; tables here: {others}");
+    };
+    if kind == "view" {
+        bail!("{name} is a view; name the table behind it");
+    }
+    Ok(Listed { name: name.clone(), has_row_numbers: !without_row_numbers })
+}
+
+/// One column's part of an id; the error says what cannot be one.
+pub fn id(value: &Value) -> Result<Id, &'static str> {
+    match value {
+        Value::Integer(id) => Ok(Id::Integer(*id)),
+        Value::Text(id) => Ok(Id::Text(id.as_str().into())),
+        Value::Null => Err("NULL"),
+        Value::Real(_) => Err("a Real; ids are integers or text"),
+        Value::Blob(_) => Err("a Blob; ids are integers or text"),
+    }
+}
+
+pub fn composed(mut parts: Vec<Id>) -> Id {
+    match parts.len() {
+        1 => parts.remove(0),
+        _ => Id::Composite(parts.into()),
+    }
+}
+
+/// What stands for no date at all.
+fn is_never(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Integer(0) => true,
+        Value::Text(text) => text.is_empty() || text.starts_with("0000-00-00"),
+        Value::Integer(_) | Value::Real(_) | Value::Blob(_) => false,
     }
 }
 

@@ -7,10 +7,11 @@
 use anyhow::Result;
 use rusqlite::Connection;
 
-use super::query::{bounds_and_order, facts, pending, quote, status_in, text_bound};
+use super::query::{bounds_and_order, facts, literal, pending_values, quote, statuses};
 use super::table::Table;
-use crate::instant::{EPOCH_MS, EPOCH_SECS, Instant};
-use crate::record::Status;
+use crate::date::{Dates, Spelling, Unit, text_bound};
+use crate::instant::Instant;
+use crate::record::{Status, Value};
 use crate::selection::{Selection, Window};
 
 /// The name of the counts that there are; no table is called so.
@@ -30,17 +31,26 @@ pub fn query(
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return Ok(None);
     };
+    let zone = table.dates.zone;
+    let spelling = Some(&last_failure.spelling).filter(|it| it.is_text());
+    let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
+    // Without these the counts do not lead to the failed records, or no order leads to those that
+    // are due.
+    if !table.statuses.tell() || !spelling.sorts(zone) {
+        return Ok(None);
+    }
     let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
     let name = quote(&table.name);
-    let pending = pending(table);
+    let pending = pending_values(table);
     let counts = format!(
         "WITH RECURSIVE {COUNTS}(n) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
          SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > n) \
          FROM {COUNTS} WHERE n IS NOT NULL)"
     );
-    let of_status = |status| format!("{pending} AND {}", status_in(table, &[status]));
-    let (new, errors) = (of_status(Status::New), of_status(Status::Error));
-    if !is_served(connection, table, &counts)? || !is_ours(connection, table, &counts, &errors)? {
+    let (new, errors) = (statuses(table, &[Status::New]), statuses(table, &[Status::Error]));
+    if !is_served(connection, table, &counts)?
+        || !is_spelt(connection, table, &counts, &errors, &spelling)?
+    {
         return Ok(None);
     }
     let columns = facts(table, &selection.window);
@@ -51,11 +61,10 @@ pub fn query(
         )
     };
     let bound = |shown: &dyn Fn(Instant) -> String| by_count(before, shown);
-    let secs = |at: Instant| at.0.clamp(EPOCH_SECS.start, EPOCH_SECS.end).to_string();
-    let ms =
-        |at: Instant| at.0.saturating_mul(1000).clamp(EPOCH_MS.start, EPOCH_MS.end).to_string();
-    let text = |at: Instant| format!("'{}'", text_bound(at, &Instant::to_string));
-    let (secs_bound, ms_bound, text_bound) = (bound(&secs), bound(&ms), bound(&text));
+    let text = |at: Instant| {
+        let shown = |at: &Instant| spelling.write(*at, zone).to_string();
+        literal(&Value::Text(text_bound(at, &shown)))
+    };
     let column = &last_failure;
     let mut arms = Vec::new();
     if selection.statuses.contains(&Status::New) {
@@ -65,14 +74,18 @@ pub fn query(
         // What waits lies between these, as numbers and as text. The type is asked for because a
         // column of text compares a number as text.
         let is_number = format!("typeof({column}) IN ('integer', 'real')");
-        let places = [
+        let mut places = vec![
             format!("{column} IS NULL"),
-            format!("{column} < {secs_bound} AND {is_number}"),
-            format!("{column} >= {} AND {column} < {ms_bound} AND {is_number}", secs(*future)),
-            format!("{column} >= {} AND {column} < '' AND {is_number}", ms(*future)),
-            format!("{column} < {text_bound} AND NOT {is_number}"),
+            format!("{column} < {} AND NOT {is_number}", bound(&text)),
             format!("{column} >= {} AND NOT {is_number}", text(*future)),
         ];
+        let mut from = String::new();
+        for unit in Unit::ALL {
+            let number = |at: Instant| unit.number(at).to_string();
+            places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
+            from = format!("{column} >= {} AND ", number(*future));
+        }
+        places.push(format!("{from}{column} < '' AND {is_number}"));
         arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
     }
     let arms = arms.join(" UNION ALL ");
@@ -115,11 +128,18 @@ fn is_served(connection: &Connection, table: &Table, counts: &str) -> Result<boo
     Ok(false)
 }
 
-/// Whether the first and the last text of each count are spelt as the program spells instants.
-fn is_ours(connection: &Connection, table: &Table, counts: &str, errors: &str) -> Result<bool> {
+/// Whether the first and the last text of each count are in this spelling, which sorts.
+fn is_spelt(
+    connection: &Connection,
+    table: &Table,
+    counts: &str,
+    errors: &str,
+    spelling: &Spelling,
+) -> Result<bool> {
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return Ok(false);
     };
+    let dates = table.other_dates();
     let (failures, column) = (quote(&failures.name), quote(&last_failure.name));
     let outermost = |direction: &str| {
         format!(
@@ -138,9 +158,7 @@ fn is_ours(connection: &Connection, table: &Table, counts: &str, errors: &str) -
     while let Some(row) = rows.next()? {
         for index in 0..2 {
             let text: Option<String> = row.get(index).unwrap_or_default();
-            if text
-                .is_some_and(|text| Instant::parse(&text).is_none_or(|at| at.to_string() != text))
-            {
+            if text.is_some_and(|text| !is_in(&text, spelling, &dates)) {
                 return Ok(false);
             }
         }
@@ -148,9 +166,15 @@ fn is_ours(connection: &Connection, table: &Table, counts: &str, errors: &str) -
     Ok(true)
 }
 
+fn is_in(text: &str, spelling: &Spelling, dates: &Dates) -> bool {
+    let same = |at: Instant| spelling.write(at, dates.zone) == Value::Text(text.into());
+    dates.read_text(text).is_some_and(same)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::Mapping;
     use crate::selection::Order;
     use rusqlite::StatementStatus;
 
@@ -164,7 +188,7 @@ mod tests {
                 "INSERT INTO BACKLOG (ID, STATUS, FAILURES, LAST_FAILURE) VALUES {rows}"
             ))
             .unwrap();
-        let table = Table::find(&connection, "backlog").unwrap();
+        let table = Table::find(&connection, &Mapping::default()).unwrap();
         (connection, table)
     }
 

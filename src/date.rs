@@ -1,0 +1,583 @@
+//! How tables spell instants: every spelling is read, and each column is written in its own.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use chrono::{
+    DateTime, Datelike, FixedOffset, NaiveDateTime, Offset, TimeDelta, TimeZone, Timelike,
+};
+use chrono_tz::Tz;
+
+use crate::instant::{DAY, Instant, WRITABLE};
+use crate::record::Value;
+
+/// How the values of a date column are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dates {
+    /// The only one that counts; without it each value is read as what it looks like.
+    pub format: Option<Format>,
+    /// What the clock showed that wrote a date without a zone.
+    pub zone: Zone,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `2026-11-21 03:40:00` and its many relatives.
+    Iso,
+    /// `20261121034000`, as text or as a number.
+    Compact,
+    Epoch(Unit),
+}
+
+/// What is counted since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+    Nanoseconds,
+}
+
+/// Where a clock stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Zone {
+    Fixed(FixedOffset),
+    Named(Tz),
+}
+
+/// A stretch of a column, in the column's own order, that can hold instants of a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stretch {
+    pub from: Value,
+    /// Excluded.
+    pub to: Value,
+    pub holds: Holds,
+}
+
+/// What lies in a stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    Numbers,
+    Text,
+    /// Text that does not begin with five digits.
+    Iso,
+    /// Text that begins with five digits.
+    Compact,
+}
+
+/// How one column spells an instant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spelling {
+    Epoch { unit: Unit, as_text: bool },
+    Compact { as_text: bool },
+    Iso { clock: IsoClock, suffix: String },
+}
+
+/// What stands behind the date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsoClock {
+    None,
+    /// The character before the hours, and how many digits of a second.
+    Seconds {
+        separator: char,
+        digits: usize,
+    },
+}
+
+impl Format {
+    pub const NAMES: [(&'static str, Self); 6] = [
+        ("iso", Self::Iso),
+        ("compact", Self::Compact),
+        ("epoch", Self::Epoch(Unit::Seconds)),
+        ("epoch-ms", Self::Epoch(Unit::Milliseconds)),
+        ("epoch-us", Self::Epoch(Unit::Microseconds)),
+        ("epoch-ns", Self::Epoch(Unit::Nanoseconds)),
+    ];
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names = Self::NAMES.map(|(name, _)| name).join(", ");
+            format!("{text:?} is no format of dates; legal are {names}")
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Self::NAMES.iter().find(|(_, format)| format == self);
+        f.write_str(found.map_or("", |(name, _)| name))
+    }
+}
+
+impl Unit {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 4] =
+        [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
+
+    fn per_second(self) -> i64 {
+        match self {
+            Self::Seconds => 1,
+            Self::Milliseconds => 1_000,
+            Self::Microseconds => 1_000_000,
+            Self::Nanoseconds => 1_000_000_000,
+        }
+    }
+
+    /// Numbers that can be an instant in this unit: the years 1973 to 2286, of nanoseconds to
+    /// 2262. So a number's size says which unit it is in, and what lies outside (0, a year,
+    /// 20261120) is not taken for an instant.
+    pub fn range(self) -> Range<i64> {
+        let times = |secs: i64| secs.saturating_mul(self.per_second());
+        times(100_000_000)..times(10_000_000_000)
+    }
+
+    /// An instant in this unit, cut to what can be one.
+    pub fn number(self, at: Instant) -> i64 {
+        let Range { start, end } = self.range();
+        at.0.saturating_mul(self.per_second()).clamp(start, end)
+    }
+}
+
+/// Numbers that can be `YYYYMMDDHHMMSS`: they lie between the milliseconds and the microseconds.
+const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
+
+impl Zone {
+    pub const UTC: Self = Self::Named(Tz::UTC);
+
+    fn is_utc(self) -> bool {
+        self == Self::UTC
+    }
+
+    fn offset_secs(self, utc: NaiveDateTime) -> i64 {
+        let offset = match self {
+            Self::Fixed(offset) => offset,
+            Self::Named(tz) => tz.offset_from_utc_datetime(&utc).fix(),
+        };
+        offset.local_minus_utc().into()
+    }
+
+    /// When the clock showed this. Of an hour that it showed twice the first is meant; one that
+    /// it skipped is taken as if it had not been.
+    fn instant(self, shown: NaiveDateTime) -> Instant {
+        let found = match self {
+            Self::Fixed(offset) => offset.from_local_datetime(&shown).earliest(),
+            Self::Named(tz) => {
+                tz.from_local_datetime(&shown).earliest().map(|it| it.fixed_offset())
+            }
+        };
+        let day_before = shown - TimeDelta::days(1);
+        let skipped = || shown.and_utc().timestamp() - self.offset_secs(day_before);
+        Instant(found.map_or_else(skipped, |found| found.timestamp()))
+    }
+
+    /// What the clock shows.
+    fn shown(self, at: Instant) -> NaiveDateTime {
+        let at = Instant(at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY));
+        let utc = DateTime::from_timestamp(at.0, 0).unwrap_or_default().naive_utc();
+        utc + TimeDelta::seconds(self.offset_secs(utc))
+    }
+}
+
+impl FromStr for Zone {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(offset) = text.parse::<FixedOffset>() {
+            return Ok(Self::Fixed(offset));
+        }
+        text.parse().map(Self::Named).map_err(|_| {
+            format!("{text:?} is no time zone; write UTC, +02:00 or a name such as Europe/Berlin")
+        })
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(offset) => offset.fmt(f),
+            Self::Named(tz) => tz.fmt(f),
+        }
+    }
+}
+
+impl Default for Dates {
+    fn default() -> Self {
+        Self { format: None, zone: Zone::UTC }
+    }
+}
+
+impl Dates {
+    /// The instant that a value stands for, if it stands for one. NULL, 0 and
+    /// '0000-00-00' are none, and neither is anything that cannot be read.
+    pub fn read(&self, value: &Value) -> Option<Instant> {
+        match value {
+            Value::Text(text) => self.read_text(text),
+            Value::Integer(number) => self.read_number(*number),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the cast saturates, and saturated values are out of range"
+            )]
+            Value::Real(number) => self.read_number(number.floor() as i64),
+            Value::Null | Value::Blob(_) => None,
+        }
+    }
+
+    fn takes(&self, format: Format) -> bool {
+        self.format.is_none_or(|only| only == format)
+    }
+
+    fn read_number(&self, number: i64) -> Option<Instant> {
+        if COMPACT.contains(&number) && self.takes(Format::Compact) {
+            return self.compact(&number.to_string());
+        }
+        let unit = Unit::ALL.into_iter().find(|unit| unit.range().contains(&number))?;
+        self.takes(Format::Epoch(unit)).then(|| Instant(number.div_euclid(unit.per_second())))
+    }
+
+    pub fn read_text(&self, text: &str) -> Option<Instant> {
+        match self.format {
+            None if is_compact(text) => self.compact(text),
+            Some(Format::Compact) if is_compact(text) => self.compact(text),
+            None | Some(Format::Iso) => self.iso(text),
+            // Text of digits is not guessed at.
+            Some(Format::Epoch(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                self.read_number(text.parse().ok()?)
+            }
+            Some(Format::Compact | Format::Epoch(_)) => None,
+        }
+    }
+
+    fn iso(&self, text: &str) -> Option<Instant> {
+        let at = Instant::parse(text)?;
+        if self.zone.is_utc() || has_zone(text) {
+            return Some(at);
+        }
+        Some(self.zone.instant(DateTime::from_timestamp(at.0, 0)?.naive_utc()))
+    }
+
+    fn compact(&self, digits: &str) -> Option<Instant> {
+        let shown = NaiveDateTime::parse_from_str(digits, "%Y%m%d%H%M%S").ok()?;
+        Some(self.zone.instant(shown))
+    }
+
+    /// The stretches of a column that can hold an instant from `from` on and before `until`, in
+    /// descending order. Each value lies in one of them only.
+    pub fn stretches(&self, from: Instant, until: Option<Instant>) -> Vec<Stretch> {
+        let until = until.unwrap_or(Instant(i64::MAX));
+        // A day wider on either side, because a clock may differ from UTC.
+        let (early, late) = (from.saturating_sub(DAY), until.saturating_add(2 * DAY));
+        let text = |from: String, to: String, holds: Holds| Stretch {
+            from: Value::Text(from),
+            to: Value::Text(to),
+            holds,
+        };
+        let mut stretches = Vec::new();
+        if self.takes(Format::Iso) {
+            let bound = |at: Instant| text_bound(at, &Instant::date);
+            stretches.push(text(bound(early), bound(late), Holds::Iso));
+        }
+        if self.takes(Format::Compact) {
+            stretches.push(text(compact_bound(early), compact_bound(late), Holds::Compact));
+        }
+        if let Some(Format::Epoch(unit)) = self.format {
+            let bound = |at: Instant| unit.number(at).to_string();
+            stretches.push(text(bound(from), bound(until), Holds::Text));
+        }
+        let numbers = self.numbers().rev().map(|format| {
+            let (from, to) = match format {
+                Format::Epoch(unit) => (unit.number(from), unit.number(until)),
+                Format::Compact | Format::Iso => (compact_number(early), compact_number(late)),
+            };
+            Stretch { from: Value::Integer(from), to: Value::Integer(to), holds: Holds::Numbers }
+        });
+        stretches.extend(numbers);
+        stretches
+    }
+
+    /// The formats in which a number can be an instant, in the order of the numbers.
+    fn numbers(&self) -> impl DoubleEndedIterator<Item = Format> {
+        let [secs, ms, us, ns] = Unit::ALL.map(Format::Epoch);
+        let takes = [secs, ms, Format::Compact, us, ns].map(|format| (self.takes(format), format));
+        takes.into_iter().filter_map(|(takes, format)| takes.then_some(format))
+    }
+
+    /// The ranges of the numbers that can be an instant, in ascending order.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<i64>> {
+        self.numbers().map(|format| match format {
+            Format::Epoch(unit) => unit.range(),
+            Format::Compact | Format::Iso => COMPACT,
+        })
+    }
+}
+
+/// What text is compared with; before the year 0 it is what sorts below all digits, after the
+/// year 9999 what sorts above them.
+pub fn text_bound(at: Instant, shown: &dyn Fn(&Instant) -> String) -> String {
+    if at.0 < *WRITABLE.start() {
+        "/".into()
+    } else if at.0 > *WRITABLE.end() {
+        ":".into()
+    } else {
+        shown(&at)
+    }
+}
+
+fn compact_bound(at: Instant) -> String {
+    text_bound(at, &|at| at.date().replace('-', ""))
+}
+
+fn compact_number(at: Instant) -> i64 {
+    let first = compact_bound(at).parse().map_or(i64::MAX, |day: i64| day * 1_000_000);
+    let first = if at.0 < 0 { COMPACT.start } else { first };
+    first.clamp(COMPACT.start, COMPACT.end)
+}
+
+fn is_compact(text: &str) -> bool {
+    text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether text that is a date says what zone it is in.
+fn has_zone(text: &str) -> bool {
+    let clock = text.get(10..).unwrap_or_default().trim_end();
+    clock.ends_with(['Z', 'z']) || clock.ends_with("UTC") || clock.contains(['+', '-'])
+}
+
+impl Spelling {
+    /// How the program spells an instant where nobody else does: RFC 3339 in UTC.
+    pub fn rfc3339() -> Self {
+        let clock = IsoClock::Seconds { separator: 'T', digits: 0 };
+        Self::Iso { clock, suffix: "Z".into() }
+    }
+
+    pub fn epoch() -> Self {
+        Self::Epoch { unit: Unit::Seconds, as_text: false }
+    }
+
+    /// How this value is spelt, if it is a date.
+    pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
+        dates.read(value)?;
+        let (number, as_text) = match value {
+            Value::Text(text) if is_compact(text) => return Some(Self::Compact { as_text: true }),
+            Value::Text(text) => match text.parse() {
+                Ok(number) => (number, true),
+                Err(_) => return Some(Self::of_iso(text)),
+            },
+            Value::Integer(number) => (*number, false),
+            Value::Real(_) | Value::Null | Value::Blob(_) => return Some(Self::epoch()),
+        };
+        let unit = Unit::ALL.into_iter().find(|unit| unit.range().contains(&number));
+        Some(unit.map_or(Self::Compact { as_text }, |unit| Self::Epoch { unit, as_text }))
+    }
+
+    fn of_iso(text: &str) -> Self {
+        let text = text.trim_end();
+        let clock = text.get(10..).unwrap_or_default();
+        let Some(separator) = clock.chars().next() else {
+            return Self::Iso { clock: IsoClock::None, suffix: String::new() };
+        };
+        let end = clock[1..].find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
+        let (shown, suffix) = clock.split_at(end.map_or(clock.len(), |end| end + 1));
+        let digits = shown.split_once('.').map_or(0, |(_, digits)| digits.len());
+        // What is written is UTC, in the same form.
+        let suffix = suffix.replace('-', "+").replace(|c: char| c.is_ascii_digit(), "0");
+        Self::Iso { clock: IsoClock::Seconds { separator, digits }, suffix }
+    }
+
+    pub fn is_text(&self) -> bool {
+        match self {
+            Self::Epoch { as_text, .. } | Self::Compact { as_text } => *as_text,
+            Self::Iso { .. } => true,
+        }
+    }
+
+    /// Whether what is spelt so sorts as time passes.
+    pub fn sorts(&self, zone: Zone) -> bool {
+        match self {
+            Self::Epoch { .. } => true,
+            Self::Compact { .. } => matches!(zone, Zone::Fixed(_)) || zone.is_utc(),
+            Self::Iso { clock: IsoClock::None, .. } => false,
+            Self::Iso { suffix, .. } => {
+                !suffix.is_empty() || matches!(zone, Zone::Fixed(_)) || zone.is_utc()
+            }
+        }
+    }
+
+    /// An instant in this spelling.
+    pub fn write(&self, at: Instant, zone: Zone) -> Value {
+        let of = |number: i64, as_text: bool| {
+            if as_text { Value::Text(number.to_string()) } else { Value::Integer(number) }
+        };
+        match self {
+            Self::Epoch { unit, as_text } => of(at.0.saturating_mul(unit.per_second()), *as_text),
+            Self::Compact { as_text } => {
+                let shown = zone.shown(at).format("%Y%m%d%H%M%S").to_string();
+                if *as_text { Value::Text(shown) } else { of(shown.parse().unwrap_or(0), false) }
+            }
+            Self::Iso { clock, suffix } => {
+                let shown = if suffix.is_empty() { zone.shown(at) } else { Zone::UTC.shown(at) };
+                let date = format!("{:04}-{:02}-{:02}", shown.year(), shown.month(), shown.day());
+                Value::Text(match clock {
+                    IsoClock::None => date,
+                    IsoClock::Seconds { separator, digits } => {
+                        let (h, m, s) = (shown.hour(), shown.minute(), shown.second());
+                        let point = if *digits > 0 { "." } else { "" };
+                        format!(
+                            "{date}{separator}{h:02}:{m:02}:{s:02}{point}{:0<digits$}{suffix}",
+                            ""
+                        )
+                    }
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Instant = Instant(1_795_232_400);
+
+    fn dates(format: &str, zone: &str) -> Dates {
+        let format = Format::NAMES.iter().find(|(name, _)| *name == format).map(|(_, it)| *it);
+        Dates { format, zone: zone.parse().unwrap() }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn every_format_is_told_by_the_value_itself_and_written_back_the_same() {
+        let any = Dates::default();
+        for (value, spelt) in [
+            (text("2026-11-21T03:40:00Z"), None),
+            (text("2026-11-21 03:40:00"), None),
+            (text("2026-11-21 03:40:00.000000"), None),
+            (text("2026-11-21T03:40:00.000+00:00"), None),
+            (text("2026-11-21 03:40:00+0000"), None),
+            (text("2026-11-21 03:40:00 UTC"), None),
+            (text("2026-11-20 22:40:00-05:00"), Some(text("2026-11-21 03:40:00+00:00"))),
+            (text("2026-11-21 03:40"), Some(text("2026-11-21 03:40:00"))),
+            (text("20261121034000"), None),
+            (Value::Integer(20_261_121_034_000), None),
+            (Value::Integer(1_795_232_400), None),
+            (Value::Integer(1_795_232_400_000), None),
+            (Value::Integer(1_795_232_400_000_000), None),
+            (Value::Integer(1_795_232_400_000_000_000), None),
+            (Value::Real(1_795_232_400.9), Some(Value::Integer(1_795_232_400))),
+        ] {
+            assert_eq!(any.read(&value), Some(AT), "{value:?}");
+            let spelling = Spelling::of(&value, &any).unwrap();
+            assert_eq!(spelling.write(AT, any.zone), spelt.unwrap_or(value));
+        }
+        let day = Spelling::of(&text("2026-11-20"), &any).unwrap();
+        assert_eq!(day.write(AT, any.zone), text("2026-11-21"));
+    }
+
+    #[test]
+    fn what_is_no_date_is_not_guessed_at() {
+        let any = Dates::default();
+        for value in [
+            text("0000-00-00 00:00:00"),
+            text("0000-00-00"),
+            text("1795232400"),
+            text("20261321034000"),
+            text("2026112103400"),
+            Value::Integer(0),
+            Value::Integer(2026),
+            Value::Integer(20_261_121),
+            Value::Integer(20_261_321_034_000),
+            Value::Integer(i64::MIN),
+            Value::Null,
+            Value::Blob(b"2026-11-21".to_vec()),
+        ] {
+            assert_eq!(any.read(&value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_format_that_is_set_is_the_only_one() {
+        for (format, good) in [
+            ("iso", text("2026-11-21 03:40:00")),
+            ("compact", text("20261121034000")),
+            ("compact", Value::Integer(20_261_121_034_000)),
+            ("epoch", Value::Integer(1_795_232_400)),
+            ("epoch", text("1795232400")),
+            ("epoch-ms", Value::Integer(1_795_232_400_000)),
+            ("epoch-us", Value::Integer(1_795_232_400_000_000)),
+            ("epoch-ns", text("1795232400000000000")),
+        ] {
+            for (name, _) in Format::NAMES {
+                let expected = (name == format).then_some(AT);
+                assert_eq!(dates(name, "UTC").read(&good), expected, "{good:?} as {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_zone_counts_where_the_value_has_none() {
+        for (zone, shown, secs) in [
+            ("+02:00", "2026-11-21 05:40:00", AT.0),
+            ("Europe/Berlin", "2026-11-21 04:40:00", AT.0),
+            ("Europe/Berlin", "20261121044000", AT.0),
+            ("Europe/Berlin", "2026-07-01 12:00:00", 1_782_900_000),
+            ("Europe/Berlin", "2026-07-01T10:00:00Z", 1_782_900_000),
+            // Shown twice, and never.
+            ("Europe/Berlin", "2026-10-25 02:30:00", 1_792_888_200),
+            ("Europe/Berlin", "2026-03-29 02:30:00", 1_774_747_800),
+        ] {
+            assert_eq!(dates("", zone).read(&text(shown)), Some(Instant(secs)), "{shown} {zone}");
+        }
+        let berlin = dates("", "Europe/Berlin");
+        let spelling = Spelling::of(&text("2026-11-21 04:40:00"), &berlin).unwrap();
+        assert_eq!(spelling.write(AT, berlin.zone), text("2026-11-21 04:40:00"));
+        assert!(!spelling.sorts(berlin.zone) && spelling.sorts(Zone::UTC));
+        assert!("Mars/Olympus".parse::<Zone>().is_err());
+    }
+
+    #[test]
+    fn each_date_lies_in_one_stretch_and_only_if_it_can_be_within() {
+        let any = Dates::default();
+        let values = [
+            text("2026-11-21 03:40:00"),
+            text("2026-11-21T03:40:00Z"),
+            text("20261121034000"),
+            Value::Integer(20_261_121_034_000),
+            Value::Integer(1_795_232_400),
+            Value::Integer(1_795_232_400_000),
+            Value::Integer(1_795_232_400_000_000),
+            Value::Integer(1_795_232_400_000_000_000),
+        ];
+        let lies_in = |value: &Value, stretch: &Stretch| match (value, &stretch.from, &stretch.to) {
+            (Value::Integer(it), Value::Integer(from), Value::Integer(to)) => it >= from && it < to,
+            (Value::Text(it), Value::Text(from), Value::Text(to)) => {
+                let five = it.bytes().take(5).all(|byte| byte.is_ascii_digit());
+                it >= from && it < to && five == (stretch.holds == Holds::Compact)
+            }
+            _ => false,
+        };
+        let (before, after) = (AT.saturating_sub(3 * DAY), AT.saturating_add(3 * DAY));
+        for (from, until, expected) in [
+            (before, None, 1),
+            (before, Some(after), 1),
+            (Instant(i64::MIN), Some(after), 1),
+            (Instant(i64::MIN), None, 1),
+            (AT, Some(AT.saturating_add(1)), 1),
+            (after, None, 0),
+            (before, Some(before), 0),
+        ] {
+            for value in &values {
+                let stretches = any.stretches(from, until);
+                let found = stretches.iter().filter(|it| lies_in(value, it)).count();
+                assert_eq!(found, expected, "{value:?} in {from:?}..{until:?}");
+            }
+        }
+    }
+}

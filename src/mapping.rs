@@ -1,0 +1,110 @@
+//! What the user's table means, as plain data: which column is what, which value is which status,
+//! and what is written besides. Names and values are as they were typed; a store looks them up.
+
+use crate::date::Dates;
+use crate::record::{Status, Value};
+
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    pub table: Name,
+    /// Together they name a record; at least one.
+    pub id: Vec<Name>,
+    pub status: StatusColumn,
+    pub inserted: Name,
+    /// How `inserted` is read. Of the other dates only the zone counts.
+    pub dates: Dates,
+    pub failures: Name,
+    pub last_failure: Name,
+    pub last_error: Name,
+    /// An SQL condition that holds for the rows of the queue, and for no others.
+    pub condition: Option<String>,
+    /// The column that is a handler's standard input, instead of the whole row.
+    pub payload: Option<String>,
+    pub on_success: OnSuccess,
+    pub on_failure: Vec<Assignment>,
+    pub on_archive: Vec<Assignment>,
+}
+
+/// The name of a table or a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub text: String,
+    /// Whether the user gave it. What is just usual need not be there.
+    pub is_given: bool,
+}
+
+#[derive(Debug, Clone)]
+pub enum StatusColumn {
+    /// STATUS with the names of the statuses; if there is no such column but a condition, none.
+    Usual,
+    Mapped {
+        column: Name,
+        values: StatusValues,
+    },
+    /// A row is pending as long as the condition holds for it.
+    None,
+}
+
+/// The values that each status of [`Status::OURS`] has in the table. The first is written.
+pub type StatusValues = [Vec<Value>; 4];
+
+#[derive(Debug, Clone)]
+pub enum OnSuccess {
+    Set(Vec<Assignment>),
+    /// The contract of some tables: what is done is gone.
+    Delete,
+}
+
+/// A column to be set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    pub column: String,
+    pub to: Assigned,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Assigned {
+    Constant(Value),
+    /// The instant, as the column spells instants.
+    Now,
+    /// What the handler said last.
+    Error,
+    /// To what the column holds; to NULL as to 0.
+    Add(i64),
+}
+
+impl Name {
+    pub fn usual(text: &str) -> Self {
+        Self { text: text.into(), is_given: false }
+    }
+
+    pub fn given(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_given: true }
+    }
+}
+
+/// The statuses by their own names.
+pub fn usual_values() -> StatusValues {
+    Status::OURS.map(|status| vec![Value::Text(status.name().into())])
+}
+
+impl Default for Mapping {
+    /// The table that `init` creates.
+    fn default() -> Self {
+        Self {
+            table: Name::usual("BACKLOG"),
+            id: vec![Name::usual("ID")],
+            status: StatusColumn::Usual,
+            inserted: Name::usual("DATE_INSERTED"),
+            dates: Dates::default(),
+            failures: Name::usual("FAILURES"),
+            last_failure: Name::usual("LAST_FAILURE"),
+            last_error: Name::usual("LAST_ERROR"),
+            condition: None,
+            payload: None,
+            on_success: OnSuccess::Set(Vec::new()),
+            on_failure: Vec::new(),
+            on_archive: Vec::new(),
+        }
+    }
+}

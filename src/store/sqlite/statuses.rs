@@ -1,0 +1,121 @@
+//! How a table says which status a record has: by the values of a column, or by the condition
+//! that makes a row pending.
+
+use anyhow::{Result, ensure};
+
+use super::column::{Affinity, Column};
+use crate::mapping::{Mapping, StatusColumn, StatusValues, usual_values};
+use crate::record::{Status, Value};
+
+/// The column that most tables have.
+const USUAL: &str = "STATUS";
+
+pub struct Statuses {
+    /// `None` if the queue's condition alone says what is pending.
+    pub column: Option<Column>,
+    /// As the column holds them.
+    values: StatusValues,
+}
+
+impl Statuses {
+    pub fn find(
+        mapping: &Mapping,
+        optional: impl Fn(&str) -> Option<Column>,
+        required: impl Fn(&str) -> Result<Column>,
+    ) -> Result<Self> {
+        let (column, values) = match &mapping.status {
+            StatusColumn::None => (None, StatusValues::default()),
+            StatusColumn::Mapped { column, values } => {
+                (Some(required(&column.text)?), values.clone())
+            }
+            StatusColumn::Usual => match optional(USUAL) {
+                None if mapping.condition.is_some() => (None, StatusValues::default()),
+                Some(column) => (Some(column), usual_values()),
+                None => (Some(required(USUAL)?), usual_values()),
+            },
+        };
+        let Some(column) = column else { return Ok(Self { column, values }) };
+        for (status, values) in Status::OURS.iter().zip(&values) {
+            for value in values {
+                let held = column.hold(value);
+                let fits = !matches!(
+                    (column.affinity(), &held),
+                    (Affinity::Integer | Affinity::Real, Value::Text(_))
+                );
+                ensure!(
+                    fits,
+                    "{} is to be {} in column {}, which is {}: say which number it is",
+                    status.name(),
+                    held.shown(),
+                    column.name,
+                    column.declared
+                );
+            }
+        }
+        let values = values.map(|values| values.iter().map(|value| column.hold(value)).collect());
+        Ok(Self { column: Some(column), values })
+    }
+
+    /// The value that is written for a status.
+    pub fn value(&self, status: Status) -> Option<&Value> {
+        self.values(status).first()
+    }
+
+    /// The values that a status has; none if no column holds it.
+    pub fn values(&self, status: Status) -> &[Value] {
+        let index = Status::OURS.iter().position(|it| *it == status);
+        index.map_or(&[], |index| &self.values[index])
+    }
+
+    /// The values of these statuses, each once.
+    pub fn all_values(&self, statuses: &[Status]) -> Vec<&Value> {
+        let mut all = Vec::new();
+        for value in statuses.iter().flat_map(|status| self.values(*status)) {
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+        all
+    }
+
+    /// Whether the value alone tells NEW from ERROR.
+    pub fn tell(&self) -> bool {
+        let [new, error, ..] = &self.values;
+        self.column.is_some() && !new.iter().any(|value| error.contains(value))
+    }
+
+    /// The status of a row. Where the value does not tell NEW from ERROR, `failed` does; where
+    /// nothing tells, a record may have failed, and counts so.
+    pub fn status(&self, value: Option<&Value>, in_queue: bool, failed: Option<bool>) -> Status {
+        if !in_queue {
+            return Status::Foreign;
+        }
+        let pending = if failed == Some(false) { Status::New } else { Status::Error };
+        let Some(value) = value.filter(|_| self.column.is_some()) else {
+            return if self.column.is_none() { pending } else { Status::Foreign };
+        };
+        let mut is = Status::OURS.into_iter().filter(|it| self.values(*it).contains(value));
+        match (is.next(), is.next()) {
+            (Some(Status::New), Some(Status::Error)) => pending,
+            (status, _) => status.unwrap_or(Status::Foreign),
+        }
+    }
+
+    /// The same with what is shown of it.
+    pub fn of(
+        &self,
+        value: Option<&Value>,
+        in_queue: bool,
+        failed: Option<bool>,
+    ) -> (Status, String) {
+        match self.status(value, in_queue, failed) {
+            Status::Foreign if self.column.is_none() => (Status::Foreign, "not pending".into()),
+            Status::Foreign => {
+                let text = value.map(Value::to_string).unwrap_or_default();
+                let aside = if in_queue { "" } else { ", but not in the queue" };
+                (Status::Foreign, format!("{text}{aside}"))
+            }
+            status => (status, status.name().into()),
+        }
+    }
+}

@@ -19,6 +19,20 @@ pub enum Exit {
     Signal(i32),
 }
 
+impl Exit {
+    /// The one of the two that says more: what failed before what may work later.
+    pub fn worse(self, other: Self) -> Self {
+        let rank = |exit: Self| match exit {
+            Self::Done => 0,
+            Self::TryLater => 1,
+            Self::Failed => 2,
+            Self::Usage => 3,
+            Self::Signal(_) => 4,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
@@ -32,7 +46,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// An error that carries its own exit code, anywhere in a chain.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ExitError {
     pub exit: Exit,
     pub message: String,

@@ -54,17 +54,18 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 
+use cli::Typed;
 use clock::Clock;
+use config::Environment;
 use exit::Exit;
 use instant::Instant;
 use terminal::Terminal;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let terminal = Terminal::new(cli.global.verbose);
-    match run(cli, &terminal) {
+    let typed = Typed::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let terminal = Terminal::new(typed.cli.global.verbose);
+    match run(&typed, &terminal) {
         Ok(exit) => exit.into(),
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
@@ -75,10 +76,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: cli::Cli, terminal: &Terminal) -> Result<Exit> {
-    let clock = clock(cli.global.now);
+fn run(typed: &Typed, terminal: &Terminal) -> Result<Exit> {
+    let clock = clock(typed.cli.global.now);
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
-    let exit = command::run(cli, clock, terminal, &mut out)?;
+    let exit = command::run(typed, Environment::own(), clock, terminal, &mut out)?;
     out.flush()?;
     Ok(exit)
 }

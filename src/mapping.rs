@@ -16,8 +16,8 @@ pub struct Mapping {
     pub failures: Name,
     pub last_failure: Name,
     pub last_error: Name,
-    /// An SQL condition that holds for the rows of the queue, and for no others.
-    pub condition: Option<String>,
+    /// SQL conditions that hold for the rows of the queue, all of them, and for no others.
+    pub conditions: Vec<String>,
     /// The column that is a handler's standard input, instead of the whole row.
     pub payload: Option<String>,
     pub on_success: OnSuccess,
@@ -100,7 +100,7 @@ impl Default for Mapping {
             failures: Name::usual("FAILURES"),
             last_failure: Name::usual("LAST_FAILURE"),
             last_error: Name::usual("LAST_ERROR"),
-            condition: None,
+            conditions: Vec::new(),
             payload: None,
             on_success: OnSuccess::Set(Vec::new()),
             on_failure: Vec::new(),

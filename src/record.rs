@@ -57,8 +57,7 @@ impl Id {
             Self::Integer(id) => id.to_string().into(),
             Self::Text(id) => id.as_ref().into(),
             Self::Composite(parts) => {
-                let escape = |part: &Self| part.text().replace('\\', "\\\\").replace(',', "\\,");
-                parts.iter().map(escape).collect::<Vec<_>>().join(",").into()
+                parts.iter().map(|part| escaped(&part.text())).collect::<Vec<_>>().join(",").into()
             }
         }
     }
@@ -69,8 +68,13 @@ impl Id {
     }
 }
 
+/// The text with a backslash before each comma and each backslash.
+pub fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace(',', "\\,")
+}
+
 /// What stands between commas that have no backslash before them.
-fn split(text: &str) -> Vec<String> {
+pub fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

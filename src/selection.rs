@@ -29,8 +29,6 @@ pub enum Order {
 pub struct Selection {
     pub window: Window,
     pub statuses: Vec<Status>,
-    /// An SQL condition of the user's, that must hold as well.
-    pub condition: Option<String>,
     pub order: Order,
     /// Only what comes after this key in the order, the key itself excluded.
     pub after: Option<Key>,

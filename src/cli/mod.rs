@@ -1,5 +1,7 @@
 //! What the user types, and nothing else.
 
+mod table;
+mod typed;
 mod value;
 
 use std::ffi::OsString;
@@ -10,8 +12,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::instant::Instant;
 
+pub use table::Table;
+pub use typed::{Given, Typed, complaint};
+pub use value::Several;
+
 /// Works off a table of pending records: each goes to your own command, failed ones are tried
 /// again, less and less often.
+///
+/// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
+/// (BACKLOG_MAX_RUNTIME=4m30s): what is typed counts first, then the environment, then the file.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 pub struct Cli {
@@ -25,35 +34,26 @@ pub struct Cli {
 #[derive(Args)]
 pub struct Global {
     /// The SQLite database
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Everywhere",
-        env = "BACKLOG_DB",
-        value_name = "FILE"
-    )]
+    #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE")]
     pub db: Option<PathBuf>,
 
-    /// The table with the columns ID, STATUS and DATE_INSERTED
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Everywhere",
-        default_value = "BACKLOG",
-        value_name = "NAME"
-    )]
-    pub table: String,
+    /// Where the queues are described [default: ./backlog.toml, then
+    /// ~/.config/backlog/config.toml, then /etc/backlog.toml]
+    #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE")]
+    pub config: Option<PathBuf>,
 
+    /// One of the queues described there, or just a name for handlers [default: default]
     #[arg(
         long,
-        help = "The queue's name, for handlers and for MAX_<QUEUE>_RETRY_ATTEMPTS",
         global = true,
         help_heading = "Everywhere",
-        default_value = "default",
         value_name = "NAME",
         value_parser = clap::builder::NonEmptyStringValueParser::new()
     )]
-    pub queue: String,
+    pub queue: Option<String>,
+
+    #[command(flatten)]
+    pub table: Table,
 
     /// Where claims and cursors are kept [default: FILE.backlog]
     #[arg(long, global = true, help_heading = "Everywhere", value_name = "DIR")]
@@ -229,8 +229,12 @@ pub struct Process {
     #[arg(long, value_name = "FILE")]
     pub joblog: Option<PathBuf>,
 
+    /// Each queue of backlog.toml after the other; one that fails does not stop the next
+    #[arg(long, conflicts_with = "queue")]
+    pub all_queues: bool,
+
     /// The handler; {column} in an argument is replaced by the record's value
-    #[arg(last = true, required_unless_present = "dry_run", value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub handler: Vec<OsString>,
 }
 
@@ -294,13 +298,9 @@ pub struct Restore {
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 
-    /// Every archived record
+    /// Every archived record, as far as --where holds: "LAST_ERROR LIKE '%timeout%'"
     #[arg(long)]
     pub all: bool,
-
-    /// Only those for which this SQL condition holds: "LAST_ERROR LIKE '%timeout%'"
-    #[arg(long = "where", value_name = "SQL", requires = "all")]
-    pub condition: Option<String>,
 
     /// Say what would be done, and do nothing
     #[arg(long)]

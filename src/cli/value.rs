@@ -5,8 +5,22 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::instant::DAY;
+use crate::record::split;
 
 pub use crate::policy::percent;
+
+/// Values with commas between them.
+#[derive(Clone)]
+pub struct Several(pub Vec<String>);
+
+/// A comma or a backslash that is part of a value has a backslash before it.
+pub fn several(text: &str) -> Result<Several, String> {
+    let values = split(text);
+    if values.iter().any(String::is_empty) {
+        return Err("a value is empty".into());
+    }
+    Ok(Several(values))
+}
 
 /// A duration, or none.
 #[derive(Clone, Copy)]

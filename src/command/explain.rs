@@ -20,7 +20,7 @@ use crate::store::LineState;
 const ATTEMPTS: usize = 5;
 
 pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let schedule = Schedule::required(&args.schedule, &queue.name)?;
+    let schedule = Schedule::required(&args.schedule)?;
     let mut database = open_for(queue, Some(&schedule))?;
     let line = Line::new(queue, &schedule, &database)?;
     let look = line.look(now, false);

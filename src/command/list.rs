@@ -15,7 +15,7 @@ use crate::record::Status;
 use crate::report;
 
 pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let schedule = Schedule::chosen(&args.schedule, &queue.name)?;
+    let schedule = Schedule::chosen(&args.schedule)?;
     if args.due && schedule.is_none() {
         return Err(usage(
             "--due goes by --ndays, --fibonacci, --policy or --progressive; say which",

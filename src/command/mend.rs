@@ -9,7 +9,7 @@ use super::line::state_dir;
 use super::{AMBIGUOUS, GONE, find, open};
 use crate::cli;
 use crate::config::Queue;
-use crate::exit::{Exit, ExitError, usage};
+use crate::exit::Exit;
 use crate::instant::Instant;
 use crate::record::{Counter, Id, Record, Settlement, Status, Step, counted};
 use crate::selection::{Order, Selection, Window};
@@ -27,8 +27,8 @@ pub struct Mending {
 
 enum Which {
     Ids(Vec<String>),
-    /// All, as far as a condition holds.
-    All(Option<String>),
+    /// All of the queue.
+    All,
 }
 
 /// What is done with one record.
@@ -49,14 +49,11 @@ impl Mending {
     }
 
     /// Back to where it began.
-    pub fn restore(args: cli::Restore) -> Result<Self, ExitError> {
-        if args.condition.is_some() && !args.all {
-            return Err(usage("--where chooses among all archived records: say --all as well"));
-        }
+    pub fn restore(args: cli::Restore) -> Self {
         let to = (Step::Renewed, Counter::Reset);
         let verb = Verb { done: "restored", would: "restore", from: &[Status::Archived], to };
-        let which = if args.all { Which::All(args.condition) } else { Which::Ids(args.ids) };
-        Ok(Self { verb, which, dry_run: args.dry_run })
+        let which = if args.all { Which::All } else { Which::Ids(args.ids) };
+        Self { verb, which, dry_run: args.dry_run }
     }
 
     /// NEW is due under every policy, and has never run out of attempts.
@@ -85,10 +82,11 @@ struct Work<'a> {
 
 pub fn run(queue: &Queue, mending: &Mending, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let database = open(queue)?;
-    match mending.verb.to.0 {
-        Step::Archived => database.require_archived("archive")?,
-        _ if mending.verb.from == [Status::Archived] => database.require_told_archived()?,
-        _ => {}
+    if mending.verb.to.0 == Step::Archived {
+        database.require_archived("archive")?;
+    }
+    if mending.verb.from == [Status::Archived] {
+        database.require_told_archived()?;
     }
     let state = state_dir(queue, &database)?;
     let id_columns = database.table.id.len();
@@ -132,11 +130,10 @@ impl Work<'_> {
                 }
                 Ok(ids)
             }
-            Which::All(condition) => {
+            Which::All => {
                 let selection = Selection {
                     window: Window::All,
                     statuses: self.mending.verb.from.to_vec(),
-                    condition: condition.clone(),
                     order: Order::Oldest,
                     after: None,
                     up_to: None,

@@ -16,52 +16,96 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Command, Typed};
 use crate::clock::Clock;
-use crate::config::{PassSettings, Queue, Schedule};
-use crate::exit::Exit;
+use crate::config::{Environment, PassSettings, Queue, Resolved, Schedule, Sources};
+use crate::exit::{self, Exit, usage};
 use crate::record::{Id, Record};
 use crate::store::{self, Database, Found, Reader};
 use crate::terminal::Terminal;
 use mend::Mending;
 
-pub fn run(cli: Cli, clock: Clock, terminal: &Terminal, out: &mut dyn Write) -> Result<Exit> {
-    let Cli { global, command } = cli;
+pub fn run(
+    typed: &Typed,
+    environment: Environment,
+    clock: Clock,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    if let Command::Guard { token } = &typed.cli.command {
+        store::keep_watch(token)?;
+        return Ok(Exit::Done);
+    }
+    let sources = Sources::find(typed, environment)?;
+    if matches!(&typed.cli.command, Command::Process(args) if args.all_queues) {
+        return all_queues(typed, &sources, clock, terminal, out);
+    }
+    run_one(sources.resolve(typed, None)?, clock, terminal, out)
+}
+
+/// Runs each queue's own pass. What stops one of them does not stop the next, but a signal does.
+fn all_queues(
+    typed: &Typed,
+    sources: &Sources,
+    clock: Clock,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    if typed.has("table") {
+        return Err(usage(
+            "--all-queues goes through the tables of backlog.toml: leave out --table",
+        )
+        .into());
+    }
+    let mut worst = Exit::Done;
+    for queue in sources.queues()? {
+        let resolved = sources.resolve(typed, Some(&queue)).map_err(anyhow::Error::from);
+        let ended = resolved.and_then(|resolved| run_one(resolved, clock, terminal, out));
+        let exit = ended.unwrap_or_else(|error| {
+            terminal.say(&format!("backlog: queue {queue}: {error:#}"));
+            exit::of(&error)
+        });
+        if matches!(exit, Exit::Signal(_)) {
+            return Ok(exit);
+        }
+        worst = worst.worse(exit);
+    }
+    Ok(worst)
+}
+
+fn run_one(
+    resolved: Resolved,
+    clock: Clock,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let Resolved { command, place } = resolved;
+    let now = clock.now();
     match command {
-        Command::Init(args) => init::run(&Queue::new(global)?, args.minimal, out),
-        Command::Add(args) => add::run(&Queue::new(global)?, &args.payloads, clock.now(), out),
+        Command::Init(args) => init::run(&place.queue()?, args.minimal, out),
+        Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
         Command::Process(args) => {
-            let queue = Queue::new(global)?;
-            let settings = PassSettings::new(*args, &queue.name)?;
+            let queue = place.queue()?;
+            let settings = PassSettings::new(*args, &queue)?;
             if settings.dry_run {
-                dry_run::run(&queue, &settings, clock.now(), out)
+                dry_run::run(&queue, &settings, now, out)
             } else {
                 process::run(&queue, &settings, clock, terminal)
             }
         }
-        Command::Status(args) => status::run(&Queue::new(global)?, &args, clock.now(), out),
-        Command::List(args) => list::run(&Queue::new(global)?, args, clock.now(), out),
-        Command::Explain(args) => explain::run(&Queue::new(global)?, &args, clock.now(), out),
-        Command::Archive(args) => mend::run(
-            &Queue::new(global)?,
-            &Mending::archive(args.ids, args.dry_run),
-            clock.now(),
-            out,
-        ),
-        Command::Restore(args) => {
-            mend::run(&Queue::new(global)?, &Mending::restore(args)?, clock.now(), out)
+        Command::Status(args) => status::run(&place.queue()?, &args, now, out),
+        Command::List(args) => list::run(&place.queue()?, args, now, out),
+        Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
+        Command::Archive(args) => {
+            mend::run(&place.queue()?, &Mending::archive(args.ids, args.dry_run), now, out)
         }
-        Command::Retry(args) => mend::run(
-            &Queue::new(global)?,
-            &Mending::retry(args.ids, args.dry_run),
-            clock.now(),
-            out,
-        ),
-        Command::Simulate(args) => simulate::run(global, &args, clock, out),
-        Command::Guard { token } => {
-            store::keep_watch(&token)?;
-            Ok(Exit::Done)
+        Command::Restore(args) => mend::run(&place.queue()?, &Mending::restore(args), now, out),
+        Command::Retry(args) => {
+            mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), now, out)
         }
+        Command::Simulate(args) => simulate::run(place, &args, clock, out),
+        // Served before anything was looked up.
+        Command::Guard { .. } => Ok(Exit::Done),
     }
 }
 

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 
 use super::line::Line;
 use super::{open, require_columns};
-use crate::cli::{Global, Simulate};
+use crate::cli::Simulate;
 use crate::clock::Clock;
-use crate::config::{self, Queue, Schedule};
+use crate::config::{self, Place, Queue, Schedule};
 use crate::exit::Exit;
 use crate::handler::Script;
 use crate::instant::{DAY, Instant};
@@ -24,9 +24,9 @@ use crate::store::MemoryRow;
 const RECORDS_SECS: i64 = 2 * 3_600;
 const TABLE_SECS: i64 = 7 * DAY;
 
-pub fn run(global: Global, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(place: Place, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
     let (scenario, courses) = if args.from_table {
-        from_table(&Queue::new(global)?, args, clock.now())?
+        from_table(&place.queue()?, args, clock.now())?
     } else {
         made_up(args)?
     };
@@ -97,7 +97,7 @@ fn simulate(
 
 /// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
 fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
-    let schedules = config::simulated(args, None)?;
+    let schedules = config::simulated(args)?;
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
@@ -135,7 +135,7 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
 
 /// The pending records of the table, from now on.
 fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario, Vec<Course>)> {
-    let schedules = config::simulated(args, Some(queue))?;
+    let schedules = config::simulated(args)?;
     let mut database = open(queue)?;
     let course = |schedule: &Schedule| {
         require_columns(&database, schedule)?;

@@ -20,7 +20,7 @@ use crate::store::Database;
 const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 
 pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let schedule = Schedule::chosen(&args.schedule, &queue.name)?;
+    let schedule = Schedule::chosen(&args.schedule)?;
     let mut database = open_for(queue, schedule.as_ref())?;
     let look = match &schedule {
         Some(schedule) => Some(Line::new(queue, schedule, &database)?.look(now, false)),

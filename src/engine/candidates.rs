@@ -58,7 +58,6 @@ impl Plan {
             selection: Selection {
                 window: look.policy.window(look.moment, statuses),
                 statuses: statuses.to_vec(),
-                condition: None,
                 order: self.order(),
                 after: None,
                 up_to: None,

@@ -293,7 +293,7 @@ fn numbers_that_make_no_sense_are_usage_errors() {
     }
     for (args, says) in [
         (&["process", "--", "true"][..], "say --ndays, --fibonacci, --policy or --progressive"),
-        (&["process", "--ndays", "1"], "COMMAND"),
+        (&["process", "--ndays", "1"], "write the command behind `--`"),
         (&["process", "--ndays", "1", "--fibonacci", "--", "true"], "cannot be used with"),
         (
             &["process", "--ndays", "1", "--min-ndays", "1", "--", "true"],

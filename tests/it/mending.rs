@@ -63,7 +63,10 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
     env.run(&["restore", "--all", "--where", "NO_SUCH = 1"]).fails(1, &["NO_SUCH"]);
     env.run(&["restore"]).fails(2, &["<ID|--all>"]);
     env.run(&["restore", "1", "--all"]).fails(2, &["--all"]);
-    env.run(&["restore", "1", "--where", "1"]).fails(2, &["--all"]);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED' WHERE ID = 1");
+    let ran = env.run(&["restore", "1", "--where", "ID > 1"]).success();
+    let outside = "1: is ARCHIVED, but not in the queue, and is left so\nrestored 0 records\n";
+    assert_eq!(ran.stdout, outside);
 }
 
 #[test]

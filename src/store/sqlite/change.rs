@@ -181,7 +181,7 @@ impl Table {
                         .map(|column| param(record.row.get(&column.name).unwrap_or(&Value::Null))),
                 );
             }
-            (None, Some(condition)) => terms.push(format!("({condition}\n)")),
+            (None, Some(condition)) => terms.push(condition.clone()),
             (None, None) => {}
         }
         terms.push(format!("backlog_value({}) IS ?", quote(&self.inserted.name)));
@@ -200,7 +200,7 @@ impl Table {
         let charged = self.counter_columns().map(|column| format!("? AS {}", quote(&column.name)));
         let columns: Vec<_> = kept.chain(charged).collect();
         format!(
-            "EXISTS (SELECT 1 FROM (SELECT {}) AS {table} WHERE ({condition}\n))",
+            "EXISTS (SELECT 1 FROM (SELECT {}) AS {table} WHERE {condition})",
             columns.join(", ")
         )
     }

@@ -65,10 +65,15 @@ fn status_in(table: &Table, statuses: &[Status]) -> String {
     }
 }
 
+/// All of the conditions in one; each on a line of its own, so that a comment in it ends there.
+pub fn conjunction(conditions: &[String]) -> Option<String> {
+    let terms: Vec<_> = conditions.iter().map(|condition| format!("({condition}\n)")).collect();
+    Some(terms.join(" AND ")).filter(|all| !all.is_empty())
+}
+
 /// Rows that belong to the queue.
-fn in_queue(table: &Table) -> String {
-    // On a line of its own, so that a comment in it ends there.
-    table.condition.as_ref().map_or_else(String::new, |condition| format!("({condition}\n)"))
+fn in_queue(table: &Table) -> &str {
+    table.condition.as_deref().unwrap_or_default()
 }
 
 /// Rows with a pending status, whichever queue they belong to.
@@ -93,7 +98,7 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
     if !is_pending || table.statuses.tell() && statuses != Status::PENDING {
         terms.push(status_in(table, statuses));
     }
-    terms.push(in_queue(table));
+    terms.push(in_queue(table).into());
     terms.retain(|term| !term.is_empty());
     if terms.len() > 1 {
         terms.retain(|term| term != "1");
@@ -168,9 +173,6 @@ pub fn any(table: &Table, of_statuses: &[Status]) -> String {
 
 pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
     let mut sql = String::new();
-    if let Some(condition) = &selection.condition {
-        sql += &format!(" AND ({condition}\n)");
-    }
     if selection.after.is_some() {
         sql += &format!(" AND {}", behind(table, selection.order, ":after"));
     }
@@ -267,7 +269,7 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
 /// Every column, and whether the row belongs to the queue.
 fn row(table: &Table) -> String {
     let in_queue = in_queue(table);
-    if in_queue.is_empty() { "*, 1".into() } else { format!("*, coalesce({in_queue}, 0) <> 0") }
+    if in_queue.is_empty() { "*, 1".into() } else { format!("*, coalesce(({in_queue}), 0) <> 0") }
 }
 
 /// Whether a row has the id of a record.
@@ -300,7 +302,11 @@ pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
 
 fn of_the_queue(table: &Table) -> String {
     let in_queue = in_queue(table);
-    if table.statuses.column.is_none() || in_queue.is_empty() { "1".into() } else { in_queue }
+    if table.statuses.column.is_none() || in_queue.is_empty() {
+        "1".into()
+    } else {
+        in_queue.into()
+    }
 }
 
 /// How many rows there are: by status, whether they are in the queue, whether they have failed
@@ -316,7 +322,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     };
     let in_queue = in_queue(table);
     let is_in =
-        if in_queue.is_empty() { "1".into() } else { format!("coalesce({in_queue}, 0) <> 0") };
+        if in_queue.is_empty() { "1".into() } else { format!("coalesce(({in_queue}), 0) <> 0") };
     let failed = if table.statuses.tell() {
         "NULL".into()
     } else {
@@ -381,7 +387,6 @@ mod tests {
                     let selection = Selection {
                         window: window.clone(),
                         statuses: statuses.to_vec(),
-                        condition: None,
                         order,
                         after: None,
                         up_to: None,

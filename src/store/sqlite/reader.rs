@@ -21,12 +21,8 @@ impl Reader for Database {
         selection: &Selection,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
-        let is_first = selection.after.is_none() && selection.condition.is_none();
-        if is_first && !self.has_any(&selection.statuses)? {
+        if selection.after.is_none() && !self.has_any(&selection.statuses)? {
             return Ok(Page::default());
-        }
-        if let Some(condition) = &selection.condition {
-            query::check_condition(&self.connection, &self.table.name, condition)?;
         }
         let mut gathered = Gathered { undated: self.undated(selection)?, ..Gathered::default() };
         let served = waiting::query(&self.connection, &self.table, selection)?;
@@ -207,8 +203,7 @@ impl Database {
         let mut statement = self.prepare(sql)?;
         // The last is whether the row belongs to the queue.
         let last = statement.column_count() - 1;
-        let columns =
-            statement.column_names().into_iter().take(last).map(String::from).collect::<Arc<[_]>>();
+        let columns = statement.column_names().take(last).map(String::from).collect::<Arc<[_]>>();
         let mut rows = statement.query(params).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
             let values = (0..columns.len())
@@ -299,7 +294,10 @@ impl FactColumns {
             ValueRef::Text(text) => {
                 std::str::from_utf8(text).ok().and_then(|text| table.dates.read_text(text))
             }
-            found => table.dates.read(&value(found)),
+            found @ (ValueRef::Null
+            | ValueRef::Integer(_)
+            | ValueRef::Real(_)
+            | ValueRef::Blob(_)) => table.dates.read(&value(found)),
         };
         let failures = get(self.failures)?.map(value);
         let last_failure = get(self.last_failure)?.map(value);

@@ -29,7 +29,7 @@ impl Statuses {
                 (Some(required(&column.text)?), values.clone())
             }
             StatusColumn::Usual => match optional(USUAL) {
-                None if mapping.condition.is_some() => (None, StatusValues::default()),
+                None if !mapping.conditions.is_empty() => (None, StatusValues::default()),
                 Some(column) => (Some(column), usual_values()),
                 None => (Some(required(USUAL)?), usual_values()),
             },
@@ -115,7 +115,9 @@ impl Statuses {
                 let aside = if in_queue { "" } else { ", but not in the queue" };
                 (Status::Foreign, format!("{text}{aside}"))
             }
-            status => (status, status.name().into()),
+            status @ (Status::New | Status::Error | Status::Success | Status::Archived) => {
+                (status, status.name().into())
+            }
         }
     }
 }

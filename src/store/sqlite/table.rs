@@ -151,7 +151,7 @@ impl Table {
             on_archive: effects("on_archive", &mapping.on_archive)?,
             failures: finder.named(&mapping.failures)?,
             last_error: finder.named(&mapping.last_error)?,
-            condition: mapping.condition.clone(),
+            condition: query::conjunction(&mapping.conditions),
             name: found.name.clone(),
             columns: columns.clone(),
             id,
@@ -169,7 +169,7 @@ impl Table {
                 column.name
             );
         }
-        if let Some(condition) = &table.condition {
+        for condition in &mapping.conditions {
             query::check_condition(connection, &table.name, condition)?;
         }
         ensure!(

@@ -198,7 +198,6 @@ mod tests {
         Selection {
             window: Window::Failed { before, future: NOW.saturating_add(60) },
             statuses: Status::PENDING.to_vec(),
-            condition: None,
             order: Order::Newest,
             after: None,
             up_to: None,

@@ -1,26 +1,10 @@
-//! From what the user typed to what the program goes by. Nothing behind this sees a raw flag.
+//! From options to when records are due.
 
-use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::cli;
-use crate::engine::Limits;
 use crate::exit::{ExitError, usage};
-use crate::mapping::{Mapping, Name};
 use crate::policy::{self, Age, Options, Policy, Rules, Slots, Spec, Tiers};
-use crate::record::Status;
-use crate::selection::Order;
-
-/// Where the records are.
-#[derive(Debug, Clone)]
-pub struct Queue {
-    pub name: String,
-    pub db: PathBuf,
-    pub mapping: Mapping,
-    pub state_dir: Option<PathBuf>,
-}
 
 /// When records are due, and when they are given up.
 #[derive(Debug, Clone)]
@@ -30,47 +14,23 @@ pub struct Schedule {
     pub max_age_secs: Option<i64>,
 }
 
-/// How a pass is to be run.
-pub struct PassSettings {
-    pub schedule: Schedule,
-    pub limits: Limits,
-    pub order: Order,
-    pub dry_run: bool,
-    pub wait: bool,
-    pub strict: bool,
-    pub joblog: Option<PathBuf>,
-    pub handler: Vec<OsString>,
-    pub jobs: usize,
-    pub timeout: Option<Duration>,
-}
-
-impl Queue {
-    pub fn new(global: cli::Global) -> Result<Self, ExitError> {
-        let db = global
-            .db
-            .ok_or_else(|| usage("which database? name it with --db FILE or in BACKLOG_DB"))?;
-        let mapping = Mapping { table: Name::given(global.table), ..Mapping::default() };
-        Ok(Self { name: global.queue, db, mapping, state_dir: global.state_dir })
-    }
-}
-
 impl Schedule {
     /// The one that was chosen, if one was.
-    pub fn chosen(args: &cli::Schedule, queue: &str) -> Result<Option<Self>, ExitError> {
+    pub fn chosen(args: &cli::Schedule) -> Result<Option<Self>, ExitError> {
         let Some(policy) = policy(args)? else {
             if args.max_attempts.is_some() || args.max_age.is_some() {
                 return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
             }
             return Ok(None);
         };
-        let max_attempts = max_attempts(args.max_attempts, queue, &policy)?;
+        let max_attempts = args.max_attempts.or_else(|| own_max_attempts(&policy));
         Ok(Some(Self { policy, max_attempts, max_age_secs: args.max_age }))
     }
 
     /// The one that was chosen, where there must be one.
-    pub fn required(args: &cli::Schedule, queue: &str) -> Result<Self, ExitError> {
+    pub fn required(args: &cli::Schedule) -> Result<Self, ExitError> {
         let needed = || usage(format!("when is a record due? say {CHOICES}"));
-        Self::chosen(args, queue)?.ok_or_else(needed)
+        Self::chosen(args)?.ok_or_else(needed)
     }
 
     pub fn rules(&self, has_counter: bool) -> Rules {
@@ -112,8 +72,8 @@ fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
 }
 
 /// The lines that are to be simulated: those with an option of their own first, then the others
-/// as typed. `queue` is that of the table, if the records are a table's.
-pub fn simulated(args: &cli::Simulate, queue: Option<&Queue>) -> Result<Vec<Schedule>, ExitError> {
+/// as typed.
+pub fn simulated(args: &cli::Simulate) -> Result<Vec<Schedule>, ExitError> {
     let options = options(&args.pace, policy::EVERY_SECS);
     let mut policies = Vec::new();
     if args.fibonacci {
@@ -129,13 +89,10 @@ pub fn simulated(args: &cli::Simulate, queue: Option<&Queue>) -> Result<Vec<Sche
         return Err(usage("which policies? say --policy SPEC, --fibonacci or --progressive"));
     }
     let schedule = |policy: Policy| {
-        let max_attempts = match queue {
-            Some(queue) => max_attempts(args.max_attempts, &queue.name, &policy)?,
-            None => args.max_attempts.or_else(|| own_max_attempts(&policy)),
-        };
-        Ok(Schedule { policy, max_attempts, max_age_secs: None })
+        let max_attempts = args.max_attempts.or_else(|| own_max_attempts(&policy));
+        Schedule { policy, max_attempts, max_age_secs: None }
     };
-    policies.into_iter().map(schedule).collect()
+    Ok(policies.into_iter().map(schedule).collect())
 }
 
 fn age(min_secs: i64, max_secs: i64) -> Result<Policy, ExitError> {
@@ -187,68 +144,7 @@ fn no_pace(pace: &cli::Pace) -> Result<(), ExitError> {
     Err(usage("--every, --spread and --salt go with --fibonacci, --policy or --progressive"))
 }
 
-/// The number of the last attempt: by flag, else by the queue's variable, else by the policy.
-fn max_attempts(flag: Option<u32>, queue: &str, policy: &Policy) -> Result<Option<u32>, ExitError> {
-    if flag.is_some() {
-        return Ok(flag);
-    }
-    let name: String = queue
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
-        .collect();
-    let variable = format!("MAX_{name}_RETRY_ATTEMPTS");
-    let Some(value) = std::env::var_os(&variable) else {
-        return Ok(own_max_attempts(policy));
-    };
-    let attempts = value.to_str().and_then(|value| value.trim().parse().ok());
-    attempts.filter(|attempts| *attempts > 0).map(Some).ok_or_else(|| {
-        usage(format!("{variable} is {value:?}; it must be a whole number, at least 1"))
-    })
-}
-
 /// The policy's own; by age it ends without one, because nobody counts.
 fn own_max_attempts(policy: &Policy) -> Option<u32> {
     policy.max_attempts().filter(|_| policy.needs_counter())
-}
-
-impl PassSettings {
-    pub fn new(process: cli::Process, queue: &str) -> Result<Self, ExitError> {
-        Ok(Self {
-            schedule: Schedule::required(&process.schedule, queue)?,
-            limits: Limits {
-                max_records: process.max_records,
-                max_runtime: process.max_runtime,
-                grace: process.grace,
-                drain: process.drain,
-            },
-            order: process.order.into(),
-            dry_run: process.dry_run,
-            wait: process.wait,
-            strict: process.strict,
-            joblog: process.joblog,
-            handler: process.handler,
-            jobs: process.jobs.into(),
-            timeout: process.timeout.0,
-        })
-    }
-}
-
-impl From<cli::Order> for Order {
-    fn from(order: cli::Order) -> Self {
-        match order {
-            cli::Order::Newest => Self::Newest,
-            cli::Order::Oldest => Self::Oldest,
-        }
-    }
-}
-
-impl From<cli::StatusName> for Status {
-    fn from(name: cli::StatusName) -> Self {
-        match name {
-            cli::StatusName::New => Self::New,
-            cli::StatusName::Error => Self::Error,
-            cli::StatusName::Success => Self::Success,
-            cli::StatusName::Archived => Self::Archived,
-        }
-    }
 }

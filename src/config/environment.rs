@@ -1,0 +1,89 @@
+//! The environment that a command line is read in.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::section::{KEYS, Section};
+use crate::exit::{ExitError, usage};
+use crate::store::TOKEN;
+
+/// What a handler is told of its record under the names of options. A `backlog` that the handler
+/// runs may be about another table.
+const TOLD_TO_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
+
+#[derive(Clone)]
+pub struct Environment {
+    pub variables: HashMap<OsString, OsString>,
+    pub directory: PathBuf,
+}
+
+impl Environment {
+    /// This process's own.
+    pub fn own() -> Self {
+        Self {
+            variables: std::env::vars_os().collect(),
+            directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+        }
+    }
+
+    /// A variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&OsString> {
+        self.variables.get(&OsString::from(name)).filter(|value| !value.is_empty())
+    }
+
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(|path| self.directory.join(path))
+    }
+
+    /// The value of an option, which must be text.
+    pub fn option(&self, long: &str) -> Result<Option<String>, ExitError> {
+        if self.variables.contains_key(&OsString::from(TOKEN)) && TOLD_TO_HANDLERS.contains(&long) {
+            return Ok(None);
+        }
+        self.text(&format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_")))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, ExitError> {
+        let not_text = || usage(format!("the variable {name} is not UTF-8"));
+        self.get(name)
+            .map(|value| value.to_str().map(String::from).ok_or_else(not_text))
+            .transpose()
+    }
+
+    /// All options that stand in the environment for a queue.
+    pub fn section(&self, queue: &str) -> Result<Section, ExitError> {
+        let mut section = Section::default();
+        for key in KEYS {
+            if let Some(value) = self.option(key.long)? {
+                section.set(key, &value);
+            }
+        }
+        section.condition = self.option("where")?;
+        let name: String = queue
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
+        let variable = format!("MAX_{name}_RETRY_ATTEMPTS");
+        if let Some(value) = self.variables.get(&OsString::from(&variable)) {
+            let value = value.to_string_lossy();
+            let is_count = value.trim().parse::<u32>().is_ok_and(|count| count > 0);
+            if !is_count {
+                return Err(usage(format!(
+                    "{variable} is {value:?}; it must be a whole number, at least 1"
+                )));
+            }
+            section.options.insert("max-attempts", Some(value.trim().into()));
+        }
+        Ok(section)
+    }
+
+    /// Where backlog.toml is looked for, in this order.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let home = || self.path("HOME").map(|home| home.join(".config"));
+        let user = self.path("XDG_CONFIG_HOME").or_else(home);
+        let user = user.map(|directory| directory.join("backlog/config.toml"));
+        let here = self.directory.join("backlog.toml");
+        std::iter::once(here).chain(user).chain([Path::new("/etc/backlog.toml").into()]).collect()
+    }
+}

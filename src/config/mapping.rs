@@ -1,0 +1,95 @@
+//! From options and backlog.toml to what the table means.
+
+use crate::cli::{self, Several};
+use crate::date::{Dates, Zone};
+use crate::exit::{ExitError, usage};
+use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, StatusValues, usual_values};
+use crate::record::{Status, Value};
+
+use super::section::Section;
+
+pub fn mapping(options: cli::Table, section: &Section) -> Result<Mapping, ExitError> {
+    let usual = Mapping::default();
+    let name = |given: Option<String>, usual: Name| given.map_or(usual, Name::given);
+    let on_success = section.on_success.clone().unwrap_or(usual.on_success);
+    let mapping = Mapping {
+        status: status(
+            [options.new, options.error, options.success, options.archived],
+            options.status_column,
+            options.no_status_column,
+            matches!(on_success, OnSuccess::Delete),
+        )?,
+        table: name(options.table, usual.table),
+        id: match options.id_column {
+            Some(Several(columns)) => columns.into_iter().map(Name::given).collect(),
+            None => usual.id,
+        },
+        inserted: name(options.date_column, usual.inserted),
+        dates: Dates { format: options.date_format, zone: options.zone.unwrap_or(Zone::UTC) },
+        failures: name(options.failures_column, usual.failures),
+        last_failure: name(options.last_failure_column, usual.last_failure),
+        last_error: name(options.last_error_column, usual.last_error),
+        // What is typed narrows what is described, and never widens it.
+        conditions: section.condition.iter().cloned().chain(options.condition).collect(),
+        payload: options.payload_column,
+        on_success,
+        on_failure: section.on_failure.clone().unwrap_or_default(),
+        on_archive: section.on_archive.clone().unwrap_or_default(),
+    };
+    if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
+        return Err(usage("without a status column, say with --where which rows are pending"));
+    }
+    Ok(mapping)
+}
+
+fn status(
+    given: [Option<Several>; 4],
+    column: Option<String>,
+    none: bool,
+    deletes: bool,
+) -> Result<StatusColumn, ExitError> {
+    if none {
+        return Ok(StatusColumn::None);
+    }
+    if column.is_none() && given.iter().all(Option::is_none) {
+        return Ok(StatusColumn::Usual);
+    }
+    let column = column.map_or(Name::usual("STATUS"), Name::given);
+    if given.iter().all(Option::is_none) {
+        return Ok(StatusColumn::Mapped { column, values: usual_values() });
+    }
+    let options = ["--new", "--error", "--success", "--archived"];
+    for (index, option) in options.into_iter().enumerate() {
+        let is_needed = match Status::OURS[index] {
+            Status::New | Status::Error => true,
+            Status::Success => !deletes,
+            Status::Archived | Status::Foreign => false,
+        };
+        if is_needed && given[index].is_none() {
+            return Err(usage(format!(
+                "some values of {} are given, but not those for {}: say {option} as well",
+                column.text,
+                Status::OURS[index].name()
+            )));
+        }
+    }
+    let values: StatusValues = given.map(|values| {
+        values.map_or_else(Vec::new, |Several(all)| all.iter().map(|it| value(it)).collect())
+    });
+    let [new, error, success, archived] = &values;
+    if let Some(value) =
+        success.iter().chain(archived).find(|value| new.contains(value) || error.contains(value))
+    {
+        return Err(usage(format!(
+            "{} cannot mean both that a record is pending and that it is not",
+            value.shown()
+        )));
+    }
+    Ok(StatusColumn::Mapped { column, values })
+}
+
+/// A number if it is written as one, else text; the column has the last word.
+fn value(text: &str) -> Value {
+    let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+    number.map_or_else(|| Value::Text(text.into()), Value::Integer)
+}

@@ -1,0 +1,157 @@
+//! What may be said of a queue elsewhere than on the command line: in backlog.toml and in the
+//! environment. An option has the same values in all three places.
+
+use std::collections::BTreeMap;
+
+use crate::cli::{Given, Typed};
+use crate::mapping::{Assignment, OnSuccess};
+
+/// A key of backlog.toml and the long option that it stands for.
+#[derive(Clone, Copy)]
+pub struct Key {
+    pub key: &'static str,
+    pub long: &'static str,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Value,
+    /// Relative to the file in which it stands.
+    Path,
+    /// Commas lie between values.
+    Several,
+    Flag,
+    /// It may have a value.
+    Either,
+}
+
+const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
+    Key { key, long, kind }
+}
+
+pub const KEYS: [Key; 37] = [
+    key("db", "db", Kind::Path),
+    key("state_dir", "state-dir", Kind::Path),
+    key("table", "table", Kind::Value),
+    key("id", "id-column", Kind::Several),
+    key("status.column", "status-column", Kind::Value),
+    key("status.none", "no-status-column", Kind::Flag),
+    key("status.new", "new", Kind::Several),
+    key("status.error", "error", Kind::Several),
+    key("status.success", "success", Kind::Several),
+    key("status.archived", "archived", Kind::Several),
+    key("date_inserted.column", "date-column", Kind::Value),
+    key("date_inserted.format", "date-format", Kind::Value),
+    key("date_inserted.zone", "zone", Kind::Value),
+    key("failures", "failures-column", Kind::Value),
+    key("last_failure", "last-failure-column", Kind::Value),
+    key("last_error", "last-error-column", Kind::Value),
+    key("payload", "payload-column", Kind::Value),
+    key("ndays", "ndays", Kind::Value),
+    key("min_ndays", "min-ndays", Kind::Value),
+    key("fibonacci", "fibonacci", Kind::Flag),
+    key("policy", "policy", Kind::Value),
+    key("progressive", "progressive", Kind::Either),
+    key("by_age", "by-age", Kind::Flag),
+    key("unit", "unit", Kind::Value),
+    key("every", "every", Kind::Value),
+    key("spread", "spread", Kind::Value),
+    key("salt", "salt", Kind::Value),
+    key("max_attempts", "max-attempts", Kind::Value),
+    key("max_age", "max-age", Kind::Value),
+    key("jobs", "jobs", Kind::Value),
+    key("timeout", "timeout", Kind::Value),
+    key("grace", "grace", Kind::Value),
+    key("max_records", "max-records", Kind::Value),
+    key("max_runtime", "max-runtime", Kind::Value),
+    key("order", "order", Kind::Value),
+    key("strict", "strict", Kind::Flag),
+    key("joblog", "joblog", Kind::Path),
+];
+
+/// The key of an option.
+pub fn key_of(long: &str) -> &str {
+    KEYS.iter().find(|key| key.long == long).map_or(long, |key| key.key)
+}
+
+/// Options that choose when a record is due.
+const CHOICES: [&str; 4] = ["ndays", "fibonacci", "policy", "progressive"];
+/// Those that say more about the choice, and go with it.
+const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "spread", "salt"];
+
+/// Where there is no status column it has no values, and the other way round.
+const NO_STATUS: &str = "no-status-column";
+const OF_THE_STATUS: [&str; 5] = ["status-column", "new", "error", "success", "archived"];
+
+/// All that one place says of a queue.
+#[derive(Debug, Clone, Default)]
+pub struct Section {
+    pub options: BTreeMap<&'static str, Option<String>>,
+    pub condition: Option<String>,
+    pub exec: Option<Vec<String>>,
+    pub on_success: Option<OnSuccess>,
+    pub on_failure: Option<Vec<Assignment>>,
+    pub on_archive: Option<Vec<Assignment>>,
+}
+
+impl Section {
+    /// Sets an option as a variable of the environment has it.
+    pub fn set(&mut self, key: Key, value: &str) {
+        let is_on = !["0", "false", "no"].contains(&value);
+        match key.kind {
+            Kind::Flag | Kind::Either if !is_on => {}
+            Kind::Flag => {
+                self.options.insert(key.long, None);
+            }
+            Kind::Either if ["1", "true", "yes"].contains(&value) => {
+                self.options.insert(key.long, None);
+            }
+            Kind::Value | Kind::Path | Kind::Several | Kind::Either => {
+                self.options.insert(key.long, Some(value.into()));
+            }
+        }
+    }
+
+    /// What counts where `self` goes before `other`. Whoever chooses when records are due chooses
+    /// all of it.
+    pub fn over(mut self, other: Self) -> Self {
+        let gone = gone(|long| self.options.contains_key(long));
+        for (long, value) in other.options {
+            if !gone.contains(&long) {
+                self.options.entry(long).or_insert(value);
+            }
+        }
+        Self {
+            options: self.options,
+            condition: self.condition.or(other.condition),
+            exec: self.exec.or(other.exec),
+            on_success: self.on_success.or(other.on_success),
+            on_failure: self.on_failure.or(other.on_failure),
+            on_archive: self.on_archive.or(other.on_archive),
+        }
+    }
+
+    /// The options that count beside a command line.
+    pub fn beside(&self, typed: &Typed) -> Vec<Given> {
+        let gone = gone(|long| typed.has(long));
+        let counts = |long: &str| typed.knows(long) && !typed.has(long) && !gone.contains(&long);
+        let options = self.options.iter().filter(|(long, _)| counts(long));
+        options.map(|(long, value)| (*long, value.clone())).collect()
+    }
+}
+
+/// What does not count where it goes behind the options that are said.
+fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let mut gone = Vec::new();
+    if CHOICES.iter().any(|choice| is_said(choice)) {
+        gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
+    }
+    if is_said(NO_STATUS) {
+        gone.extend(OF_THE_STATUS);
+    }
+    if OF_THE_STATUS.iter().any(|option| is_said(option)) {
+        gone.push(NO_STATUS);
+    }
+    gone
+}

@@ -14,4 +14,5 @@ mod readme;
 mod schedule;
 mod setup;
 mod simulate;
+mod tables;
 mod testenv;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::table::{Table, has_failed};
+use super::table::{Table, count, has_failed};
 use super::{change, param, query, value};
 use crate::exit::try_later;
 use crate::instant::Instant;
@@ -213,11 +213,12 @@ pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result
         Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
     })?;
     let (has_failures, has_last_failure) = (table.failures.is_some(), table.last_failure.is_some());
-    let dates = table.other_dates();
-    connection.create_scalar_function("backlog_failed", 2, flags, move |context| {
-        let of = |index: usize, is_there: bool| is_there.then(|| value(context.get_raw(index)));
-        let (failures, last_failure) = (of(0, has_failures), of(1, has_last_failure));
-        Ok(has_failed(failures.as_ref(), last_failure.as_ref(), &dates))
+    let (dates, others) = (table.dates.clone(), table.other_dates());
+    connection.create_scalar_function("backlog_failed", 3, flags, move |context| {
+        let of = |index: usize| value(context.get_raw(index));
+        let failures = has_failures.then(|| count(&of(0)));
+        let last_failure = has_last_failure.then(|| others.read(&of(1)));
+        Ok(has_failed(failures, last_failure, dates.read(&of(2))))
     })?;
     // A value as it is read, so that what is compared with it is exact: whatever the column's
     // affinity and collation, and also for text that is no UTF-8.

@@ -327,7 +327,8 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         "NULL".into()
     } else {
         let (failures, last_failure) = (or_null(&table.failures), or_null(&table.last_failure));
-        format!("backlog_failed({failures}, {last_failure})")
+        let inserted = quote(&table.inserted.name);
+        format!("backlog_failed({failures}, {last_failure}, {inserted})")
     };
     format!(
         "SELECT status, is_in, failed, CASE WHEN at IS NULL THEN NULL{arms} ELSE {} END AS band, \

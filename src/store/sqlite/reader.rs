@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Params, Row, ToSql};
 
 use super::column::Column;
-use super::table::{Table, composed, count, id};
+use super::table::{Table, composed, count, has_failed, id};
 use super::{Database, query, value, waiting};
 use crate::instant::Instant;
 use crate::record::{self, Facts, Id, Key, Record, Status, Value};
@@ -299,16 +299,17 @@ impl FactColumns {
             | ValueRef::Real(_)
             | ValueRef::Blob(_)) => table.dates.read(&value(found)),
         };
-        let failures = get(self.failures)?.map(value);
-        let last_failure = get(self.last_failure)?.map(value);
-        let failed = table.has_failed(failures.as_ref(), last_failure.as_ref());
+        let failures = get(self.failures)?.map(|found| count(&value(found)));
+        let dates = table.other_dates();
+        let last_failure = get(self.last_failure)?.map(|found| dates.read(&value(found)));
+        let failed = has_failed(failures, last_failure, inserted_at);
         let status = table.statuses.status(get(self.status)?.map(value).as_ref(), true, failed);
         Ok(Facts {
             id,
             status,
             inserted_at,
-            failures: failures.as_ref().map_or(0, count),
-            last_failure_at: last_failure.and_then(|it| table.other_dates().read(&it)),
+            failures: failures.unwrap_or(0),
+            last_failure_at: last_failure.flatten(),
         })
     }
 }

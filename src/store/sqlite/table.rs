@@ -7,6 +7,7 @@ use super::column::Column;
 use super::query;
 use super::statuses::Statuses;
 use crate::date::{Dates, Spelling};
+use crate::instant::Instant;
 use crate::mapping::{Assigned, Mapping, Name, OnSuccess};
 use crate::record::{Id, Record, Row, Status, Value};
 
@@ -197,15 +198,6 @@ impl Table {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
     }
 
-    /// Whether an attempt has failed before, if a column tells.
-    pub fn has_failed(
-        &self,
-        failures: Option<&Value>,
-        last_failure: Option<&Value>,
-    ) -> Option<bool> {
-        has_failed(failures, last_failure, &self.other_dates())
-    }
-
     /// A row as a record; the error says why it cannot be one.
     pub fn record(&self, row: Row, in_queue: bool) -> Result<Record, String> {
         let of = |column: &Column| row.get(&column.name);
@@ -220,17 +212,19 @@ impl Table {
         let id = composed(parts.collect::<Result<_, _>>()?);
         let inserted = of(&self.inserted).cloned().unwrap_or(Value::Null);
         let raw = self.statuses.column.as_ref().and_then(of);
-        let (failures, last_failure) = (optional(&self.failures), optional(&self.last_failure));
-        let failed = self.has_failed(failures, last_failure);
+        let inserted_at = self.dates.read(&inserted);
+        let failures = optional(&self.failures).map(count);
+        let last_failure = optional(&self.last_failure).map(|value| self.other_dates().read(value));
+        let failed = has_failed(failures, last_failure, inserted_at);
         let (status, status_text) = self.statuses.of(raw, in_queue, failed);
         Ok(Record {
             id,
             status,
             status_text,
-            inserted_at: self.dates.read(&inserted),
+            inserted_at,
             inserted,
-            failures: failures.map_or(0, count),
-            last_failure_at: last_failure.and_then(|value| self.other_dates().read(value)),
+            failures: failures.unwrap_or(0),
+            last_failure_at: last_failure.flatten(),
             last_error: optional(&self.last_error)
                 .filter(|value| **value != Value::Null)
                 .map(Value::to_string),
@@ -264,17 +258,17 @@ impl Effects {
     }
 }
 
-/// Whether an attempt has failed before; `None` if there is no column that tells.
+/// Whether an attempt has failed or was put off; `None` if there is no column that tells. A last
+/// failure that is no later than the insertion is what an application wrote with the row.
 pub fn has_failed(
-    failures: Option<&Value>,
-    last_failure: Option<&Value>,
-    dates: &Dates,
+    failures: Option<u32>,
+    last_failure: Option<Option<Instant>>,
+    inserted_at: Option<Instant>,
 ) -> Option<bool> {
-    let counted = failures.map(|value| count(value) > 0);
-    let dated = last_failure.map(|value| dates.read(value).is_some());
-    match (counted, dated) {
+    let dated = last_failure.map(|at| at.is_some() && at > inserted_at);
+    match (failures, dated) {
         (None, None) => None,
-        (counted, dated) => Some(counted == Some(true) || dated == Some(true)),
+        (failures, dated) => Some(failures > Some(0) || dated == Some(true)),
     }
 }
 

@@ -389,6 +389,14 @@ impl Spelling {
         Self::Iso { clock: IsoClock::Seconds { separator, digits }, suffix }
     }
 
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Epoch { unit, .. } => Format::Epoch(*unit),
+            Self::Compact { .. } => Format::Compact,
+            Self::Iso { .. } => Format::Iso,
+        }
+    }
+
     pub fn is_text(&self) -> bool {
         match self {
             Self::Epoch { as_text, .. } | Self::Compact { as_text } => *as_text,

@@ -35,6 +35,7 @@ mod cli;
 mod clock;
 mod command;
 mod config;
+mod crontab;
 mod date;
 mod engine;
 mod exit;

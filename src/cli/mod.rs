@@ -88,6 +88,10 @@ pub enum Command {
     Restore(Restore),
     /// Make failed or archived records due now; their count of failures is kept
     Retry(Mend),
+    /// Look whether the table, the handler and the crontab are as they must be; touch nothing
+    Check(Box<Check>),
+    /// Print the crontab lines for a queue
+    Crontab(Box<Crontab>),
     /// Draw the load that a policy makes, before a crontab is changed
     Simulate(Box<Simulate>),
     /// End the handlers of a killed pass (started by `process`)
@@ -305,6 +309,38 @@ pub struct Restore {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct Check {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+
+    /// The handler, if it does not stand in backlog.toml
+    #[arg(last = true, value_name = "COMMAND")]
+    pub handler: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct Crontab {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// Six lines, one for each age, instead of one
+    #[arg(long)]
+    pub classic: bool,
+
+    /// Units of systemd, a service and a timer for each line
+    #[arg(long)]
+    pub systemd: bool,
+
+    /// The handler, if it does not stand in backlog.toml
+    #[arg(last = true, value_name = "COMMAND")]
+    pub handler: Vec<OsString>,
 }
 
 #[derive(Args)]

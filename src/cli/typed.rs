@@ -1,6 +1,6 @@
 //! A command line before what stands elsewhere is added to it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 use clap::parser::ValueSource;
@@ -11,8 +11,9 @@ use super::{Cli, Command};
 pub struct Typed {
     argv: Vec<OsString>,
     pub cli: Cli,
-    /// The long options that were typed, and those that the subcommand knows.
-    typed: HashSet<String>,
+    /// The long options that were typed, with their values if they take any.
+    typed: BTreeMap<String, Option<String>>,
+    /// Those that the subcommand knows.
     known: HashSet<String>,
 }
 
@@ -25,7 +26,7 @@ impl Typed {
         let mut command = Cli::command();
         let matches = command.try_get_matches_from_mut(&argv)?;
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-        let (mut typed, mut known) = (HashSet::new(), HashSet::new());
+        let (mut typed, mut known) = (BTreeMap::new(), HashSet::new());
         if let Some((name, matches)) = matches.subcommand()
             && let Some(subcommand) = command.find_subcommand(name)
         {
@@ -33,7 +34,11 @@ impl Typed {
                 let Some(long) = arg.get_long() else { continue };
                 known.insert(long.to_string());
                 if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
-                    typed.insert(long.to_string());
+                    let takes_value = arg.get_action().takes_values();
+                    let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
+                    let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+                    let value = (takes_value && !values.is_empty()).then(|| values.join(","));
+                    typed.insert(long.to_string(), value);
                 }
             }
         }
@@ -42,7 +47,12 @@ impl Typed {
 
     /// Whether an option was typed.
     pub fn has(&self, long: &str) -> bool {
-        self.typed.contains(long)
+        self.typed.contains_key(long)
+    }
+
+    /// All options that were typed, with their values if they take any.
+    pub fn options(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.typed.iter().map(|(long, value)| (long.as_str(), value.as_deref()))
     }
 
     /// Whether the subcommand has such an option.
@@ -56,6 +66,8 @@ impl Typed {
             Command::Init(_) | Command::Guard { .. } => false,
             Command::Simulate(simulate) => simulate.from_table,
             Command::Add(_)
+            | Command::Check(_)
+            | Command::Crontab(_)
             | Command::Process(_)
             | Command::Status(_)
             | Command::List(_)

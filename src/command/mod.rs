@@ -2,6 +2,8 @@
 //! below, and reports.
 
 mod add;
+mod check;
+mod crontab;
 mod dry_run;
 mod explain;
 mod init;
@@ -40,7 +42,17 @@ pub fn run(
     if matches!(&typed.cli.command, Command::Process(args) if args.all_queues) {
         return all_queues(typed, &sources, clock, terminal, out);
     }
-    run_one(sources.resolve(typed, None)?, clock, terminal, out)
+    let resolved = sources.resolve(typed, None)?;
+    // These two are about the command line itself, and about others.
+    match resolved {
+        Resolved { command: Command::Check(args), place } => {
+            check::run(place, &args, &sources, clock.now(), out)
+        }
+        Resolved { command: Command::Crontab(args), place } => {
+            crontab::run(place, &args, typed, &sources, out)
+        }
+        resolved => run_one(resolved, clock, terminal, out),
+    }
 }
 
 /// Runs each queue's own pass. What stops one of them does not stop the next, but a signal does.
@@ -104,8 +116,8 @@ fn run_one(
             mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), now, out)
         }
         Command::Simulate(args) => simulate::run(place, &args, clock, out),
-        // Served before anything was looked up.
-        Command::Guard { .. } => Ok(Exit::Done),
+        // Served before this.
+        Command::Check(_) | Command::Crontab(_) | Command::Guard { .. } => Ok(Exit::Done),
     }
 }
 

@@ -68,6 +68,7 @@ pub fn run(
         timeout: settings.timeout,
         grace: settings.limits.grace,
         max_attempts: settings.schedule.max_attempts,
+        payload: queue.mapping.payload.clone(),
         env: vec![
             ("BACKLOG_QUEUE", queue.name.clone()),
             ("BACKLOG_TABLE", table),

@@ -77,6 +77,8 @@ pub fn key_of(long: &str) -> &str {
 
 /// Options that choose when a record is due.
 const CHOICES: [&str; 4] = ["ndays", "fibonacci", "policy", "progressive"];
+/// The schedule of six lines, which `crontab` prints.
+const CLASSIC: &str = "classic";
 /// Those that say more about the choice, and go with it.
 const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "spread", "salt"];
 
@@ -141,10 +143,15 @@ impl Section {
     }
 }
 
+/// Whether an option says when records are due.
+pub fn is_of_the_choice(long: &str) -> bool {
+    CHOICES.contains(&long) || OF_THE_CHOICE.contains(&long)
+}
+
 /// What does not count where it goes behind the options that are said.
 fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let mut gone = Vec::new();
-    if CHOICES.iter().any(|choice| is_said(choice)) {
+    if CHOICES.iter().chain(&[CLASSIC]).any(|choice| is_said(choice)) {
         gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
     }
     if is_said(NO_STATUS) {

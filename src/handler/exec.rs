@@ -37,6 +37,8 @@ pub struct ExecSettings {
     pub timeout: Option<Duration>,
     pub grace: Duration,
     pub max_attempts: Option<u32>,
+    /// The column that is the standard input, instead of the whole record.
+    pub payload: Option<String>,
     /// The fixed part of the environment: queue, table and the pass's token.
     pub env: Vec<(&'static str, String)>,
 }
@@ -161,7 +163,7 @@ fn attempt(
         stop: &stop.signals,
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
-    let input = json(&job.record);
+    let input = input(settings, &job.record);
     match process::run(command(settings, job), &input, &bounds) {
         Ok(ended) => outcome(&ended, settings.timeout),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
@@ -213,6 +215,15 @@ fn fill_in(arg: &OsStr, record: &Record) -> OsString {
     }
     filled.extend_from_slice(rest);
     OsString::from_vec(filled)
+}
+
+/// The standard input: one column as it is, without anything around it, or the record.
+fn input(settings: &ExecSettings, record: &Record) -> Vec<u8> {
+    let Some(payload) = &settings.payload else { return json(record) };
+    match record.row.get(payload) {
+        Some(Value::Blob(bytes)) => bytes.clone(),
+        value => value.map(Value::to_string).unwrap_or_default().into_bytes(),
+    }
 }
 
 /// The record as one JSON object with every column, in the table's order, and a newline. A BLOB

@@ -153,6 +153,15 @@ impl Policy {
         }
     }
 
+    /// The ages, in seconds, from and to which a record can be due.
+    pub fn ages(&self) -> (i64, Option<i64>) {
+        match self {
+            Self::Age(age) => (age.min_secs, Some(age.max_secs)),
+            Self::Slots(Slots::Progressive(tiers)) => (0, tiers.steps().map(|(_, to, _)| to).max()),
+            Self::Counted(_) | Self::Slots(Slots::ByAge(_)) => (0, None),
+        }
+    }
+
     /// Whether the policy goes by FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         match self {

@@ -71,6 +71,15 @@ impl Tiers {
         Ok(Self { line, tiers, every_secs, salt })
     }
 
+    /// The ages in seconds from and to which a record is tried, and how often.
+    pub fn steps(&self) -> impl Iterator<Item = (i64, i64, i64)> {
+        let from = std::iter::once(0).chain(self.tiers.iter().map(|tier| tier.max_age_secs));
+        from.zip(&self.tiers).map(|(from, tier)| {
+            let ticks = i64::try_from(tier.interval).unwrap_or(i64::MAX);
+            (from, tier.max_age_secs, ticks.saturating_mul(self.every_secs))
+        })
+    }
+
     /// The first tick behind `behind` in which a record with this phase has a slot.
     pub fn next(&self, phase: u64, inserted_at: Instant, behind: i64) -> Option<i64> {
         let mut from = behind.saturating_add(1);

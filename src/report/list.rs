@@ -42,7 +42,7 @@ pub fn dry_run_line(record: &Record, fate: Fate, counts: bool) -> String {
 
 pub fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     match obstacle {
-        Obstacle::NotPending => format!("is {}", record.status.name()),
+        Obstacle::NotPending => format!("is {}", one_line(&record.status_text)),
         Obstacle::TooOld => "older than --ndays".into(),
         Obstacle::OutOfSlots => "has had all its retries".into(),
         Obstacle::Undated => "its insertion date cannot be read".into(),

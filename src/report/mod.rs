@@ -1,6 +1,7 @@
 //! What is shown, as text and as JSON. Nothing here prints.
 
 mod attempt;
+mod check;
 mod explain;
 mod list;
 mod picture;
@@ -9,6 +10,7 @@ mod simulation;
 mod status;
 
 pub use attempt::{joblog_line, summary};
+pub use check::{Finding, Level, findings_json, findings_text};
 pub use explain::{Explanation, LastPass, explanation};
 pub use list::{Fate, dry_run_line, list_header, list_json, list_line};
 pub use picture::picture;

@@ -14,7 +14,8 @@ pub use state_dir::{LineState, StateDir};
 
 use anyhow::Result;
 
-use crate::record::{Facts, Id, Key, Record, Settlement, Status};
+use crate::instant::Instant;
+use crate::record::{Facts, Id, Key, Record, Settlement, Status, Value};
 use crate::selection::Selection;
 
 /// What a pass asks of a table. Nothing here writes or locks.
@@ -105,4 +106,80 @@ pub struct Count {
     /// bounds if it exceeds them all, `None` if the row has no readable date.
     pub band: Option<usize>,
     pub rows: u64,
+}
+
+/// What there is to know of a table before it is worked off.
+#[derive(Debug)]
+pub struct Examination {
+    pub journal_mode: String,
+    pub rows: u64,
+    pub pending: u64,
+    pub columns: Vec<InColumn>,
+    /// Most frequent first; none without a status column.
+    pub values: Vec<StatusValue>,
+    /// Pending records that no age can be told of.
+    pub undated: Undated,
+    /// The formats of the pending records' dates, how many have them, and the id of one.
+    pub formats: Vec<(String, u64, String)>,
+    /// The insertion date of the newest pending record.
+    pub newest: Option<Instant>,
+    pub triggers: Vec<String>,
+    pub missing: Vec<MissingIndex>,
+    /// An id that more than one row has.
+    pub duplicate: Option<String>,
+}
+
+/// Which column is what.
+#[derive(Debug)]
+pub struct InColumn {
+    pub role: &'static str,
+    pub name: String,
+    /// Its type, as the table declares it.
+    pub declared: String,
+}
+
+/// One value of the status column.
+#[derive(Debug)]
+pub struct StatusValue {
+    pub shown: String,
+    pub status: Status,
+    pub rows: u64,
+    /// If it is mapped to no status: a value that is, and differs in case or blanks only.
+    pub like: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct Undated {
+    pub rows: u64,
+    /// Ids and dates of some of them.
+    pub named: Vec<(String, String)>,
+}
+
+impl Undated {
+    /// How many are named.
+    const NAMED: usize = 5;
+
+    pub fn add(&mut self, id: String, date: &Value) {
+        self.rows += 1;
+        if self.named.len() < Self::NAMED {
+            self.named.push((id, date.shown()));
+        }
+    }
+
+    /// `4 with 'soon', 7 with NULL, ...`
+    pub fn shown(&self) -> String {
+        let named: Vec<_> =
+            self.named.iter().map(|(id, date)| format!("{id} with {date}")).collect();
+        let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
+        format!("{}{more}", named.join(", "))
+    }
+}
+
+/// An index without which a pass reads the whole table.
+#[derive(Debug)]
+pub struct MissingIndex {
+    /// What it would find.
+    pub finds: &'static str,
+    /// What creates it.
+    pub statement: String,
 }

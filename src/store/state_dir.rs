@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::fs::{Access, access};
 use serde::Deserialize;
 
 use super::claims::LineLock;
@@ -49,6 +50,17 @@ impl StateDir {
     /// The directory beside a database, which is its own.
     pub fn beside(path: PathBuf, model: Metadata) -> Self {
         Self { path, model, scope: String::new() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fails if this user cannot write into the directory, or make it.
+    pub fn check_writable(&self) -> Result<()> {
+        let place = self.path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        access(place, wanted).map_err(|error| not_opened(&self.path, &error.into()))
     }
 
     /// The file whose bytes are the claims on the records of `table`.

@@ -7,6 +7,7 @@ mod claims;
 mod cron;
 mod handlers;
 mod inspect;
+mod mapping;
 mod mending;
 mod policies;
 mod process;

@@ -4,6 +4,7 @@ mod change;
 mod column;
 mod database;
 mod durable;
+mod examine;
 mod query;
 mod reader;
 mod statuses;

@@ -1,6 +1,5 @@
 //! Reading: what is due, one record afresh, all of them, and how many there are.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -11,9 +10,9 @@ use super::column::Column;
 use super::table::{Table, composed, count, has_failed, id};
 use super::{Database, query, value, waiting};
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Key, Record, Status, Value};
+use crate::record::{self, Facts, Id, Key, Record, Status, counted};
 use crate::selection::{Order, Selection, Window};
-use crate::store::{Count, Found, Page, Reader};
+use crate::store::{Count, Found, Page, Reader, Undated};
 
 impl Reader for Database {
     fn due(
@@ -39,7 +38,7 @@ impl Reader for Database {
             self.report_once(problem);
         }
         if let Some(undated) = gathered.undated {
-            self.report_undated(undated);
+            self.report_undated(&undated);
         }
         Ok(gathered.page)
     }
@@ -96,13 +95,16 @@ impl Database {
         }
     }
 
-    fn report_undated(&mut self, undated: Undated) {
-        let Undated { count, first: Some((id, inserted)) } = undated else { return };
+    fn report_undated(&mut self, undated: &Undated) {
+        if undated.rows == 0 {
+            return;
+        }
         let column = &self.table.inserted.name;
-        let (are, their) = if count == 1 { (" is", "its") } else { ("s are", "their") };
+        let records = counted(undated.rows, "pending record");
+        let (are, their) = if undated.rows == 1 { ("is", "its") } else { ("are", "their") };
         self.report_once(format!(
-            "{count} pending record{are} not tried, because {their} {column} cannot be read as a \
-             date; one is {id} with {inserted}"
+            "{records} {are} not tried, because {their} {column} cannot be read as a date: {}",
+            undated.shown()
         ));
     }
 
@@ -135,7 +137,7 @@ impl Database {
                 continue;
             }
             if let (Some(undated), None) = (&mut *undated, facts.inserted_at) {
-                undated.add(&id, &value(row.get_ref(columns.inserted)?));
+                undated.add(id.full(), &value(row.get_ref(columns.inserted)?));
             }
             if !is_due(facts) {
                 continue;
@@ -171,10 +173,10 @@ impl Database {
         let mut rows = statement.query([]).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
             let ids = 0..self.table.id.len();
-            let shown = ids.clone().map(|index| Ok(value(row.get_ref(index)?).shown()));
+            let shown = ids.clone().map(|index| Ok(value(row.get_ref(index)?).to_string()));
             let shown: Vec<_> = shown.collect::<rusqlite::Result<_>>().map_err(explain)?;
             let inserted = row.get_ref(ids.end).map(value).map_err(explain)?;
-            undated.add(&shown.join(","), &inserted);
+            undated.add(shown.join(","), &inserted);
         }
         Ok(Some(undated))
     }
@@ -229,23 +231,6 @@ struct Gathered {
     undated: Option<Undated>,
     /// Why records without a usable id are not tried.
     unusable: Vec<String>,
-}
-
-/// Records whose insertion date is none.
-#[derive(Default)]
-struct Undated {
-    count: u64,
-    /// The id and the date of one of them, as messages show them.
-    first: Option<(String, String)>,
-}
-
-impl Undated {
-    fn add(&mut self, id: &dyn Display, inserted: &Value) {
-        self.count += 1;
-        if self.first.is_none() {
-            self.first = Some((id.to_string(), inserted.shown()));
-        }
-    }
 }
 
 /// Where [`query::facts`] has what a policy goes by.

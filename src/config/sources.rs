@@ -1,0 +1,132 @@
+//! Where a command line is read: with what stands in the environment and in backlog.toml.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::environment::Environment;
+use super::file::File;
+use super::mapping::mapping;
+use super::section::{Section, key_of};
+use super::{DEFAULT_QUEUE, Queue};
+use crate::cli::{self, Cli, Typed};
+use crate::exit::{ExitError, usage};
+
+/// Everything that may say something of a queue, besides the command line.
+pub struct Sources {
+    pub(super) environment: Environment,
+    pub(super) file: Option<File>,
+}
+
+/// A command line with what stands elsewhere, for one queue.
+pub struct Resolved {
+    pub command: cli::Command,
+    pub place: Place,
+}
+
+/// What was said of a queue. Not every command needs one.
+pub struct Place {
+    name: String,
+    global: cli::Global,
+    section: Section,
+}
+
+impl Sources {
+    pub fn find(typed: &Typed, environment: Environment) -> Result<Self, ExitError> {
+        let file = File::find(typed.cli.global.config.as_deref(), &environment)?;
+        Ok(Self { environment, file })
+    }
+
+    /// The names of all queues that are described.
+    pub fn queues(&self) -> Result<Vec<String>, ExitError> {
+        let file = self.file.as_ref().ok_or_else(|| {
+            let places: Vec<_> = self.environment.places();
+            let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+            usage(format!("there is no backlog.toml with queues; looked for {}", places.join(", ")))
+        })?;
+        let queues: Vec<_> = file.queues().map(String::from).collect();
+        if queues.is_empty() {
+            return Err(usage(format!("{} describes no queue", file.path.display())));
+        }
+        Ok(queues)
+    }
+
+    /// What a command line means for this queue, or for the one that is named elsewhere.
+    pub fn resolve(&self, typed: &Typed, queue: Option<&str>) -> Result<Resolved, ExitError> {
+        let typed_name = queue.or(typed.cli.global.queue.as_deref()).map(String::from);
+        let named =
+            typed_name.map_or_else(|| self.environment.option("queue"), |it| Ok(Some(it)))?;
+        let name = named.clone().unwrap_or_else(|| DEFAULT_QUEUE.into());
+        let described = match &self.file {
+            Some(file) => file.section(&name, named.is_some())?,
+            None => Section::default(),
+        };
+        let section = self.environment.section(&name)?.over(described);
+        let says_where = |long: &str| typed.has(long) || self.environment.option(long) != Ok(None);
+        if named.is_none() && typed.is_about_a_table() && !says_where("db") && !says_where("table")
+        {
+            self.require_default()?;
+        }
+        let options = section.beside(typed);
+        let cli = typed.with(&options).map_err(|error| self.complaint(&name, &options, &error))?;
+        let Cli { global, command } = cli;
+        Ok(Resolved { command, place: Place { name, global, section } })
+    }
+
+    /// The environment that the command line is read in.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The path of backlog.toml, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+
+    /// Fails if it is not clear which of the described queues is meant.
+    fn require_default(&self) -> Result<(), ExitError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let names: Vec<_> = file.queues().collect();
+        if names.is_empty() || names.contains(&DEFAULT_QUEUE) {
+            return Ok(());
+        }
+        let path = file.path.display();
+        Err(usage(format!("which queue? {path} describes {}: say --queue", names.join(", "))))
+    }
+
+    /// Why options cannot be used that were not typed.
+    fn complaint(&self, queue: &str, options: &[cli::Given], error: &clap::Error) -> ExitError {
+        let place = self.file.as_ref().map_or_else(String::new, |file| {
+            format!("{}, or the environment: ", file.path.display())
+        });
+        let culprit = options.iter().find_map(|given| Some((given, cli::complaint(given)?)));
+        usage(match culprit {
+            Some(((long, value), complaint)) => {
+                let key = key_of(long);
+                let value = value.as_deref().unwrap_or("true");
+                format!("{place}queue {queue}: {key} = {value:?}: {complaint}")
+            }
+            None => {
+                let error = error.to_string();
+                let first = error.lines().next().unwrap_or_default();
+                format!("{place}queue {queue}: {}", first.trim_start_matches("error: "))
+            }
+        })
+    }
+}
+
+impl Place {
+    pub fn queue(self) -> Result<Queue, ExitError> {
+        let Self { name, global, section } = self;
+        let db = global.db.ok_or_else(|| {
+            usage("which database? name it with --db FILE, in BACKLOG_DB or in backlog.toml")
+        })?;
+        let exec = section.exec.clone().unwrap_or_default();
+        Ok(Queue {
+            name,
+            db,
+            mapping: mapping(global.table, &section)?,
+            state_dir: global.state_dir,
+            exec: exec.into_iter().map(OsString::from).collect(),
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! What `check` found, as text and as JSON.
+
+use serde_json::json;
+
+use crate::record::one_line;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    Fine,
+    /// To be known.
+    Note,
+    /// To be mended, or records are lost sight of.
+    Mend,
+}
+
+pub struct Finding {
+    pub level: Level,
+    /// What it is about, in a word.
+    pub about: &'static str,
+    pub text: String,
+    /// An SQL statement that mends it.
+    pub statement: Option<String>,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Note => "note",
+            Self::Mend => "mend",
+        }
+    }
+}
+
+pub fn findings_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { level, about, text: found, statement } in findings {
+        text += &format!("{:<4}  {about:<10}  {}\n", level.name(), one_line(found));
+        if let Some(statement) = statement {
+            text += &format!("{:<16}  {}\n", "", one_line(statement));
+        }
+    }
+    text
+}
+
+pub fn findings_json(queue: &str, db: &str, table: &str, findings: &[Finding]) -> String {
+    let ok = findings.iter().all(|finding| finding.level != Level::Mend);
+    let found: Vec<_> = findings
+        .iter()
+        .map(|Finding { level, about, text, statement }| {
+            json!({ "level": level.name(), "about": about, "text": text, "statement": statement })
+        })
+        .collect();
+    format!(
+        "{}\n",
+        json!({ "queue": queue, "db": db, "table": table, "ok": ok, "findings": found })
+    )
+}

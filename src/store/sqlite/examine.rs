@@ -1,0 +1,195 @@
+//! What there is to know of a table before it is worked off. Nothing here writes.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::query::{self, literal, quote};
+use super::{Database, value};
+use crate::date::Spelling;
+use crate::instant::Instant;
+use crate::record::{Status, Value};
+use crate::selection::{Order, Selection, Window};
+use crate::store::{Examination, InColumn, MissingIndex, StatusValue, Undated};
+
+impl Database {
+    pub fn examine(&self) -> Result<Examination> {
+        let table = &self.table;
+        let name = quote(&table.name);
+        let one = |sql: &str| -> Result<String> {
+            let value = self.connection.query_row(sql, [], |row| Ok(value(row.get_ref(0)?)));
+            Ok(value.map_err(|error| self.explain(&error, "read"))?.to_string())
+        };
+        let rows = one(&format!("SELECT count(*) FROM {name}"))?.parse().unwrap_or(0);
+        let pending = query::pending(table);
+        let (mut formats, mut undated) = (BTreeMap::new(), Undated::default());
+        let mut pending_rows = 0;
+        let mut newest = None;
+        self.each_pending_date(&pending, &mut |id, inserted| {
+            pending_rows += 1;
+            let at = table.dates.read(&inserted);
+            newest = newest.max(at);
+            match Spelling::of(&inserted, &table.dates) {
+                Some(spelling) => {
+                    formats.entry(spelling.format().to_string()).or_insert_with(|| (0, id)).0 += 1;
+                }
+                None => undated.add(id, &inserted),
+            }
+        })?;
+        Ok(Examination {
+            journal_mode: one("PRAGMA journal_mode")?,
+            rows,
+            pending: pending_rows,
+            columns: self.in_columns(),
+            values: self.status_values()?,
+            undated,
+            formats: formats.into_iter().map(|(format, (rows, id))| (format, rows, id)).collect(),
+            newest,
+            triggers: self.triggers()?,
+            missing: self.missing_indexes()?,
+            duplicate: self.duplicate()?,
+        })
+    }
+
+    fn each_pending_date(&self, pending: &str, each: &mut dyn FnMut(String, Value)) -> Result<()> {
+        let table = &self.table;
+        let ids = table.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>();
+        let sql = format!(
+            "SELECT {}, {} FROM {} WHERE {pending}",
+            ids.join(", "),
+            quote(&table.inserted.name),
+            quote(&table.name)
+        );
+        let explain = |error| self.explain(&error, "read");
+        let mut statement = self.connection.prepare(&sql).map_err(explain)?;
+        let mut rows = statement.query([]).map_err(explain)?;
+        while let Some(row) = rows.next().map_err(explain)? {
+            let shown = (0..ids.len()).map(|index| Ok(value(row.get_ref(index)?).to_string()));
+            let id = shown.collect::<rusqlite::Result<Vec<_>>>().map_err(explain)?.join(",");
+            each(id, row.get_ref(ids.len()).map(value).map_err(explain)?);
+        }
+        Ok(())
+    }
+
+    /// What is where.
+    fn in_columns(&self) -> Vec<InColumn> {
+        let table = &self.table;
+        let ids = table.id.iter().map(|column| ("id", column));
+        let optional = [
+            ("status", &table.statuses.column),
+            ("failures", &table.failures),
+            ("last_failure", &table.last_failure),
+            ("last_error", &table.last_error),
+        ];
+        let optional = optional.into_iter().filter_map(|(role, it)| Some((role, it.as_ref()?)));
+        ids.chain([("date_inserted", &table.inserted)])
+            .chain(optional)
+            .map(|(role, column)| InColumn {
+                role,
+                name: column.name.clone(),
+                declared: column.declared.clone(),
+            })
+            .collect()
+    }
+
+    fn status_values(&self) -> Result<Vec<StatusValue>> {
+        let table = &self.table;
+        let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
+        let column = quote(&column.name);
+        let sql = format!(
+            "SELECT {column}, count(*) FROM {} GROUP BY 1 ORDER BY 2 DESC",
+            quote(&table.name)
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let values = statement.query_map([], |row| {
+            let value = value(row.get_ref(0)?);
+            let status = table.statuses.status(Some(&value), true, None);
+            let text = value.to_string();
+            let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
+            let mapped = table.statuses.all_values(&Status::OURS);
+            let like = mapped.into_iter().find(is_like).map(Value::shown);
+            let like = like.filter(|_| status == Status::Foreign);
+            let rows = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+            Ok(StatusValue { shown: value.shown(), status, rows, like })
+        })?;
+        Ok(values.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn triggers(&self) -> Result<Vec<String>> {
+        let mut statement = self.connection.prepare(
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY 1",
+        )?;
+        let names = statement.query_map([&self.table.name], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// An id that more than one row has.
+    fn duplicate(&self) -> Result<Option<String>> {
+        let ids: Vec<_> = self.table.id.iter().map(|column| quote(&column.name)).collect();
+        let ids = ids.join(", ");
+        let sql = format!(
+            "SELECT {ids} FROM {} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
+            quote(&self.table.name)
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let parts =
+            (0..self.table.id.len()).map(|index| Ok(value(row.get_ref(index)?).to_string()));
+        Ok(Some(parts.collect::<rusqlite::Result<Vec<_>>>()?.join(",")))
+    }
+
+    /// The indexes without which a pass reads the whole table.
+    fn missing_indexes(&self) -> Result<Vec<MissingIndex>> {
+        let table = &self.table;
+        let name = quote(&table.name);
+        let ids: Vec<_> = table.id.iter().map(|column| quote(&column.name)).collect();
+        let mut missing = Vec::new();
+        let long_ago = Window::Inserted { from: Instant(0), until: None };
+        let selection = Selection {
+            window: long_ago,
+            statuses: Status::PENDING.to_vec(),
+            order: Order::Newest,
+            after: None,
+            up_to: None,
+            limit: 1,
+        };
+        if self.scans(&query::due(table, &selection))? {
+            let index = quote(&format!("{}_backlog", table.name));
+            let columns = [&[quote(&table.inserted.name)][..], &ids].concat().join(", ");
+            let create = format!("CREATE INDEX {index} ON {name} ({columns})");
+            // Of the pending rows only, if the condition is one that an index can have.
+            let only = query::pending_values(table);
+            let only = if table.statuses.column.is_some() { only } else { query::pending(table) };
+            let partial = format!("{create} WHERE {only}");
+            let is_possible = self.connection.prepare(&partial).is_ok();
+            let statement = if is_possible { partial } else { create };
+            missing.push(MissingIndex {
+                finds: "pending records",
+                statement: statement.replace('\n', ""),
+            });
+        }
+        let by_id = query::by_id(table).replace('?', &literal(&Value::Null));
+        if self.scans(&[by_id])? {
+            let index = quote(&format!("{}_backlog_id", table.name));
+            let statement = format!("CREATE UNIQUE INDEX {index} ON {name} ({})", ids.join(", "));
+            missing.push(MissingIndex { finds: "a record by its id", statement });
+        }
+        Ok(missing)
+    }
+
+    /// Whether a statement reads the table from one end to the other.
+    fn scans(&self, statements: &[String]) -> Result<bool> {
+        for sql in statements {
+            let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+            let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
+            for step in steps {
+                let step = step?;
+                if step.starts_with("SCAN") && !step.contains(" INDEX ") {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}

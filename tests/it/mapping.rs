@@ -1,0 +1,545 @@
+//! The table that users already have: names, values, dates and conditions of their own.
+
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, wait_until};
+
+fn with_config(schema: &str, config: &str) -> TestEnv {
+    let env = TestEnv::with_schema(schema);
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env
+}
+
+#[test]
+fn everything_can_be_said_by_options() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE mails (nr INTEGER PRIMARY KEY, state INT, created INT, tries INT, tried INT, why TEXT, kind TEXT);
+         INSERT INTO mails VALUES (1, 2, 1795132800000, 0, NULL, NULL, 'a'), (2, 2, 1795132800000, NULL, NULL, NULL, 'a'),
+           (3, 1, 1795132800000, 2, 1795132900, 'x', 'a'), (4, 0, 1795132800000, 0, NULL, NULL, 'a'), (5, 2, 1795132800000, 0, NULL, NULL, 'b'), (6, 7, 1795132800000, 0, NULL, NULL, 'a')",
+    );
+    let table = [
+        "--table",
+        "mails",
+        "--id-column",
+        "nr",
+        "--status-column",
+        "state",
+        "--new",
+        "2",
+        "--error",
+        "3,1",
+        "--success",
+        "0",
+        "--archived",
+        "4",
+        "--date-column",
+        "created",
+        "--date-format",
+        "epoch-ms",
+        "--failures-column",
+        "tries",
+        "--last-failure-column",
+        "tried",
+        "--last-error-column",
+        "why",
+        "--where",
+        "kind = 'a'",
+    ];
+    let handler = env.noting("[ $BACKLOG_ID = 1 ] || { echo no >&2; exit 1; }");
+    let args = [&["process", "--fibonacci", "--max-attempts", "3"], &table[..], &["--", &handler]];
+    env.run_at(MIDNIGHT, &args.concat()).fails(1, &["record 3 failed after 3 attempts"]);
+    assert_eq!(env.handled(), ["3", "2", "1"]);
+    assert_eq!(
+        env.query("SELECT nr, state, tries, tried, why FROM mails ORDER BY nr"),
+        "1|0|0||\n2|3|1|1795219200|no\n3|4|3|1795219200|no\n4|0|0||\n5|2|0||\n6|7|0||"
+    );
+    let list = env.run(&[&["list", "--status", "ERROR,ARCHIVED"], &table[..]].concat()).success();
+    assert!(
+        list.stdout.contains("\n3           ARCHIVED  2026-11-20T00:00:00Z"),
+        "{}",
+        list.stdout
+    );
+    let status = env.run(&[&["status", "--json"], &table[..]].concat()).success().stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let totals = ["NEW", "ERROR", "SUCCESS", "ARCHIVED", "7"];
+    let totals = totals.map(|name| status["statuses"][name]["total"].as_u64());
+    assert_eq!(totals, [Some(0), Some(1), Some(2), Some(1), Some(1)]);
+    env.run(&[&["restore", "--all"], &table[..]].concat()).success();
+    env.run(&[&["archive", "2"], &table[..]].concat()).success();
+    assert_eq!(env.query("SELECT state FROM mails WHERE nr IN (2, 3)"), "4\n2");
+}
+
+#[test]
+fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
+    let env = with_config(
+        "CREATE TABLE a (ID, STATUS, DATE_INSERTED); CREATE TABLE b (ID, STATUS, DATE_INSERTED);
+         CREATE TABLE c (ID, STATUS, DATE_INSERTED)",
+        "[defaults]\ntable = 'a'\nndays = 5\njobs = 3\n[queue.q]\nndays = 7\nmax_runtime = '1m'",
+    );
+    let line = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = env.command(&[&["status"], args].concat());
+        let ran = command.envs(variables.iter().copied()).output().unwrap();
+        let ran = crate::testenv::ran(&ran).success();
+        let table = ran.stdout.split(' ').next().unwrap().to_string();
+        let due = ran.stdout.lines().find(|line| line.starts_with("due now")).unwrap();
+        format!("{table} {}", due.split_once('(').unwrap().1.trim_end_matches(')'))
+    };
+    assert_eq!(line(&[], &[]), "a --ndays 5");
+    assert_eq!(line(&[], &["--queue", "q"]), "a --ndays 7");
+    assert_eq!(line(&[("BACKLOG_QUEUE", "q")], &[]), "a --ndays 7");
+    let b = [("BACKLOG_TABLE", "b"), ("BACKLOG_NDAYS", "9")];
+    assert_eq!(line(&b, &["--queue", "q"]), "b --ndays 9");
+    assert_eq!(line(&b, &["--queue", "q", "--table", "c"]), "c --ndays 9");
+    // Whoever chooses a schedule chooses all of it.
+    assert_eq!(line(&b, &["--progressive"]), "b --progressive");
+    let env_policy = [("BACKLOG_PROGRESSIVE", "1d/5m,7d/1h"), ("BACKLOG_EVERY", "5m")];
+    assert_eq!(line(&env_policy, &["--queue", "q"]), "a --progressive 1d/5m,7d/1h");
+    assert_eq!(line(&env_policy, &["--ndays", "2"]), "a --ndays 2");
+    // A handler is told of its record under the names of options.
+    let inherited = [("BACKLOG_TABLE", "b"), ("BACKLOG_QUEUE", "q"), ("BACKLOG_PASS", "token")];
+    assert_eq!(line(&inherited, &[]), "a --ndays 5");
+}
+
+#[test]
+fn the_file_is_found_where_it_is_looked_for() {
+    let env = TestEnv::minimal();
+    let config = |name: &str, ndays: u32| {
+        let path = env.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("[defaults]\nndays = {ndays}\n")).unwrap();
+        path.display().to_string()
+    };
+    let shows = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = env.command(&[&["status", "--json"], args].concat());
+        let home = env.path("home").display().to_string();
+        let ran = command.env("HOME", home).envs(variables.iter().copied()).output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        json["line"].as_str().map(String::from)
+    };
+    assert_eq!(shows(&[], &[]), None);
+    config("home/.config/backlog/config.toml", 1);
+    assert_eq!(shows(&[], &[]).as_deref(), Some("--ndays 1"));
+    config("xdg/backlog/config.toml", 2);
+    let xdg = env.path("xdg").display().to_string();
+    assert_eq!(shows(&[], &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 2"));
+    config("backlog.toml", 3);
+    assert_eq!(shows(&[], &[("XDG_CONFIG_HOME", &xdg)]).as_deref(), Some("--ndays 3"));
+    let (four, five) = (config("four.toml", 4), config("five.toml", 5));
+    assert_eq!(shows(&[], &[("BACKLOG_CONFIG", &four)]).as_deref(), Some("--ndays 4"));
+    let typed = shows(&["--config", &five], &[("BACKLOG_CONFIG", &four)]);
+    assert_eq!(typed.as_deref(), Some("--ndays 5"));
+    env.run(&["status", "--config", "six.toml"]).fails(2, &["could not read", "six.toml"]);
+}
+
+#[test]
+fn a_mistake_in_the_file_is_named_with_what_is_legal() {
+    let env = TestEnv::minimal();
+    for (config, says) in [
+        ("polcy = 1", "no section \"polcy\"; legal are defaults, queue.NAME"),
+        (
+            "[queue.a]\npolcy = 'even'",
+            "queue a: no key \"polcy\"; did you mean policy?; legal are by_age,",
+        ),
+        (
+            "[defaults]\nmax-attempts = 3",
+            "defaults: no key \"max-attempts\"; did you mean max_attempts?",
+        ),
+        (
+            "[queue.a]\nstatus = { new = 1, sucess = 2 }",
+            "did you mean success?; legal are column, new",
+        ),
+        ("[queue.a]\ndate_inserted = { format = 'x', colum = 'y' }", "did you mean column?"),
+        ("[queue.a]\nfibonacci = 1", "fibonacci: write true or false"),
+        ("[queue.a]\nexec = 'true'", "exec: write the command and its arguments"),
+        ("[queue.a]\non_success = 'remove'", "or \"delete\""),
+        ("[queue.a]\non_success = { x = '{noww}' }", "legal are {now}, {error}, {null} and {+1}"),
+        ("[queue.a]\non_failure = 'delete'", "on_failure: write columns to set"),
+        ("[queue.a\n", "line 1: "),
+        ("[defaults]\nndays = 'soon'", "ndays = \"soon\": not a number of days"),
+        ("[defaults]\norder = 'random'", "order = \"random\": "),
+        ("[defaults]\nndays = 1\nstatus = { new = 2, error = 3 }", "say --success as well"),
+        (
+            "[defaults]\nndays = 1\nstatus = { new = 2, error = 3, success = 2 }",
+            "2 cannot mean both",
+        ),
+        ("[defaults]\nndays = 1\nstatus = false", "say with --where which rows are pending"),
+        ("[defaults]\nndays = 1\ndate_inserted = { zone = 'Mars' }", "\"Mars\" is no time zone"),
+        (
+            "[defaults]\nndays = 1\ndate_inserted = { format = 'unix' }",
+            "legal are iso, compact, epoch, ",
+        ),
+        ("[queue.a]\nndays = 1", "which queue?"),
+    ] {
+        std::fs::write(env.path("backlog.toml"), config).unwrap();
+        let mut command = env.command(&["process", "--", "true"]);
+        if says == "which queue?" {
+            command.env_remove("BACKLOG_DB");
+        }
+        let ran = crate::testenv::ran(&command.output().unwrap()).fails(2, &[says]);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+    std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
+    let args = ["process", "--queue", "emial", "--", "true"];
+    env.run(&args).fails(2, &["no queue \"emial\"; did you mean email?; legal are email, orders"]);
+}
+
+#[test]
+fn names_of_every_kind_are_just_names() {
+    for name in [
+        "it's",
+        "a \"quoted\" name",
+        "select",
+        "x; DROP TABLE BACKLOG; --",
+        "größe 😀",
+        "a.b",
+        "a,b\\c",
+        "backlog:counts",
+        "[x]",
+        "%",
+    ] {
+        let quoted = format!("\"{}\"", name.replace('"', "\"\""));
+        let env = with_config(
+            &format!(
+                "CREATE TABLE {quoted} (i INTEGER PRIMARY KEY, {quoted} TEXT, d TEXT, f INT, \"l {0}\" TEXT, e TEXT);
+                 INSERT INTO {quoted} VALUES (1, 'it''s; new', '2026-11-20', 0, NULL, NULL), (2, 'it''s; new', '2026-11-20', 0, NULL, NULL);
+                 CREATE TABLE BACKLOG (x);",
+                name.replace('"', "\"\"")
+            ),
+            &format!(
+                "[queue.q]\ntable = {name:?}\nid = 'i'\ndate_inserted = 'd'\nfailures = 'f'\nlast_failure = {:?}\nlast_error = 'e'\n\
+                 status = {{ column = {name:?}, new = \"it's; new\", error = \"it's; 'bad\", success = '\"' }}\nwhere = {:?}\non_success = {{ e = \"it's {{now}}\" }}",
+                format!("l {name}"),
+                format!("{quoted} <> ''"),
+            ),
+        );
+        let handler = env.noting("exit $(($BACKLOG_ID - 1))");
+        env.run_at(MIDNIGHT, &["process", "--queue", "q", "--fibonacci", "--", &handler]).silent();
+        assert_eq!(env.handled(), ["2", "1"], "{name}");
+        let query = format!("SELECT i, {quoted}, f, e FROM {quoted} ORDER BY i");
+        assert_eq!(env.query(&query), "1|\"|0|it's {now}\n2|it's; 'bad|1|exit status 1", "{name}");
+        env.run(&["check", "--queue", "q"]).success();
+        env.run_at(MIDNIGHT + 60, &["process", "--queue", "q", "--fibonacci", "--", "true"])
+            .silent();
+        assert_eq!(env.query(&format!("SELECT DISTINCT {quoted} FROM {quoted}")), "\"", "{name}");
+        assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
+    }
+}
+
+#[test]
+fn an_injection_is_a_missing_column_and_a_condition_one_expression() {
+    let env = TestEnv::minimal();
+    env.insert(2, MIDNIGHT);
+    for option in [
+        "--id-column",
+        "--status-column",
+        "--date-column",
+        "--failures-column",
+        "--last-failure-column",
+        "--last-error-column",
+        "--payload-column",
+    ] {
+        let name = "ID\" = 1; DELETE FROM BACKLOG; --";
+        let args = ["process", "--ndays", "1", option, name, "--", "true"];
+        env.run_at(MIDNIGHT, &args).fails(1, &["has no column ID\" = 1; DELETE FROM BACKLOG; --"]);
+    }
+    let table = ["process", "--ndays", "1", "--table", "x\"; DELETE FROM BACKLOG", "--", "true"];
+    env.run(&table).fails(1, &["no table"]);
+    for condition in
+        ["1) OR (1", "ID = ?", "1 THEN 1 END; DELETE FROM BACKLOG; --", "count(*) > 0", ""]
+    {
+        let args = ["process", "--ndays", "1", "--where", condition, "--", "true"];
+        env.run_at(MIDNIGHT, &args).fails(1, &[]);
+    }
+    assert_eq!(env.statuses(), "1|NEW\n2|NEW");
+}
+
+#[test]
+fn an_or_in_a_condition_does_not_widen_it_and_typed_ones_narrow() {
+    let env = with_config(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, K TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20', 'a'), (2, 'SUCCESS', '2026-11-20', 'b'), (3, 'NEW', '2026-11-20', 'b'),
+           (4, 'NEW', '2026-11-20', 'c'), (5, 'NEW', '2020-11-20', 'a'), (6, 'ARCHIVED', '2026-11-20', 'c')",
+        "[queue.q]\nwhere = \"K = 'a' OR K = 'b' -- and no more\"\nndays = 3",
+    );
+    let handler = env.noting("exit 1");
+    let q = ["process", "--queue", "q", "--where", "ID < 3 OR ID > 4", "--", &handler];
+    env.run_at(MIDNIGHT, &q).silent();
+    assert_eq!(env.handled(), ["1"]);
+    env.run_at(MIDNIGHT, &["process", "--queue", "q", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["3", "1"]);
+    let ran = env.run(&["archive", "--queue", "q", "4", "5"]).success();
+    assert_eq!(ran.stdout, "4: is NEW, but not in the queue, and is left so\narchived 1 record\n");
+    let ran = env.run(&["restore", "--queue", "q", "--all"]).success();
+    assert_eq!(ran.stdout, "restored 1 record\n", "record 6 is not the queue's");
+    let ran = env.run_at(MIDNIGHT, &["explain", "--queue", "q", "4"]).success();
+    assert!(ran.stdout.contains("not tried: is NEW, but not in the queue"), "{}", ran.stdout);
+}
+
+#[test]
+fn two_booleans_can_be_a_state() {
+    let env = with_config(
+        "CREATE TABLE push (id INTEGER PRIMARY KEY, sent BOOLEAN NOT NULL DEFAULT 0, dead BOOLEAN NOT NULL DEFAULT 0, at DATETIME, n INT);
+         INSERT INTO push VALUES (1, 0, 0, '2026-11-20 10:00:00', NULL), (2, 0, 0, '2026-11-20 10:00:00', NULL),
+           (3, 1, 0, '2026-11-20 10:00:00', NULL), (4, 0, 1, '2026-11-20 10:00:00', NULL)",
+        "[queue.push]\ntable = 'push'\nwhere = 'NOT sent AND NOT dead'\ndate_inserted = 'at'\nfailures = 'n'\nndays = 9\nmax_attempts = 2\n\
+         on_success = { sent = true }\non_archive = { dead = true }",
+    );
+    let handler = env.noting("exit $(($BACKLOG_ID - 1))");
+    let args = ["process", "--queue", "push", "--", &handler];
+    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &args).fails(1, &["record 2 failed after 2 attempts; archived"]);
+    assert_eq!(env.query("SELECT id, sent, dead, n FROM push"), "1|1|0|\n2|0|1|2\n3|1|0|\n4|0|1|");
+    assert_eq!(env.handled(), ["2", "1", "2"]);
+    env.run(&["restore", "--queue", "push", "2"]).fails(1, &["cannot be told from others"]);
+}
+
+#[test]
+fn a_condition_that_the_charge_makes_false_does_not_lose_the_outcome() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, done INT, at TEXT, tries INT NOT NULL DEFAULT 0);
+         INSERT INTO t VALUES (1, 0, '2026-11-20', 4), (2, 0, '2026-11-20', 4), (3, 0, '2026-11-20', 5)",
+        "[queue.t]\ntable = 't'\nwhere = 'done = 0 AND tries < 5'\ndate_inserted = 'at'\nfailures = 'tries'\nndays = 9\non_success = { done = 1 }",
+    );
+    let handler = env.noting("exit $(($BACKLOG_ID - 1))");
+    env.run_at(MIDNIGHT, &["process", "--queue", "t", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["2", "1"]);
+    assert_eq!(env.query("SELECT id, done, tries FROM t"), "1|1|4\n2|0|5\n3|0|5");
+    // What the application finishes meanwhile is left as it is.
+    env.sql("UPDATE t SET tries = 0 WHERE id = 2");
+    let pause = env.pausing();
+    let args = ["process", "--queue", "t", "--now", "@1795219200", "--", "sh", "-c", &pause.script];
+    let mut pass = env.spawn_logging(&[&args[..1], &["-v"], &args[1..]].concat());
+    pause.wait_for_begin();
+    env.sql("UPDATE t SET done = 7 WHERE id = 2");
+    pause.let_go();
+    assert!(pass.wait().unwrap().success());
+    assert_eq!(env.query("SELECT done, tries FROM t WHERE id = 2"), "7|1");
+}
+
+#[test]
+fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
+    let env = with_config(
+        "CREATE TABLE jobs (id TEXT PRIMARY KEY, body BLOB, at INT) WITHOUT ROWID;
+         INSERT INTO jobs VALUES ('a', 'x', 1795132800000000000), ('b', 'y', 1795132800000000001), ('c', 'z', 1795219200000000001)",
+        "[queue.jobs]\ntable = 'jobs'\nwhere = '1'\ndate_inserted = { column = 'at', format = 'epoch-ns' }\nmin_ndays = 0.5\nndays = 1\non_success = 'delete'\npayload = 'body'",
+    );
+    let seen = env.path("seen").display().to_string();
+    let handler = env.script("handler", &format!("cat >>{seen}; [ $BACKLOG_ID != b ]"));
+    env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).silent();
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "yx", "newest first, to the nanosecond");
+    assert_eq!(env.query("SELECT id FROM jobs"), "b\nc");
+    env.run(&["archive", "--queue", "jobs", "b"]).fails(1, &["--archived", "on_archive"]);
+    // Nothing is ever deleted that was not said to be.
+    let says = "say in on_success what makes a row finished";
+    env.run(&[
+        "process",
+        "--table",
+        "jobs",
+        "--where",
+        "1",
+        "--date-column",
+        "at",
+        "--ndays",
+        "1",
+        "--",
+        "true",
+    ])
+    .fails(1, &[says]);
+}
+
+#[test]
+fn a_mapping_that_leaves_finished_rows_pending_runs_no_handler() {
+    let env = with_config(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, at TEXT, processed_at TEXT, error TEXT);
+         INSERT INTO outbox VALUES (1, '2026-11-20', NULL, NULL)",
+        "[queue.outbox]\ntable = 'outbox'\nwhere = 'processed_at IS NULL'\ndate_inserted = 'at'\nndays = 9\non_success = { error = '{null}' }",
+    );
+    let handler = env.noting("exit 0");
+    let args = ["process", "--queue", "outbox", "--", &handler];
+    env.run_at(MIDNIGHT, &args)
+        .fails(1, &["refuses SUCCESS for record 1: it would still be pending"]);
+    assert_eq!(env.handled(), [""; 0]);
+    assert_eq!(env.query("SELECT * FROM outbox"), "1|2026-11-20||");
+}
+
+#[test]
+fn a_wrong_mapping_touches_no_row() {
+    let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY, state INTEGER, at TEXT, name TEXT, total AS (id + 1), tries INT);
+         INSERT INTO t (id, state, at, name) VALUES (1, 0, '2026-11-20', 'Alice'), (2, 0, '2026-11-20', 'Bob')";
+    let good = "table = 't'\nndays = 9\nstatus = { column = 'state', new = 0, error = 1, success = 2 }\ndate_inserted = 'at'\n";
+    for (config, says) in [
+        (
+            good.replace("'state'", "'stat'"),
+            "table t has no column stat; it has id, state, at, name, total, tries",
+        ),
+        (good.replace("'at'", "'name'"), "column name of table t holds no date, but 'Bob'"),
+        (
+            good.replace("'at'", "{ column = 'at', format = 'epoch' }"),
+            "holds no date in format epoch",
+        ),
+        (
+            good.replace("new = 0", "new = 'new'"),
+            "NEW is to be 'new' in column state, which is INTEGER: say which number",
+        ),
+        (good.replace("table = 't'", "table = 'u'"), "no table \"u\"; tables here: t"),
+        (
+            format!("{good}on_success = {{ total = 1 }}"),
+            "on_success: total is computed by the table",
+        ),
+        (format!("{good}on_failure = {{ id = 1 }}"), "on_failure must not set id"),
+        (format!("{good}on_archive = {{ state = 1 }}"), "on_archive must not set state"),
+        (format!("{good}on_success = {{ missing = 1 }}"), "has no column missing"),
+        (format!("{good}last_failure = 'at'"), "column at is the insertion date"),
+        (format!("{good}max_attempts = 3"), "goes by FAILURES, and table t has no such column"),
+        (format!("{good}failures = 'tries'\nmax_attempts = 3"), "it is not known how table t does"),
+        (format!("{good}policy = 'even'"), "--failures-column"),
+        (format!("{good}where = 'absent = 1'"), "no such column: absent"),
+    ] {
+        let schedule =
+            if config.contains("policy") { config.replace("ndays = 9\n", "") } else { config };
+        let env = with_config(schema, &format!("[defaults]\n{schedule}"));
+        let handler = env.noting("exit 0");
+        env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &[says]);
+        assert_eq!(env.handled(), [""; 0], "{says}");
+        assert_eq!(env.query("SELECT DISTINCT state, tries FROM t"), "0|", "{says}");
+    }
+}
+
+#[test]
+fn case_variants_of_a_status_are_values_like_others() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT, at TEXT, n INT DEFAULT 0);
+         INSERT INTO t (id, s, at) VALUES (1, 'new', '2026-11-20'), (2, 'New', '2026-11-20'), (3, 'NEW', '2026-11-20'), (4, 'failed', '2026-11-20'), (5, 'Failed', '2026-11-20'), (6, 'DONE', '2026-11-20')",
+        "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nfailures = 'n'\n\
+         status = { column = 's', new = ['new', 'New', 'NEW'], error = ['failed', 'Failed'], success = ['done', 'Done', 'DONE'] }",
+    );
+    let handler =
+        env.noting("case $BACKLOG_ID in 2|5) exit 1;; 3) kill -TERM $PPID; sleep 9;; esac");
+    let args =
+        ["process", "--max-runtime", "1h", "--grace", "0s", "--order", "oldest", "--", &handler];
+    assert_eq!(env.run_at(MIDNIGHT, &args).exit, Some(143));
+    assert_eq!(
+        env.query("SELECT id, s, n FROM t"),
+        "1|done|0\n2|failed|1\n3|NEW|0\n4|failed|0\n5|Failed|0\n6|DONE|0",
+        "an interrupted record is as it was, to the letter"
+    );
+}
+
+#[test]
+fn a_payload_of_a_megabyte_is_the_whole_standard_input() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT DEFAULT 'NEW', at TEXT DEFAULT '2026-11-20', body);
+         INSERT INTO t (id, body) VALUES (1, replace(hex(zeroblob(524288)), '00', 'ab')), (2, zeroblob(1048576)), (3, NULL), (4, 'line' || char(10) || '😀'), (5, 12)",
+        "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nstatus = 's'\npayload = 'body'",
+    );
+    let handler = env.script("handler", "[ $BACKLOG_TABLE = t ] && wc -c >body$BACKLOG_ID");
+    env.run_at(MIDNIGHT, &["process", "--jobs", "3", "--", &handler]).silent();
+    let sizes = (1..=5).map(|id| std::fs::read_to_string(env.path(&format!("body{id}"))).unwrap());
+    let sizes: Vec<_> = sizes.map(|size| size.trim().parse::<u32>().unwrap()).collect();
+    assert_eq!(sizes, [1_048_576, 1_048_576, 0, 9, 2]);
+    // And where `add` puts what it is given.
+    env.run(&["add", "{\"a\":1}"]).success();
+    assert_eq!(env.query("SELECT s, body FROM t WHERE id = 6"), "NEW|{\"a\":1}");
+}
+
+#[test]
+fn a_composite_key_is_one_id_everywhere() {
+    let env = with_config(
+        "CREATE TABLE t (a TEXT, b INTEGER, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20', FAILURES INT DEFAULT 0, LAST_FAILURE TEXT, PRIMARY KEY (a, b));
+         INSERT INTO t (a, b) VALUES ('x', 1), ('x', 2), ('y', 1), ('it,s', 9007199254740993), ('it,s', 9007199254740992)",
+        "[defaults]\ntable = 't'\nid = ['a', 'b']",
+    );
+    let handler = env.noting("[ \"$BACKLOG_ID\" != x,2 ]");
+    let joblog = env.path("joblog").display().to_string();
+    let args =
+        ["process", "--policy", "even", "--max-records", "3", "--joblog", &joblog, "--", &handler];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.handled(), ["y,1", "x,2", "x,1"]);
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.handled(), ["it\\,s,9007199254740993", "it\\,s,9007199254740992"]);
+    let log = std::fs::read_to_string(&joblog).unwrap();
+    assert!(log.contains(r#"{"id":["it,s",9007199254740993],"attempt":1"#), "{log}");
+    let explained = env.run_at(MIDNIGHT, &["explain", "x,2", "--policy", "even"]).success().stdout;
+    assert!(explained.starts_with("record x,2: ERROR"), "{explained}");
+    let ran = env.run(&["archive", "x,2", "it\\,s,9007199254740992", "x", "x,3"]);
+    assert_eq!(
+        (ran.exit, ran.stdout.as_str()),
+        (
+            Some(1),
+            "x: no such record\nx,3: no such record\nit\\,s,9007199254740992: is SUCCESS, and is left so\narchived 1 record\n"
+        )
+    );
+    assert_eq!(env.query("SELECT a, b FROM t WHERE STATUS = 'ARCHIVED'"), "x|2");
+}
+
+#[test]
+fn dates_without_a_zone_are_of_the_zone_that_is_said() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', at DATETIME, done DATETIME);
+         INSERT INTO t (id, at) VALUES (1, '2026-11-20 01:00:00'), (2, '2026-11-20 00:59:59'), (3, '2026-11-20T00:00:00Z'), (4, '2026-11-19T23:59:59Z')",
+        "[defaults]\ntable = 't'\nndays = 1\ndate_inserted = { column = 'at', zone = 'Europe/Berlin' }\non_success = { done = '{now}' }",
+    );
+    let handler = env.noting("exit 0");
+    env.run_at(MIDNIGHT, &["process", "--", &handler]).silent();
+    let mut handled = env.handled();
+    handled.sort_unstable();
+    assert_eq!(handled, ["1", "3"]);
+    // The newest dated row says how the column is spelt.
+    assert_eq!(
+        env.query("SELECT DISTINCT done FROM t WHERE done IS NOT NULL"),
+        "2026-11-21T00:00:00Z"
+    );
+}
+
+#[test]
+fn every_queue_of_the_file_has_its_own_pass_and_one_that_fails_stops_no_other() {
+    let env = with_config(
+        "CREATE TABLE a (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
+         CREATE TABLE c (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
+         INSERT INTO a DEFAULT VALUES; INSERT INTO c DEFAULT VALUES; INSERT INTO c DEFAULT VALUES",
+        "[defaults]\ndb = 'test.db'\nndays = 9\nexec = ['sh', '-c', 'echo $BACKLOG_QUEUE $BACKLOG_TABLE $BACKLOG_ID >>handled']\n\
+         [queue.first]\ntable = 'a'\n[queue.second]\ntable = 'missing'\n[queue.third]\ntable = 'c'\nwhere = 'ID > 1'",
+    );
+    let mut command = env.command(&["process", "--all-queues", "--now", "@1795219200"]);
+    let ran = crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap());
+    let ran = ran.fails(1, &["backlog: queue second: ", "no table \"missing\""]);
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    assert_eq!(env.handled(), ["first a 1", "third c 2"]);
+    let typed = ["process", "--all-queues", "--table", "a"];
+    env.run(&typed).fails(2, &["leave out --table"]);
+    env.run(&["process", "--all-queues", "--queue", "a"]).fails(2, &["--queue"]);
+    std::fs::remove_file(env.path("backlog.toml")).unwrap();
+    env.run(&["process", "--all-queues"])
+        .fails(2, &["there is no backlog.toml", "/etc/backlog.toml"]);
+}
+
+#[test]
+fn a_signal_ends_all_queues() {
+    let env = with_config(
+        "CREATE TABLE a (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
+         INSERT INTO a DEFAULT VALUES",
+        "[defaults]\nndays = 9\ntable = 'a'\n[queue.first]\n[queue.second]\nwhere = 'ID = 1'",
+    );
+    let handler = env.noting("kill -TERM $PPID; sleep 5");
+    let args = ["process", "--all-queues", "--grace", "0s", "--now", "@1795219200", "--", &handler];
+    assert_eq!(env.run(&args).exit, Some(143));
+    assert_eq!(env.handled(), ["1"]);
+    assert_eq!(env.query("SELECT STATUS FROM a"), "NEW");
+}
+
+#[test]
+fn an_attempt_that_kills_its_pass_is_charged_without_a_status_column() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, at INT, tries INT, tried INT, done INT);
+         INSERT INTO t (id, at) VALUES (1, 1795132800)",
+        "[defaults]\ntable = 't'\nwhere = 'done IS NULL'\ndate_inserted = 'at'\nfailures = 'tries'\nlast_failure = 'tried'\nfibonacci = true\non_success = { done = '{now}' }",
+    );
+    let handler = env.noting("kill -KILL $PPID; sleep 30");
+    let ran = env.run_at(MIDNIGHT, &["process", "--", &handler]);
+    assert_eq!(ran.exit, None);
+    assert_eq!(env.query("SELECT tries, tried FROM t"), "1|1795219200");
+    let now = MIDNIGHT + MINUTE;
+    // The guard ends the handler first, and then lets go of the claim.
+    wait_until("the claim is free", || {
+        env.run_at(now, &["process", "--", "true"]).silent();
+        env.query("SELECT tries, done FROM t") == format!("1|{now}")
+    });
+}

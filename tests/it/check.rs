@@ -1,0 +1,273 @@
+//! `check` and `crontab`: what is to be mended is named, and nothing is touched.
+
+use std::process::Command;
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
+
+/// A `crontab` that shows these lines.
+fn with_crontab(env: &TestEnv, lines: &str) {
+    std::fs::create_dir_all(env.path("bin")).unwrap();
+    std::fs::write(env.path("table"), lines).unwrap();
+    env.script("bin/crontab", &format!("cat {}", env.path("table").display()));
+}
+
+fn run(env: &TestEnv, args: &[&str]) -> Ran {
+    let mut command = env.command(args);
+    command.env("PATH", format!("{}:/usr/bin:/bin", env.path("bin").display()));
+    ran(&command.env("HOME", env.path("")).output().unwrap())
+}
+
+/// The findings about something, as `level text`.
+fn findings(env: &TestEnv, about: &str, args: &[&str]) -> Vec<String> {
+    let now = format!("@{MIDNIGHT}");
+    let ran = run(env, &[&["check", "--json", "--now", &now], args].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
+    let mends = ran.stdout.contains("\"level\":\"mend\"");
+    assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
+    let found = json["findings"].as_array().unwrap().iter();
+    let found = found.filter(|it| it["about"] == about);
+    found.map(|it| format!("{} {}", it["level"], it["text"]).replace('"', "")).collect()
+}
+
+#[test]
+fn a_sound_table_needs_no_mending_and_is_not_touched() {
+    let env = TestEnv::new();
+    with_crontab(&env, "");
+    env.insert(3, MIDNIGHT);
+    let before = std::fs::read(env.db()).unwrap();
+    let args = ["check", "--fibonacci", "--max-attempts", "3", "--", "/bin/true"];
+    let ran = run(&env, &args).success();
+    for line in [
+        "ok    schedule    --fibonacci\n",
+        "ok    table       BACKLOG, 3 rows, 3 pending; journal mode wal\n",
+        "ok    columns     id = ID INTEGER, date_inserted = DATE_INSERTED TEXT, status = STATUS TEXT",
+        "ok    status      NEW = 'NEW' (3)\n",
+        "ok    dates       DATE_INSERTED is written as iso\n",
+        "ok    index       ",
+        "ok    handler     /bin/true\n",
+        "note  crontab     no line of this user works on this queue",
+    ] {
+        assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("mend"), "{}", ran.stdout);
+    assert_eq!(std::fs::read(env.db()).unwrap(), before);
+    assert!(!env.path("test.db.backlog").exists(), "nothing was made");
+}
+
+#[test]
+fn values_that_no_status_has_are_counted() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG (STATUS, DATE_INSERTED) VALUES ('NEW', '2026-11-20'), ('new', '2026-11-20'), (' Error ', '2026-11-20'), ('RUNNING', '2026-11-20'), ('RUNNING', '2026-11-20'), (NULL, '2026-11-20')",
+    );
+    with_crontab(&env, "");
+    assert_eq!(
+        findings(&env, "status", &[]),
+        [
+            "ok NEW = 'NEW' (1)",
+            "note 'RUNNING': 2 rows left alone, mapped to no status",
+            "mend 'new': 1 row left alone, because it is not 'NEW': map it as well",
+            "mend ' Error ': 1 row left alone, because it is not 'ERROR': map it as well",
+            "note NULL: 1 row left alone, mapped to no status",
+        ]
+    );
+    env.sql("UPDATE BACKLOG SET STATUS = 7");
+    let nothing = "mend no row has a value that is mapped to a status";
+    assert_eq!(findings(&env, "status", &[])[0], nothing);
+}
+
+#[test]
+fn dates_that_cannot_be_read_or_differ_are_named_by_id() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED);
+         INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20'), (1795132800), ('soon'), (NULL), (1795132800000), ('2026-11-21 02:00:00')",
+    );
+    with_crontab(&env, "");
+    assert_eq!(
+        findings(&env, "dates", &[]),
+        [
+            "note DATE_INSERTED is written in several ways: epoch in 1 record, such as 2; epoch-ms in 1 record, such as 5; iso in 2 records, such as 1",
+            "mend 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
+        ]
+    );
+    let ahead = "note the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another --zone, or a date to come";
+    assert_eq!(findings(&env, "clock", &[]), [ahead]);
+    assert_eq!(findings(&env, "clock", &["--zone", "+02:00"]), [""; 0]);
+}
+
+#[test]
+fn a_missing_index_comes_with_its_statement_which_helps() {
+    for (schema, config) in [
+        ("STATUS TEXT", ""),
+        ("STATUS TEXT", "where = \"K = 'it''s' OR K > 'x'\"\n"),
+        ("STATUS TEXT", "where = \"DATE_INSERTED <= datetime('now')\"\n"),
+        ("DONE TEXT", "status = false\nwhere = 'DONE IS NULL'\non_success = { DONE = '{now}' }\n"),
+        (
+            "DONE TEXT",
+            "status = false\nwhere = \"DONE IS NULL AND DATE_INSERTED <= datetime('now')\"\non_success = { DONE = '{now}' }\n",
+        ),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE \"odd \"\"name\" (ID INTEGER, {schema}, DATE_INSERTED TEXT, K TEXT)"
+        ));
+        with_crontab(&env, "");
+        let config = format!("[defaults]\ntable = 'odd \"name'\n{config}");
+        std::fs::write(env.path("backlog.toml"), config).unwrap();
+        let ran = run(&env, &["check", "--json"]).success();
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let found = json["findings"].as_array().unwrap().iter();
+        let statements: Vec<_> = found.filter_map(|it| it["statement"].as_str()).collect();
+        assert_eq!(statements.len(), 2, "{}", ran.stdout);
+        env.sql(&statements.join("\n"));
+        let fine = "ok pending records and single ones are found by an index";
+        assert_eq!(findings(&env, "index", &[]), [fine], "{statements:?}");
+    }
+}
+
+#[test]
+fn what_else_is_wrong_is_said_at_once() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
+         INSERT INTO BACKLOG (ID) VALUES (7), (7); CREATE TRIGGER audit AFTER UPDATE ON BACKLOG BEGIN SELECT 1; END",
+    );
+    with_crontab(&env, "");
+    let twice = "mend more than one row has the id 7: none of them is tried";
+    assert_eq!(findings(&env, "ids", &[]), [twice]);
+    assert_eq!(findings(&env, "trigger", &[]), ["note audit runs with what is written"]);
+    let schedule = findings(&env, "schedule", &["--fibonacci"]);
+    assert!(schedule[0].starts_with("mend --fibonacci goes by FAILURES"), "{schedule:?}");
+    env.script("bin/only-here", "");
+    for (handler, says) in [
+        ("/bin/no-such", "mend /bin/no-such is no file that can be executed"),
+        ("no-such-program", "mend there is no no-such-program in PATH"),
+        ("only-here", "is not in cron's PATH, /usr/bin:/bin: write its whole path"),
+    ] {
+        let found = findings(&env, "handler", &["--", handler]);
+        assert!(found[0].ends_with(says), "{found:?}");
+    }
+    let missing = findings(&env, "database", &["--table", "missing"]);
+    assert!(missing[0].contains("no table \\missing\\; tables here: BACKLOG"), "{missing:?}");
+}
+
+#[test]
+fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
+    let env = TestEnv::minimal();
+    let config = "[queue.a]\ndb = 'test.db'\nndays = 2\nexec = ['true']\n";
+    std::fs::write(env.path("etc.toml"), config).unwrap();
+    let db = env.db().display().to_string();
+    for (lines, expected) in [
+        (
+            format!("*/5 * * * * /opt/backlog process --db {db} --ndays 1 -- x\n0 * * * * cd /; backlog process --db test.db --min-ndays 1 --ndays 7 -- x\n"),
+            &["ok */5 * * * *: --ndays 1, 0 to 1 days", "ok 0 * * * *: --min-ndays 1 --ndays 7, 1 to 7 days"][..],
+        ),
+        (
+            format!("BACKLOG_DB={db}\n@hourly backlog process --min-ndays 1 --ndays 7 -- x >/dev/null\n@daily backlog process --ndays 30 --min-ndays 5 -- x\n@daily backlog process --min-ndays 90 --progressive -- x"),
+            &[
+                "ok @hourly: --min-ndays 1 --ndays 7, 1 to 7 days",
+                "ok @daily: --min-ndays 5 --ndays 30, 5 to 30 days",
+                "mend line 4: --min-ndays goes with --ndays",
+                "mend no line tries records of 0 to 1 days",
+                "note several lines try records of 5 to 7 days",
+            ],
+        ),
+        (
+            "*/5 * * * * backlog process --config etc.toml --all-queues\n0 0 * * * backlog process --config etc.toml --queue b\n0 0 * * * backlog status --db test.db\n".into(),
+            &["ok */5 * * * *: --ndays 2, 0 to 2 days", "mend line 2: "],
+        ),
+        (
+            "* * * * * backlog process --db test.db --fibonacci -- x\n* * * * * backlog process --db other.db --ndays 1 -- x\n".into(),
+            &["ok * * * * *: --fibonacci, all ages"],
+        ),
+    ] {
+        with_crontab(&env, &lines);
+        let found = findings(&env, "crontab", &[]);
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found}");
+        }
+    }
+}
+
+#[test]
+fn printed_lines_do_the_same_from_anywhere() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE \"it's 100%\" (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT CURRENT_TIMESTAMP);
+         INSERT INTO \"it's 100%\" DEFAULT VALUES; INSERT INTO \"it's 100%\" DEFAULT VALUES",
+    );
+    let handler = env.noting("[ \"$1\" = \"50% of \\$HOME\" ]");
+    for args in [
+        &["--table", "it's 100%", "--where", "ID % 2 = 1"][..],
+        &["--table", "it's 100%", "--where", "ID % 2 = 0", "--classic"],
+    ] {
+        let args =
+            [&["crontab", "--db", "test.db"], args, &["--", &handler, "50% of $HOME"]].concat();
+        let printed = env.run(&args).success().stdout;
+        let lines: Vec<_> = printed.lines().filter(|line| line.starts_with(['*', '0'])).collect();
+        assert_eq!(lines.len(), if args.contains(&"--classic") { 6 } else { 1 });
+        // As cron does it: from another directory, with no environment of ours.
+        let command = lines[0].split_once(" * * * ").unwrap().1.trim_start_matches("* ");
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &command.replace("\\%", "%")]).current_dir("/").env_clear();
+        let out = ran(&shell.output().unwrap());
+        assert_eq!((out.exit, out.stderr.as_str()), (Some(0), ""), "{command}");
+    }
+    assert_eq!(env.query("SELECT STATUS FROM \"it's 100%\""), "SUCCESS\nSUCCESS");
+    let twice = ["crontab", "--classic", "--progressive", "--", "x"];
+    env.run(&twice).fails(2, &["--classic is a schedule of its own"]);
+    env.run(&["crontab"]).fails(2, &["which handler?"]);
+    env.run(&["crontab", "--", "a\nb"]).fails(2, &["a crontab cannot say"]);
+}
+
+#[test]
+fn the_example_is_what_is_printed() {
+    let env = TestEnv::empty();
+    let example = include_str!("../../crontab.example");
+    let program = env!("CARGO_BIN_EXE_backlog");
+    for args in [&["--classic"][..], &["--fibonacci"], &["--progressive"], &["--policy", "even"]] {
+        let db = ["crontab", "--db", "/srv/shop/shop.db"];
+        let args = [&db, args, &["--", "/usr/local/bin/sync-order"]].concat();
+        let printed = env.run(&args).success().stdout.replace(program, "/usr/local/bin/backlog");
+        let lines = printed.lines().filter(|line| line.starts_with(['*', '0']));
+        for line in lines {
+            assert!(example.contains(&format!("{line}\n")), "{line} is not in crontab.example");
+        }
+    }
+}
+
+#[test]
+fn a_queue_of_the_file_has_a_line_and_units() {
+    let env = TestEnv::minimal();
+    let config =
+        "[queue.e-mail]\ndb = 'test.db'\nexec = ['/bin/true']\npolicy = 'even'\nevery = '10m'\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let mut command = env.command(&["crontab", "--queue", "e-mail"]);
+    let printed = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout;
+    let program = env!("CARGO_BIN_EXE_backlog");
+    let file = env.path("backlog.toml").canonicalize().unwrap().display().to_string();
+    let line = format!("\n*/10 * * * * {program} process --config {file} --queue e-mail\n");
+    assert!(printed.contains(&line), "{printed}");
+    assert!(printed.starts_with("SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n"));
+    let units =
+        env.run(&["crontab", "--queue", "e-mail", "--systemd", "--classic"]).success().stdout;
+    assert_eq!(units.matches("[Timer]").count(), 6, "{units}");
+    let service = "# /etc/systemd/system/backlog-e-mail-5.service\n";
+    let fifth = units.split(service).nth(1).unwrap();
+    let condition = "ExecCondition=/bin/sh -c '[ $$(expr $$(date +%%s) / 3600 %% 96) -eq 0 ]'\n";
+    assert!(fifth.contains(condition), "{fifth}");
+    // systemd itself has the last word.
+    let dir = env.path("units");
+    std::fs::create_dir(&dir).unwrap();
+    let mut names = Vec::new();
+    for unit in units.split("# /etc/systemd/system/").skip(1) {
+        let (name, text) = unit.split_once('\n').unwrap();
+        std::fs::write(dir.join(name), text).unwrap();
+        names.push(dir.join(name));
+    }
+    match Command::new("systemd-analyze").arg("verify").args(&names).output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!said.contains("backlog-"), "{said}");
+        }
+        Err(_) => skipped("systemd's check of the printed units: there is no systemd-analyze"),
+    }
+}

@@ -18,7 +18,9 @@
 //! | `handler`   | WHAT: the user's program, one process for each record                  |
 //! | `simulation`| the engine on a table in memory with a stepped clock                   |
 //! | `report`    | text, JSON and pictures out of what the others found; never prints     |
-//! | `record`, `selection`, `instant`, `hash`, `clock`, `exit` | what they all share       |
+//! | `crontab`   | what cron and systemd are told, and what a crontab says                |
+//! | `mapping`, `record`, `selection` | plain data that they share                        |
+//! | `instant`, `date`, `hash`, `clock`, `exit` | small things that they share            |
 //! | `terminal`  | standard error: the log and the progress bar                           |
 //!
 //! # Invariants
@@ -29,7 +31,8 @@
 //! - A claim is never a value in a row: it ends with the process that holds it.
 //! - All writes to the table go through one guarded statement that leaves a row alone whose
 //!   status is not the expected one, or that is another row by now.
-//! - Nothing is ever deleted.
+//! - A row for which the queue's condition does not hold is never touched.
+//! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
 
 mod cli;
 mod clock;

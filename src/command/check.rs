@@ -61,6 +61,9 @@ pub fn run(
         Err(error) => findings.mend("database", format!("{error:#}")),
         Ok(database) => {
             the_database(&mut findings, &queue, &database);
+            if let Err(error) = database.require_success() {
+                findings.mend("on_success", format!("{error:#}"));
+            }
             if let Some(schedule) = &schedule {
                 match require_columns(&database, schedule) {
                     Ok(()) => findings.fine("schedule", schedule.policy.line()),

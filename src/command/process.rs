@@ -29,6 +29,7 @@ pub fn run(
     terminal: &Terminal,
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.schedule))?;
+    database.require_success()?;
     let locked = Line::locked(queue, &settings.schedule, &database, settings.wait)?;
     let Some((line, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");

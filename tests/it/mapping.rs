@@ -328,7 +328,7 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
     assert_eq!(env.query("SELECT id FROM jobs"), "b\nc");
     env.run(&["archive", "--queue", "jobs", "b"]).fails(1, &["--archived", "on_archive"]);
     // Nothing is ever deleted that was not said to be.
-    let says = "say in on_success what makes a row finished";
+    let says = "say in backlog.toml what makes a row finished";
     env.run(&[
         "process",
         "--table",

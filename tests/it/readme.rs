@@ -28,7 +28,27 @@ fn env() -> TestEnv {
     env.script("sync-order", "exit 0");
     std::fs::write(env.path("orders.jsonl"), "{\"order\": 1}\n{\"order\": 2}\n").unwrap();
     std::fs::write(env.path("schema.sql"), include_str!("../../schema.sql")).unwrap();
+    std::fs::write(env.path("backlog.toml"), described(&env)).unwrap();
+    let app = rusqlite::Connection::open(env.path("app.db")).unwrap();
+    app.execute_batch(
+        "CREATE TABLE post_office_email (id INTEGER PRIMARY KEY, status SMALLINT, created DATETIME, last_updated DATETIME, scheduled_time DATETIME, number_of_retries INT);
+         CREATE TABLE OutboxMessage (Id TEXT PRIMARY KEY, OccurredOn TEXT, ProcessedOn TEXT);
+         INSERT INTO post_office_email VALUES (1, 2, '2026-11-20 10:00:00', '2026-11-20 10:00:00', NULL, NULL);
+         INSERT INTO OutboxMessage VALUES ('6f1c3b1e', '2026-11-20T10:00:00Z', NULL)",
+    )
+    .unwrap();
     env
+}
+
+/// The README's backlog.toml, with paths that there are here.
+fn described(env: &TestEnv) -> String {
+    let (_, block) = README.split_once("```toml\n").unwrap();
+    let handler = env.path("sync-order").display().to_string();
+    let (block, _) = block.split_once("```").unwrap();
+    block
+        .replace("/srv/app/app.db", "app.db")
+        .replace("/usr/local/bin/send-email", &handler)
+        .replace("/usr/local/bin/publish", &handler)
 }
 
 fn shell(env: &TestEnv, script: &str) -> Ran {
@@ -62,7 +82,13 @@ fn every_command_does_what_it_says() {
     shell(&env, blocks()[0]).success();
     let mut commands = 0;
     let blocks: Vec<_> = blocks()[1..].iter().map(|block| block.replace("\\\n", "")).collect();
-    for line in blocks.iter().flat_map(|block| block.lines()) {
+    // What a block changes in the environment counts in each of its lines.
+    let with_environment = |block: &String| {
+        let unset = if block.starts_with("unset BACKLOG_DB") { "unset BACKLOG_DB; " } else { "" };
+        block.lines().map(|line| format!("{unset}{line}")).collect::<Vec<_>>()
+    };
+    for line in blocks.iter().flat_map(with_environment) {
+        let line = line.as_str();
         if line.starts_with("sqlite3") && Command::new("sqlite3").arg("-version").output().is_err()
         {
             skipped("the README's sqlite3 command: there is no sqlite3");
@@ -74,6 +100,9 @@ fn every_command_does_what_it_says() {
         commands += 1;
     }
     assert!(commands >= 20, "{commands}");
+    let app = rusqlite::Connection::open(env.path("app.db")).unwrap();
+    let sent = "SELECT status FROM post_office_email";
+    assert_eq!(app.query_row(sent, [], |row| row.get(0)), Ok(0), "the queues were worked off");
     let posted = std::fs::read_to_string(env.path("posted")).unwrap_or_default();
     assert_eq!(posted, "", "everything was done before curl's turn");
     // So give it something to do.

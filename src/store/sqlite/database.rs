@@ -111,6 +111,18 @@ impl Database {
         );
     }
 
+    /// Fails if nothing can be written that makes a record finished.
+    pub fn require_success(&self) -> Result<()> {
+        if self.table.can_be(Status::Success) {
+            return Ok(());
+        }
+        bail!(
+            "table {} has no status column: say in backlog.toml what makes a row finished, such as \
+             on_success = {{ processed_at = \"{{now}}\" }}",
+            self.table.name
+        );
+    }
+
     /// Fails if nothing can be written that makes a record archived.
     pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
         if self.table.can_be(Status::Archived) {

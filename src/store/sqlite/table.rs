@@ -173,13 +173,6 @@ impl Table {
         for condition in &mapping.conditions {
             query::check_condition(connection, &table.name, condition)?;
         }
-        ensure!(
-            table.statuses.column.is_some() || !table.on_success.is_empty(),
-            "table {} has no status column: say in on_success what makes a row finished, such as \
-             {{ {} = \"{{now}}\" }}",
-            table.name,
-            "processed_at"
-        );
         Ok(table)
     }
 

@@ -191,7 +191,7 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
         ran.stderr,
         format!(
             "backlog: warning: 1 pending record is not tried, because its DATE_INSERTED cannot be \
-             read as a date; one is 7 with 'soon'\n\
+             read as a date: 7 with 'soon'\n\
              backlog: info: processing record {cut}\n\
              backlog: info: record {cut} succeeded\n"
         )

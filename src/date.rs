@@ -3,11 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use chrono::{
-    DateTime, Datelike, FixedOffset, NaiveDateTime, Offset, TimeDelta, TimeZone, Timelike,
-};
-use chrono_tz::Tz;
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDateTime, Timelike};
 
 use crate::instant::{DAY, Instant, WRITABLE};
 use crate::record::Value;
@@ -40,10 +38,12 @@ pub enum Unit {
 }
 
 /// Where a clock stands.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Zone {
-    Fixed(FixedOffset),
-    Named(Tz),
+    /// So many seconds ahead of UTC.
+    Fixed(i64),
+    /// By the rules of the system's time zone database.
+    Named(Arc<tz::TimeZone>),
 }
 
 /// A stretch of a column, in the column's own order, that can hold instants of a window.
@@ -148,39 +148,36 @@ impl Unit {
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
 
 impl Zone {
-    pub const UTC: Self = Self::Named(Tz::UTC);
+    pub const UTC: Self = Self::Fixed(0);
 
-    fn is_utc(self) -> bool {
-        self == Self::UTC
+    /// Whether its clock always goes on.
+    fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_))
     }
 
-    fn offset_secs(self, utc: NaiveDateTime) -> i64 {
-        let offset = match self {
-            Self::Fixed(offset) => offset,
-            Self::Named(tz) => tz.offset_from_utc_datetime(&utc).fix(),
-        };
-        offset.local_minus_utc().into()
-    }
-
-    /// When the clock showed this. Of an hour that it showed twice the first is meant; one that
-    /// it skipped is taken as if it had not been.
-    fn instant(self, shown: NaiveDateTime) -> Instant {
-        let found = match self {
-            Self::Fixed(offset) => offset.from_local_datetime(&shown).earliest(),
-            Self::Named(tz) => {
-                tz.from_local_datetime(&shown).earliest().map(|it| it.fixed_offset())
+    /// How many seconds its clock is ahead of UTC.
+    fn ahead(&self, at: i64) -> i64 {
+        match self {
+            Self::Fixed(ahead) => *ahead,
+            Self::Named(rules) => {
+                rules.find_local_time_type(at).map_or(0, |found| found.ut_offset().into())
             }
-        };
-        let day_before = shown - TimeDelta::days(1);
-        let skipped = || shown.and_utc().timestamp() - self.offset_secs(day_before);
-        Instant(found.map_or_else(skipped, |found| found.timestamp()))
+        }
+    }
+
+    /// When the clock showed what a clock of UTC shows at `shown`. Of an hour that it showed twice
+    /// the first is meant; one that it skipped is taken as if it had not been.
+    fn instant(&self, shown: i64) -> Instant {
+        let (before, after) = (self.ahead(shown - DAY), self.ahead(shown + DAY));
+        let [first, second] = [before, after].map(|ahead| shown - ahead);
+        let is_second = self.ahead(first) != before && self.ahead(second) == after;
+        Instant(if is_second { second } else { first })
     }
 
     /// What the clock shows.
-    fn shown(self, at: Instant) -> NaiveDateTime {
-        let at = Instant(at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY));
-        let utc = DateTime::from_timestamp(at.0, 0).unwrap_or_default().naive_utc();
-        utc + TimeDelta::seconds(self.offset_secs(utc))
+    fn shown(&self, at: Instant) -> NaiveDateTime {
+        let at = at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY);
+        DateTime::from_timestamp(at + self.ahead(at), 0).unwrap_or_default().naive_utc()
     }
 }
 
@@ -189,20 +186,18 @@ impl FromStr for Zone {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(offset) = text.parse::<FixedOffset>() {
-            return Ok(Self::Fixed(offset));
+            return Ok(Self::Fixed(offset.local_minus_utc().into()));
         }
-        text.parse().map(Self::Named).map_err(|_| {
-            format!("{text:?} is no time zone; write UTC, +02:00 or a name such as Europe/Berlin")
+        if text == "UTC" {
+            return Ok(Self::UTC);
+        }
+        let rules = tz::TimeZone::from_posix_tz(text);
+        rules.map(|rules| Self::Named(Arc::new(rules))).map_err(|_| {
+            format!(
+                "{text:?} is no time zone of this system; write UTC, +02:00 or a name such as \
+                 Europe/Berlin (which package tzdata knows)"
+            )
         })
-    }
-}
-
-impl fmt::Display for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(offset) => offset.fmt(f),
-            Self::Named(tz) => tz.fmt(f),
-        }
     }
 }
 
@@ -255,15 +250,12 @@ impl Dates {
 
     fn iso(&self, text: &str) -> Option<Instant> {
         let at = Instant::parse(text)?;
-        if self.zone.is_utc() || has_zone(text) {
-            return Some(at);
-        }
-        Some(self.zone.instant(DateTime::from_timestamp(at.0, 0)?.naive_utc()))
+        Some(if has_zone(text) { at } else { self.zone.instant(at.0) })
     }
 
     fn compact(&self, digits: &str) -> Option<Instant> {
         let shown = NaiveDateTime::parse_from_str(digits, "%Y%m%d%H%M%S").ok()?;
-        Some(self.zone.instant(shown))
+        Some(self.zone.instant(shown.and_utc().timestamp()))
     }
 
     /// The stretches of a column that can hold an instant from `from` on and before `until`, in
@@ -405,19 +397,17 @@ impl Spelling {
     }
 
     /// Whether what is spelt so sorts as time passes.
-    pub fn sorts(&self, zone: Zone) -> bool {
+    pub fn sorts(&self, zone: &Zone) -> bool {
         match self {
             Self::Epoch { .. } => true,
-            Self::Compact { .. } => matches!(zone, Zone::Fixed(_)) || zone.is_utc(),
+            Self::Compact { .. } => zone.is_fixed(),
             Self::Iso { clock: IsoClock::None, .. } => false,
-            Self::Iso { suffix, .. } => {
-                !suffix.is_empty() || matches!(zone, Zone::Fixed(_)) || zone.is_utc()
-            }
+            Self::Iso { suffix, .. } => !suffix.is_empty() || zone.is_fixed(),
         }
     }
 
     /// An instant in this spelling.
-    pub fn write(&self, at: Instant, zone: Zone) -> Value {
+    pub fn write(&self, at: Instant, zone: &Zone) -> Value {
         let of = |number: i64, as_text: bool| {
             if as_text { Value::Text(number.to_string()) } else { Value::Integer(number) }
         };
@@ -483,10 +473,10 @@ mod tests {
         ] {
             assert_eq!(any.read(&value), Some(AT), "{value:?}");
             let spelling = Spelling::of(&value, &any).unwrap();
-            assert_eq!(spelling.write(AT, any.zone), spelt.unwrap_or(value));
+            assert_eq!(spelling.write(AT, &any.zone), spelt.unwrap_or(value));
         }
         let day = Spelling::of(&text("2026-11-20"), &any).unwrap();
-        assert_eq!(day.write(AT, any.zone), text("2026-11-21"));
+        assert_eq!(day.write(AT, &any.zone), text("2026-11-21"));
     }
 
     #[test]
@@ -545,8 +535,8 @@ mod tests {
         }
         let berlin = dates("", "Europe/Berlin");
         let spelling = Spelling::of(&text("2026-11-21 04:40:00"), &berlin).unwrap();
-        assert_eq!(spelling.write(AT, berlin.zone), text("2026-11-21 04:40:00"));
-        assert!(!spelling.sorts(berlin.zone) && spelling.sorts(Zone::UTC));
+        assert_eq!(spelling.write(AT, &berlin.zone), text("2026-11-21 04:40:00"));
+        assert!(!spelling.sorts(&berlin.zone) && spelling.sorts(&Zone::UTC));
         assert!("Mars/Olympus".parse::<Zone>().is_err());
     }
 

@@ -68,7 +68,7 @@ use terminal::Terminal;
 
 fn main() -> ExitCode {
     let typed = Typed::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let terminal = Terminal::new(typed.cli.global.verbose);
+    let terminal = Terminal::new(typed.line.cli.global.verbose);
     match run(&typed, &terminal) {
         Ok(exit) => exit.into(),
         // Whoever read our output has seen enough.
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 }
 
 fn run(typed: &Typed, terminal: &Terminal) -> Result<Exit> {
-    let clock = clock(typed.cli.global.now);
+    let clock = clock(typed.line.cli.global.now);
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let exit = command::run(typed, Environment::own(), clock, terminal, &mut out)?;
     out.flush()?;

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::instant::Instant;
 
 pub use table::Table;
-pub use typed::{Given, Typed, complaint};
+pub use typed::{CommandLine, Given, Typed, complaint};
 pub use value::Several;
 
 /// Works off a table of pending records: each goes to your own command, failed ones are tried
@@ -21,7 +21,7 @@ pub use value::Several;
 ///
 /// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
 /// (BACKLOG_MAX_RUNTIME=4m30s): what is typed counts first, then the environment, then the file.
-#[derive(Parser)]
+#[derive(Clone, Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 pub struct Cli {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Global {
     /// The SQLite database
     #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE")]
@@ -52,9 +52,6 @@ pub struct Global {
     )]
     pub queue: Option<String>,
 
-    #[command(flatten)]
-    pub table: Table,
-
     /// Where claims and cursors are kept [default: FILE.backlog]
     #[arg(long, global = true, help_heading = "Everywhere", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -68,7 +65,7 @@ pub struct Global {
     pub verbose: u8,
 }
 
-#[derive(Subcommand)]
+#[derive(Clone, Subcommand)]
 pub enum Command {
     /// Create the table
     Init(Init),
@@ -99,14 +96,14 @@ pub enum Command {
     Guard { token: String },
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Init {
     /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
     #[arg(long)]
     pub minimal: bool,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Add {
     /// JSON documents; `-` reads one from each line of standard input
     #[arg(required = true, value_name = "PAYLOAD")]
@@ -114,7 +111,7 @@ pub struct Add {
 }
 
 /// By which rule records are due, and when they are given up.
-#[derive(Args)]
+#[derive(Clone, Args)]
 #[command(group = clap::ArgGroup::new("when")
     .args(["ndays", "fibonacci", "policy", "progressive"])
     .multiple(false))]
@@ -166,7 +163,7 @@ pub struct Schedule {
 }
 
 /// How the waits of a policy are kept apart and counted.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Pace {
     /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
     /// --progressive]
@@ -183,7 +180,7 @@ pub struct Pace {
     pub salt: u64,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Process {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -242,7 +239,7 @@ pub struct Process {
     pub handler: Vec<OsString>,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Status {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -252,7 +249,7 @@ pub struct Status {
     pub json: bool,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct List {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -274,7 +271,7 @@ pub struct List {
     pub json: bool,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Explain {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
@@ -284,7 +281,7 @@ pub struct Explain {
     pub schedule: Schedule,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Mend {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
@@ -295,7 +292,7 @@ pub struct Mend {
     pub dry_run: bool,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 #[command(group = clap::ArgGroup::new("which").args(["ids", "all"]).required(true))]
 pub struct Restore {
     /// The records
@@ -311,7 +308,7 @@ pub struct Restore {
     pub dry_run: bool,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Check {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -325,7 +322,7 @@ pub struct Check {
     pub handler: Vec<OsString>,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Crontab {
     #[command(flatten)]
     pub schedule: Schedule,
@@ -343,7 +340,7 @@ pub struct Crontab {
     pub handler: Vec<OsString>,
 }
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub struct Simulate {
     /// A policy, as behind `process --policy`; several are compared
     #[arg(long, value_name = "SPEC")]

@@ -1,75 +1,76 @@
-//! Options that say what the user's table means. All of them may stand in backlog.toml instead.
+//! Options that say what the user's table means, which every subcommand has. All of them may stand
+//! in backlog.toml instead.
 
 use clap::Args;
 
 use super::value::{self, Several};
 use crate::date::{Format, Zone};
 
-#[derive(Args)]
+#[derive(Clone, Args)]
 #[command(next_help_heading = "The table")]
 pub struct Table {
     /// The table [default: BACKLOG]
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 
     /// What names a record, several columns with commas between them [default: ID]
-    #[arg(long, global = true, value_name = "COLUMN,...", value_parser = value::several)]
+    #[arg(long, value_name = "COLUMN,...", value_parser = value::several)]
     pub id_column: Option<Several>,
 
     /// [default: STATUS, if there is one or no --where]
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     pub status_column: Option<String>,
 
     /// A record is pending as long as --where holds
-    #[arg(long, global = true, conflicts_with_all = ["status_column", "new", "error", "success", "archived"])]
+    #[arg(long, conflicts_with_all = ["status_column", "new", "error", "success", "archived"])]
     pub no_status_column: bool,
 
     /// The status of records that were never tried [default: NEW]
-    #[arg(long, global = true, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
+    #[arg(long, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
     pub new: Option<Several>,
 
     /// Of those that failed and will be tried again; the first value is written [default: ERROR]
-    #[arg(long, global = true, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
+    #[arg(long, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
     pub error: Option<Several>,
 
     /// Of those that are done [default: SUCCESS]
-    #[arg(long, global = true, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
+    #[arg(long, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
     pub success: Option<Several>,
 
     /// Of those that ran out of attempts [default: ARCHIVED]
-    #[arg(long, global = true, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
+    #[arg(long, value_name = "VALUE,...", value_parser = value::several, allow_hyphen_values = true)]
     pub archived: Option<Several>,
 
     /// When a record was inserted [default: DATE_INSERTED]
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     pub date_column: Option<String>,
 
     /// How that is written: iso, compact, epoch, epoch-ms, epoch-us, epoch-ns [default: as each
     /// value looks]
-    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT")]
     pub date_format: Option<Format>,
 
     /// The zone of dates without one: UTC, +02:00, Europe/Berlin [default: UTC]
-    #[arg(long, global = true, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true)]
     pub zone: Option<Zone>,
 
     /// Counts failed attempts [default: FAILURES, if there is one]
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     pub failures_column: Option<String>,
 
     /// When the last attempt failed [default: LAST_FAILURE, if there is one]
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     pub last_failure_column: Option<String>,
 
     /// What it failed with, for people [default: LAST_ERROR, if there is one]
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     pub last_error_column: Option<String>,
 
     /// One column as the handler's standard input, instead of the whole record
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     pub payload_column: Option<String>,
 
     /// Only rows for which this SQL condition holds, besides that of backlog.toml
-    #[arg(long = "where", global = true, value_name = "SQL")]
+    #[arg(long = "where", value_name = "SQL")]
     pub condition: Option<String>,
 }

@@ -4,28 +4,61 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
 
-use super::{Cli, Command};
+use super::{Cli, Command, Table};
 
 pub struct Typed {
     argv: Vec<OsString>,
-    pub cli: Cli,
+    pub line: CommandLine,
     /// The long options that were typed, with their values if they take any.
     typed: BTreeMap<String, Option<String>>,
     /// Those that the subcommand knows.
     known: HashSet<String>,
 }
 
+/// A command line, understood.
+#[derive(Clone)]
+pub struct CommandLine {
+    pub cli: Cli,
+    pub table: Table,
+}
+
 /// A long option and its value, if it takes one.
 pub type Given = (&'static str, Option<String>);
+
+/// The command line as clap has to know it. The options of the table are many, so only those
+/// subcommands get them that are named: what starts every minute starts in no time.
+fn command(argv: &[OsString]) -> clap::Command {
+    let named = |command: &clap::Command| {
+        let names = command.get_subcommands().map(|it| it.get_name().to_string());
+        names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect::<Vec<_>>()
+    };
+    let command = Cli::command();
+    named(&command)
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, Table::augment_args))
+}
+
+fn understood(
+    command: &mut clap::Command,
+    argv: &[OsString],
+) -> Result<(CommandLine, ArgMatches), clap::Error> {
+    let matches = command.try_get_matches_from_mut(argv)?;
+    let cli = Cli::from_arg_matches(&matches);
+    let of_subcommand = matches.subcommand().map_or(&matches, |(_, matches)| matches);
+    let line = cli.and_then(|cli| {
+        let table = Table::from_arg_matches(of_subcommand)?;
+        Ok(CommandLine { cli, table })
+    });
+    Ok((line.map_err(|error| error.format(command))?, matches))
+}
 
 impl Typed {
     pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let argv: Vec<_> = argv.into_iter().collect();
-        let mut command = Cli::command();
-        let matches = command.try_get_matches_from_mut(&argv)?;
-        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let mut command = command(&argv);
+        let (line, matches) = understood(&mut command, &argv)?;
         let (mut typed, mut known) = (BTreeMap::new(), HashSet::new());
         if let Some((name, matches)) = matches.subcommand()
             && let Some(subcommand) = command.find_subcommand(name)
@@ -42,7 +75,7 @@ impl Typed {
                 }
             }
         }
-        Ok(Self { argv, cli, typed, known })
+        Ok(Self { argv, line, typed, known })
     }
 
     /// Whether an option was typed.
@@ -62,7 +95,7 @@ impl Typed {
 
     /// Whether it works on a table: all but the making of one, and simulations of made-up records.
     pub fn is_about_a_table(&self) -> bool {
-        match &self.cli.command {
+        match &self.line.cli.command {
             Command::Init(_) | Command::Guard { .. } => false,
             Command::Simulate(simulate) => simulate.from_table,
             Command::Add(_)
@@ -79,31 +112,28 @@ impl Typed {
     }
 
     /// The same command line with more options, as if they had been typed as well.
-    pub fn with(&self, options: &[Given]) -> Result<Cli, clap::Error> {
+    pub fn with(&self, options: &[Given]) -> Result<CommandLine, clap::Error> {
+        if options.is_empty() {
+            return Ok(self.line.clone());
+        }
         let end = self.argv.iter().position(|arg| arg == "--").unwrap_or(self.argv.len());
         let (before, after) = self.argv.split_at(end);
-        let more =
-            options.iter().map(|(long, value)| OsString::from(argument(long, value.as_deref())));
-        Cli::try_parse_from_iter(before.iter().cloned().chain(more).chain(after.iter().cloned()))
-    }
-}
-
-impl Cli {
-    fn try_parse_from_iter(argv: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        <Self as clap::Parser>::try_parse_from(argv)
+        let more: Vec<_> = options.iter().map(|given| OsString::from(argument(given))).collect();
+        let argv = [before, &more, after].concat();
+        understood(&mut command(&argv), &argv).map(|(line, _)| line)
     }
 }
 
 /// Why this value is none for an option of `process`, if it is none.
-pub fn complaint((long, value): &Given) -> Option<String> {
-    let argv = ["backlog", "process", &argument(long, value.as_deref())].map(OsString::from);
-    let error = Cli::try_parse_from_iter(argv.into_iter()).err()?.to_string();
+pub fn complaint(given: &Given) -> Option<String> {
+    let argv = ["backlog", "process", &argument(given)].map(OsString::from);
+    let error = understood(&mut command(&argv), &argv).err()?.to_string();
     let first = error.lines().next().unwrap_or_default();
     // Behind the option, whose name would be another one than the user wrote.
     let reason = first.split_once(">': ").map_or(first, |(_, reason)| reason);
     Some(reason.strip_prefix("error: ").unwrap_or(reason).to_string())
 }
 
-fn argument(long: &str, value: Option<&str>) -> String {
-    value.map_or_else(|| format!("--{long}"), |value| format!("--{long}={value}"))
+fn argument((long, value): &Given) -> String {
+    value.as_ref().map_or_else(|| format!("--{long}"), |value| format!("--{long}={value}"))
 }

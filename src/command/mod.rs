@@ -34,12 +34,12 @@ pub fn run(
     terminal: &Terminal,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    if let Command::Guard { token } = &typed.cli.command {
+    if let Command::Guard { token } = &typed.line.cli.command {
         store::keep_watch(token)?;
         return Ok(Exit::Done);
     }
     let sources = Sources::find(typed, environment)?;
-    if matches!(&typed.cli.command, Command::Process(args) if args.all_queues) {
+    if matches!(&typed.line.cli.command, Command::Process(args) if args.all_queues) {
         return all_queues(typed, &sources, clock, terminal, out);
     }
     let resolved = sources.resolve(typed, None)?;

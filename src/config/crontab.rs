@@ -43,7 +43,7 @@ impl Sources {
             }
             Err(_) => return Vec::new(),
         };
-        let cli::Command::Process(args) = &typed.cli.command else { return Vec::new() };
+        let cli::Command::Process(args) = &typed.line.cli.command else { return Vec::new() };
         let passes = || {
             let sources = Self::find(&typed, environment)?;
             let queues: Vec<_> = match args.all_queues {

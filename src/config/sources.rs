@@ -8,7 +8,7 @@ use super::file::File;
 use super::mapping::mapping;
 use super::section::{Section, key_of};
 use super::{DEFAULT_QUEUE, Queue};
-use crate::cli::{self, Cli, Typed};
+use crate::cli::{self, Cli, CommandLine, Typed};
 use crate::exit::{ExitError, usage};
 
 /// Everything that may say something of a queue, besides the command line.
@@ -27,12 +27,13 @@ pub struct Resolved {
 pub struct Place {
     name: String,
     global: cli::Global,
+    table: cli::Table,
     section: Section,
 }
 
 impl Sources {
     pub fn find(typed: &Typed, environment: Environment) -> Result<Self, ExitError> {
-        let file = File::find(typed.cli.global.config.as_deref(), &environment)?;
+        let file = File::find(typed.line.cli.global.config.as_deref(), &environment)?;
         Ok(Self { environment, file })
     }
 
@@ -52,7 +53,7 @@ impl Sources {
 
     /// What a command line means for this queue, or for the one that is named elsewhere.
     pub fn resolve(&self, typed: &Typed, queue: Option<&str>) -> Result<Resolved, ExitError> {
-        let typed_name = queue.or(typed.cli.global.queue.as_deref()).map(String::from);
+        let typed_name = queue.or(typed.line.cli.global.queue.as_deref()).map(String::from);
         let named =
             typed_name.map_or_else(|| self.environment.option("queue"), |it| Ok(Some(it)))?;
         let name = named.clone().unwrap_or_else(|| DEFAULT_QUEUE.into());
@@ -67,9 +68,9 @@ impl Sources {
             self.require_default()?;
         }
         let options = section.beside(typed);
-        let cli = typed.with(&options).map_err(|error| self.complaint(&name, &options, &error))?;
-        let Cli { global, command } = cli;
-        Ok(Resolved { command, place: Place { name, global, section } })
+        let line = typed.with(&options).map_err(|error| self.complaint(&name, &options, &error))?;
+        let CommandLine { cli: Cli { global, command }, table } = line;
+        Ok(Resolved { command, place: Place { name, global, table, section } })
     }
 
     /// The environment that the command line is read in.
@@ -116,7 +117,7 @@ impl Sources {
 
 impl Place {
     pub fn queue(self) -> Result<Queue, ExitError> {
-        let Self { name, global, section } = self;
+        let Self { name, global, table, section } = self;
         let db = global.db.ok_or_else(|| {
             usage("which database? name it with --db FILE, in BACKLOG_DB or in backlog.toml")
         })?;
@@ -124,7 +125,7 @@ impl Place {
         Ok(Queue {
             name,
             db,
-            mapping: mapping(global.table, &section)?,
+            mapping: mapping(table, &section)?,
             state_dir: global.state_dir,
             exec: exec.into_iter().map(OsString::from).collect(),
         })

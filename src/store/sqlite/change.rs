@@ -34,7 +34,7 @@ impl<'a> Sets<'a> {
         }
     }
 
-    fn effects(&mut self, effects: &'a [Effect], settlement: &Settlement, zone: Zone) {
+    fn effects(&mut self, effects: &'a [Effect], settlement: &Settlement, zone: &Zone) {
         let error = match &settlement.counter {
             Counter::Set { last_error, .. } => Some(last_error),
             Counter::AsBefore | Counter::Reset => None,
@@ -135,7 +135,7 @@ impl Table {
                     sets.set(column, Set::To(Param::Integer((*failures).into())));
                 }
                 if let Some(column) = &self.last_failure {
-                    let value = column.spelling.write(*last_failure_at, self.dates.zone);
+                    let value = column.spelling.write(*last_failure_at, &self.dates.zone);
                     sets.set(column, Set::To(param(&value)));
                 }
                 if let Some(column) = &self.last_error {
@@ -143,7 +143,7 @@ impl Table {
                 }
             }
         }
-        let zone = self.dates.zone;
+        let zone = &self.dates.zone;
         match (settlement.step, &self.on_success) {
             (Step::Succeeded, Effects::Set(effects)) => sets.effects(effects, settlement, zone),
             (Step::Failed, _) => sets.effects(&self.on_failure, settlement, zone),

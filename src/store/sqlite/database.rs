@@ -160,7 +160,7 @@ impl Database {
                 table.name
             );
         }
-        let inserted = param(&table.inserted.spelling.write(now, table.dates.zone));
+        let inserted = param(&table.inserted.spelling.write(now, &table.dates.zone));
         let (sql, status) = change::insert(table, payload);
         let mut insert = || {
             let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -225,7 +225,7 @@ pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result
         Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
     })?;
     let (has_failures, has_last_failure) = (table.failures.is_some(), table.last_failure.is_some());
-    let (dates, others) = (table.dates.clone(), table.other_dates());
+    let (dates, others) = (table.dates.clone(), table.other_dates.clone());
     connection.create_scalar_function("backlog_failed", 3, flags, move |context| {
         let of = |index: usize| value(context.get_raw(index));
         let failures = has_failures.then(|| count(&of(0)));

@@ -285,7 +285,7 @@ impl FactColumns {
             | ValueRef::Blob(_)) => table.dates.read(&value(found)),
         };
         let failures = get(self.failures)?.map(|found| count(&value(found)));
-        let dates = table.other_dates();
+        let dates = &table.other_dates;
         let last_failure = get(self.last_failure)?.map(|found| dates.read(&value(found)));
         let failed = has_failed(failures, last_failure, inserted_at);
         let status = table.statuses.status(get(self.status)?.map(value).as_ref(), true, failed);

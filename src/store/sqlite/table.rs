@@ -20,6 +20,8 @@ pub struct Table {
     pub statuses: Statuses,
     pub inserted: Column,
     pub dates: Dates,
+    /// How the dates other than that of insertion are read.
+    pub other_dates: Dates,
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,
@@ -109,7 +111,7 @@ impl Table {
         if let Some(spelling) = dated {
             inserted.spelling = spelling;
         }
-        let others = Dates { format: None, zone: dates.zone };
+        let others = Dates { format: None, zone: dates.zone.clone() };
         let spell = |mut column: Column| -> Result<Column> {
             let samples = column.samples(connection, &found)?;
             match samples.iter().find_map(|value| Spelling::of(value, &others)) {
@@ -159,6 +161,7 @@ impl Table {
             statuses,
             inserted,
             dates,
+            other_dates: others,
             last_failure,
             payload,
             on_success,
@@ -174,11 +177,6 @@ impl Table {
             query::check_condition(connection, &table.name, condition)?;
         }
         Ok(table)
-    }
-
-    /// How the dates other than that of insertion are read.
-    pub fn other_dates(&self) -> Dates {
-        Dates { format: None, zone: self.dates.zone }
     }
 
     /// Whether attempts can be counted.
@@ -207,7 +205,7 @@ impl Table {
         let raw = self.statuses.column.as_ref().and_then(of);
         let inserted_at = self.dates.read(&inserted);
         let failures = optional(&self.failures).map(count);
-        let last_failure = optional(&self.last_failure).map(|value| self.other_dates().read(value));
+        let last_failure = optional(&self.last_failure).map(|value| self.other_dates.read(value));
         let failed = has_failed(failures, last_failure, inserted_at);
         let (status, status_text) = self.statuses.of(raw, in_queue, failed);
         Ok(Record {

@@ -31,7 +31,7 @@ pub fn query(
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return Ok(None);
     };
-    let zone = table.dates.zone;
+    let zone = &table.dates.zone;
     let spelling = Some(&last_failure.spelling).filter(|it| it.is_text());
     let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
     // Without these the counts do not lead to the failed records, or no order leads to those that
@@ -139,7 +139,7 @@ fn is_spelt(
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return Ok(false);
     };
-    let dates = table.other_dates();
+    let dates = &table.other_dates;
     let (failures, column) = (quote(&failures.name), quote(&last_failure.name));
     let outermost = |direction: &str| {
         format!(
@@ -158,7 +158,7 @@ fn is_spelt(
     while let Some(row) = rows.next()? {
         for index in 0..2 {
             let text: Option<String> = row.get(index).unwrap_or_default();
-            if text.is_some_and(|text| !is_in(&text, spelling, &dates)) {
+            if text.is_some_and(|text| !is_in(&text, spelling, dates)) {
                 return Ok(false);
             }
         }
@@ -167,7 +167,7 @@ fn is_spelt(
 }
 
 fn is_in(text: &str, spelling: &Spelling, dates: &Dates) -> bool {
-    let same = |at: Instant| spelling.write(at, dates.zone) == Value::Text(text.into());
+    let same = |at: Instant| spelling.write(at, &dates.zone) == Value::Text(text.into());
     dates.read_text(text).is_some_and(same)
 }
 

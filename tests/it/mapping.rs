@@ -382,12 +382,21 @@ fn a_wrong_mapping_touches_no_row() {
         (good.replace("table = 't'", "table = 'u'"), "no table \"u\"; tables here: t"),
         (
             format!("{good}on_success = {{ total = 1 }}"),
-            "on_success: total is computed by the table",
+            "on_success cannot set total: the table computes it",
         ),
-        (format!("{good}on_failure = {{ id = 1 }}"), "on_failure must not set id"),
-        (format!("{good}on_archive = {{ state = 1 }}"), "on_archive must not set state"),
+        (
+            format!("{good}on_failure = {{ id = 1 }}"),
+            "on_failure cannot set id: it is the record's id",
+        ),
+        (
+            format!("{good}on_archive = {{ state = 1 }}"),
+            "on_archive cannot set state: it is the status",
+        ),
         (format!("{good}on_success = {{ missing = 1 }}"), "has no column missing"),
-        (format!("{good}last_failure = 'at'"), "column at is the insertion date"),
+        (
+            format!("{good}last_failure = 'at'"),
+            "column at cannot be the last failure as well: it is the insertion date",
+        ),
         (format!("{good}max_attempts = 3"), "goes by FAILURES, and table t has no such column"),
         (format!("{good}failures = 'tries'\nmax_attempts = 3"), "it is not known how table t does"),
         (format!("{good}policy = 'even'"), "--failures-column"),

@@ -3,10 +3,11 @@
 
 use rusqlite::types::Value as Param;
 
+use super::Change;
 use super::column::Column;
-use super::query::{has_id, id_param, quote};
+use super::query::has_id;
+use super::sql::{id_param, param, quote};
 use super::table::{Effect, Effects, Table};
-use super::{Change, param};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Step, Value};

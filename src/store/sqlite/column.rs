@@ -5,14 +5,8 @@ use std::collections::HashSet;
 use anyhow::Result;
 use rusqlite::Connection;
 
-use super::query::quote;
-use super::table::Listed;
-use super::value;
 use crate::date::Spelling;
 use crate::record::Value;
-
-/// How many of the newest rows are looked at to see how a column spells instants.
-const SAMPLES: u32 = 8;
 
 #[derive(Clone)]
 pub struct Column {
@@ -92,16 +86,6 @@ impl Column {
             rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
         });
         text.chars().take(most.unwrap_or(usize::MAX)).collect()
-    }
-
-    /// Values of the newest rows.
-    pub fn samples(&self, connection: &Connection, table: &Listed) -> Result<Vec<Value>> {
-        let (column, name) = (quote(&self.name), quote(&table.name));
-        let newest = if table.has_row_numbers { "ORDER BY rowid DESC" } else { "" };
-        let mut statement =
-            connection.prepare(&format!("SELECT {column} FROM {name} {newest} LIMIT {SAMPLES}"))?;
-        let values = statement.query_map([], |row| Ok(value(row.get_ref(0)?)))?;
-        Ok(values.collect::<rusqlite::Result<_>>()?)
     }
 }
 

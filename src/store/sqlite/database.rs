@@ -5,13 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, Error as SqlError, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 
+use super::change;
+use super::errors::explain;
+use super::sql::{param, quote, value};
 use super::table::{Table, count, has_failed};
-use super::{change, param, query, value};
-use crate::exit::try_later;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
 use crate::record::Status;
@@ -98,7 +99,7 @@ impl Database {
         let added: Vec<_> = missing
             .iter()
             .map(|(name, definition, _)| {
-                let table = query::quote(&table.name);
+                let table = quote(&table.name);
                 format!("ALTER TABLE {table} ADD COLUMN {name} {definition};")
             })
             .collect();
@@ -237,55 +238,4 @@ pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result
     connection.create_scalar_function("backlog_value", 1, flags, |context| {
         Ok(param(&value(context.get_raw(0))))
     })
-}
-
-pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
-    let shown = path.display();
-    if is_busy(error) {
-        let message =
-            format!("could not {verb} {shown}: another process keeps it locked; try later");
-        return try_later(message).into();
-    }
-    let hint = match error.sqlite_error_code() {
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            "; the file and its directory must be writable for this user"
-        }
-        Some(ErrorCode::DiskFull) => "; make room and run the same command again",
-        _ => "",
-    };
-    anyhow!("could not {verb} {shown}: {}{hint}", words(error))
-}
-
-pub fn is_busy(error: &SqlError) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
-}
-
-/// Whether it is the table that refuses what was to be written, and not the database that cannot
-/// write: a constraint, a strict type, a trigger's RAISE or a mistake in its SQL, or an id that
-/// stands in more than one row. Another row may fare better.
-pub fn is_refusal(error: &SqlError) -> bool {
-    let of_the_database = |code| {
-        matches!(
-            code,
-            ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::FileLockingProtocolFailed
-                | ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::NoLargeFileSupport
-                | ErrorCode::CannotOpen
-                | ErrorCode::PermissionDenied
-                | ErrorCode::ReadOnly
-                | ErrorCode::DatabaseCorrupt
-                | ErrorCode::NotADatabase
-                | ErrorCode::OutOfMemory
-        )
-    };
-    matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
-        || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
-}
-
-/// The error in SQLite's own words, without the statement that it is about.
-pub fn words(error: &SqlError) -> String {
-    if let SqlError::SqlInputError { msg, .. } = error { msg.clone() } else { error.to_string() }
 }

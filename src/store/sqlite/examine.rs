@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::query::{self, literal, quote};
-use super::{Database, value};
+use super::sql::{literal, quote, value};
+use super::{Database, query};
 use crate::date::Spelling;
 use crate::instant::Instant;
 use crate::record::{Status, Value};

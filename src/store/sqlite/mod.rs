@@ -2,11 +2,15 @@
 
 mod change;
 mod column;
+mod condition;
 mod database;
 mod durable;
+mod errors;
 mod examine;
+mod lookup;
 mod query;
 mod reader;
+mod sql;
 mod statuses;
 mod table;
 mod waiting;
@@ -15,7 +19,6 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
 pub use database::{Database, create};
@@ -24,10 +27,10 @@ use super::claims::Claims;
 use super::guard::Guard;
 use super::state_dir::StateDir;
 use super::{Applied, Change, Reader, Store};
-use crate::record::{Id, Record, Settlement, Status, Step, Value};
+use crate::record::{Id, Record, Settlement, Status, Step};
 use change::Statement;
-use database::{is_busy, is_refusal, words};
 use durable::{LogSync, SharedClaims};
+use errors::{is_busy, is_refusal, words};
 use table::Table;
 
 /// How often a settlement is tried again when the database stays locked; each try waits for
@@ -231,25 +234,5 @@ fn is_as_expected(
 
 fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {
     let mut statement = connection.prepare_cached(&query::is_pending(table))?;
-    statement.exists(rusqlite::params_from_iter(record.id.parts().iter().map(query::id_param)))
-}
-
-fn value(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Integer(number),
-        ValueRef::Real(number) => Value::Real(number),
-        ValueRef::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-    }
-}
-
-fn param(value: &Value) -> rusqlite::types::Value {
-    match value {
-        Value::Null => rusqlite::types::Value::Null,
-        Value::Integer(number) => (*number).into(),
-        Value::Real(number) => (*number).into(),
-        Value::Text(text) => text.clone().into(),
-        Value::Blob(bytes) => bytes.clone().into(),
-    }
+    statement.exists(rusqlite::params_from_iter(record.id.parts().iter().map(sql::id_param)))
 }

@@ -2,52 +2,15 @@
 //! for statuses and reckoned instants: those are literals, quoted as such, because SQLite serves
 //! only literals from a partial index.
 
-use anyhow::{Result, bail, ensure};
-use rusqlite::Connection;
 use rusqlite::types::Value as Param;
 
 use super::column::{Column, distinct};
-use super::database::{is_busy, words};
-use super::param;
+use super::sql::{id_param, literal, param, quote};
 use super::table::Table;
 use crate::date::{Holds, Stretch};
 use crate::instant::Instant;
-use crate::record::{Id, Key, Status, Value};
+use crate::record::{Key, Status};
 use crate::selection::{Order, Selection, Window};
-
-/// A name as SQL.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A value as SQL.
-pub fn literal(value: &Value) -> String {
-    match value {
-        Value::Null => "NULL".into(),
-        Value::Integer(number) => number.to_string(),
-        Value::Real(number) => format!("{number:?}"),
-        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-        Value::Blob(_) => format!("x'{value}'"),
-    }
-}
-
-/// Makes sure that a condition of the user's cannot widen what it is to narrow: it must be one
-/// whole expression, and where it is closed early and opened again, `1) OR (1`, this is none.
-pub fn check_condition(connection: &Connection, table: &str, condition: &str) -> Result<()> {
-    let alone = format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {}", quote(table));
-    let statement = connection.prepare(&alone);
-    let parameters = match &statement {
-        Ok(statement) => statement.parameter_count(),
-        Err(error) if is_busy(error) => {
-            return Err(statement
-                .err()
-                .map_or_else(|| anyhow::anyhow!("the database is locked"), anyhow::Error::from));
-        }
-        Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(error)),
-    };
-    ensure!(parameters == 0, "{condition:?} is no condition: write values, not parameters");
-    Ok(())
-}
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -63,12 +26,6 @@ fn status_in(table: &Table, statuses: &[Status]) -> String {
         [value] => format!("{column} = {value}"),
         values => format!("{column} IN ({})", values.join(", ")),
     }
-}
-
-/// All of the conditions in one; each on a line of its own, so that a comment in it ends there.
-pub fn conjunction(conditions: &[String]) -> Option<String> {
-    let terms: Vec<_> = conditions.iter().map(|condition| format!("({condition}\n)")).collect();
-    Some(terms.join(" AND ")).filter(|all| !all.is_empty())
 }
 
 /// Rows that belong to the queue.
@@ -192,14 +149,6 @@ pub fn due_params(selection: &Selection) -> Vec<(String, Param)> {
     };
     let after = selection.after.iter().flat_map(|key| of_key("after", key));
     after.chain(selection.up_to.iter().flat_map(|key| of_key("up_to", key))).collect()
-}
-
-/// The value of one column of an id.
-pub fn id_param(part: &Id) -> Param {
-    match part {
-        Id::Integer(id) => Param::Integer(*id),
-        Id::Text(_) | Id::Composite(_) => Param::Text(part.text().into_owned()),
-    }
 }
 
 /// Whether a row comes after a key in the order. NULL sorts below everything.
@@ -345,6 +294,8 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rusqlite::Connection;
+
     use crate::instant::DAY;
     use crate::mapping::Mapping;
 
@@ -365,11 +316,6 @@ mod tests {
         let flags = rusqlite::functions::FunctionFlags::SQLITE_DETERMINISTIC;
         connection.create_scalar_function("backlog_instant", 1, flags, |_| Ok(0)).unwrap();
         connection
-    }
-
-    #[test]
-    fn names_cannot_break_out_of_their_quotes() {
-        assert_eq!(quote(r#"a"; DROP TABLE b; --"#), r#""a""; DROP TABLE b; --""#);
     }
 
     #[test]

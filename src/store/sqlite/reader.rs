@@ -7,8 +7,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Params, Row, ToSql};
 
 use super::column::Column;
+use super::sql::value;
 use super::table::{Table, composed, count, has_failed, id};
-use super::{Database, query, value, waiting};
+use super::{Database, query, sql, waiting};
 use crate::instant::Instant;
 use crate::record::{self, Facts, Id, Key, Record, Status, counted};
 use crate::selection::{Order, Selection, Window};
@@ -45,7 +46,7 @@ impl Reader for Database {
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         let sql = query::by_id(&self.table);
-        let parts = id.parts().iter().map(query::id_param);
+        let parts = id.parts().iter().map(sql::id_param);
         let mut found = self.records(&sql, rusqlite::params_from_iter(parts), 2)?;
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,

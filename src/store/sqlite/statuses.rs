@@ -4,11 +4,8 @@
 use anyhow::{Result, ensure};
 
 use super::column::{Affinity, Column};
-use crate::mapping::{Mapping, StatusColumn, StatusValues, usual_values};
+use crate::mapping::StatusValues;
 use crate::record::{Status, Value};
-
-/// The column that most tables have.
-const USUAL: &str = "STATUS";
 
 pub struct Statuses {
     /// `None` if the queue's condition alone says what is pending.
@@ -18,22 +15,8 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    pub fn find(
-        mapping: &Mapping,
-        optional: impl Fn(&str) -> Option<Column>,
-        required: impl Fn(&str) -> Result<Column>,
-    ) -> Result<Self> {
-        let (column, values) = match &mapping.status {
-            StatusColumn::None => (None, StatusValues::default()),
-            StatusColumn::Mapped { column, values } => {
-                (Some(required(&column.text)?), values.clone())
-            }
-            StatusColumn::Usual => match optional(USUAL) {
-                None if !mapping.conditions.is_empty() => (None, StatusValues::default()),
-                Some(column) => (Some(column), usual_values()),
-                None => (Some(required(USUAL)?), usual_values()),
-            },
-        };
+    /// An error says which value does not fit the column.
+    pub fn new(column: Option<Column>, values: StatusValues) -> Result<Self> {
         let Some(column) = column else { return Ok(Self { column, values }) };
         for (status, values) in Status::OURS.iter().zip(&values) {
             for value in values {

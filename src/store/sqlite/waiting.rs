@@ -7,7 +7,8 @@
 use anyhow::Result;
 use rusqlite::Connection;
 
-use super::query::{bounds_and_order, facts, literal, pending_values, quote, statuses};
+use super::query::{bounds_and_order, facts, pending_values, statuses};
+use super::sql::{literal, quote};
 use super::table::Table;
 use crate::date::{Dates, Spelling, Unit, text_bound};
 use crate::instant::Instant;

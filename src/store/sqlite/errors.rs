@@ -1,0 +1,59 @@
+//! What SQLite's errors mean, and how the user is told.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use rusqlite::{Error as SqlError, ErrorCode};
+
+use crate::exit::try_later;
+
+pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
+    let shown = path.display();
+    if is_busy(error) {
+        let message =
+            format!("could not {verb} {shown}: another process keeps it locked; try later");
+        return try_later(message).into();
+    }
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            "; the file and its directory must be writable for this user"
+        }
+        Some(ErrorCode::DiskFull) => "; make room and run the same command again",
+        _ => "",
+    };
+    anyhow!("could not {verb} {shown}: {}{hint}", words(error))
+}
+
+pub fn is_busy(error: &SqlError) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Whether it is the table that refuses what was to be written, and not the database that cannot
+/// write: a constraint, a strict type, a trigger's RAISE or a mistake in its SQL, or an id that
+/// stands in more than one row. Another row may fare better.
+pub fn is_refusal(error: &SqlError) -> bool {
+    let of_the_database = |code| {
+        matches!(
+            code,
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::NoLargeFileSupport
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::ReadOnly
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::OutOfMemory
+        )
+    };
+    matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
+        || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
+}
+
+/// The error in SQLite's own words, without the statement that it is about.
+pub fn words(error: &SqlError) -> String {
+    if let SqlError::SqlInputError { msg, .. } = error { msg.clone() } else { error.to_string() }
+}

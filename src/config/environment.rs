@@ -12,6 +12,11 @@ use crate::store::TOKEN;
 /// runs may be about another table.
 const TOLD_TO_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
 
+/// The variable that an option stands in.
+pub fn variable(long: &str) -> String {
+    format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
+}
+
 #[derive(Clone)]
 pub struct Environment {
     pub variables: HashMap<OsString, OsString>,
@@ -41,7 +46,7 @@ impl Environment {
         if self.variables.contains_key(&OsString::from(TOKEN)) && TOLD_TO_HANDLERS.contains(&long) {
             return Ok(None);
         }
-        self.text(&format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_")))
+        self.text(&variable(long))
     }
 
     fn text(&self, name: &str) -> Result<Option<String>, ExitError> {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::environment::Environment;
+use super::environment::{Environment, variable};
 use super::file::File;
 use super::mapping::mapping;
 use super::section::{Section, key_of};
@@ -96,21 +96,18 @@ impl Sources {
 
     /// Why options cannot be used that were not typed.
     fn complaint(&self, queue: &str, options: &[cli::Given], error: &clap::Error) -> ExitError {
-        let place = self.file.as_ref().map_or_else(String::new, |file| {
-            format!("{}, or the environment: ", file.path.display())
-        });
-        let culprit = options.iter().find_map(|given| Some((given, cli::complaint(given)?)));
-        usage(match culprit {
-            Some(((long, value), complaint)) => {
-                let key = key_of(long);
-                let value = value.as_deref().unwrap_or("true");
-                format!("{place}queue {queue}: {key} = {value:?}: {complaint}")
-            }
-            None => {
-                let error = error.to_string();
-                let first = error.lines().next().unwrap_or_default();
-                format!("{place}queue {queue}: {}", first.trim_start_matches("error: "))
-            }
+        let file = self.path().map_or_else(String::new, |path| format!("{}: ", path.display()));
+        let Some(((long, value), complaint)) =
+            options.iter().find_map(|given| Some((given, cli::complaint(given)?)))
+        else {
+            let error = error.to_string();
+            let first = error.lines().next().unwrap_or_default();
+            return usage(format!("{file}queue {queue}: {}", first.trim_start_matches("error: ")));
+        };
+        let value = value.as_deref().unwrap_or("true");
+        usage(match self.environment.option(long) {
+            Ok(Some(_)) => format!("{} is {value:?}: {complaint}", variable(long)),
+            _ => format!("{file}queue {queue}: {} = {value:?}: {complaint}", key_of(long)),
         })
     }
 }

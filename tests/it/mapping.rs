@@ -176,6 +176,9 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         let ran = crate::testenv::ran(&command.output().unwrap()).fails(2, &[says]);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     }
+    let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
+    let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
+    ran.fails(2, &["backlog: BACKLOG_JOBS is \"many\": invalid digit"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
     let args = ["process", "--queue", "emial", "--", "true"];
     env.run(&args).fails(2, &["no queue \"emial\"; did you mean email?; legal are email, orders"]);

@@ -1,48 +1,31 @@
 //! What cron and systemd are told, and what a crontab says.
 
-use std::fmt::Write as _;
-
-/// How often a line is to run, in seconds.
+/// How often a line is to run: what cron can say of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Period(pub i64);
-
-/// When cron or systemd starts a line: at all these times, or only at those among them whose
-/// number since 1970 is a multiple.
-struct Times {
-    fields: String,
-    /// Seconds between the times, and which one in how many counts.
-    one_in: Option<(i64, i64)>,
+pub enum Period {
+    /// At each minute of the hour that is a multiple.
+    Minutes(i64),
+    /// At each hour of the day that is a multiple.
+    Hours(i64),
+    /// Whenever the number of minutes since 1970 is a multiple.
+    OneMinuteIn(i64),
+    /// The same with hours: days of the month would leave gaps at its end.
+    OneHourIn(i64),
 }
 
 impl Period {
-    /// The finest period that cron has.
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 3_600;
-    const DAY: i64 = 86_400;
-
-    /// Whole minutes, at least one.
-    fn minutes(self) -> i64 {
-        (self.0 / Self::MINUTE).max(1)
-    }
-
-    fn times(self, every: impl Fn(&'static str, i64) -> String) -> Times {
-        let secs = self.minutes() * Self::MINUTE;
-        let at = |fields: String| Times { fields, one_in: None };
+    /// # Errors
+    /// If it is no whole number of minutes, which cron counts in.
+    pub fn new(secs: i64) -> Result<Self, String> {
+        let (minutes, hours) = (secs / 60, secs / 3_600);
         match secs {
-            _ if Self::HOUR % secs == 0 && secs < Self::HOUR => {
-                at(every("minutes", secs / Self::MINUTE))
+            _ if secs < 60 || secs % 60 != 0 => {
+                Err(format!("cron starts a line in whole minutes, and {secs} seconds are none"))
             }
-            _ if Self::DAY % secs == 0 && secs % Self::HOUR == 0 => {
-                at(every("hours", secs / Self::HOUR))
-            }
-            // Days of the month would leave gaps at its end.
-            _ if secs % Self::HOUR == 0 => {
-                Times { fields: every("hours", 1), one_in: Some((Self::HOUR, secs / Self::HOUR)) }
-            }
-            _ => Times {
-                fields: every("minutes", 1),
-                one_in: Some((Self::MINUTE, secs / Self::MINUTE)),
-            },
+            _ if minutes < 60 && 60 % minutes == 0 => Ok(Self::Minutes(minutes)),
+            _ if secs % 3_600 != 0 => Ok(Self::OneMinuteIn(minutes)),
+            _ if 24 % hours == 0 => Ok(Self::Hours(hours)),
+            _ => Ok(Self::OneHourIn(hours)),
         }
     }
 
@@ -51,57 +34,59 @@ impl Period {
     /// # Errors
     /// If the command has a line break in it, which no crontab can say.
     pub fn cron_line(self, command: &[String]) -> Result<String, String> {
-        let times = self.times(|unit, step| match (unit, step) {
-            ("minutes", 1) => "* * * * *".into(),
-            ("minutes", step) => format!("*/{step} * * * *"),
-            (_, 1) => "0 * * * *".into(),
+        let fields = match self {
+            Self::Minutes(1) | Self::OneMinuteIn(_) => "* * * * *".into(),
+            Self::Minutes(step) => format!("*/{step} * * * *"),
+            Self::Hours(1) | Self::OneHourIn(_) => "0 * * * *".into(),
             // In full, because Debian's cron catches up after a sleep what is written without `*`.
-            (_, step) => {
+            Self::Hours(step) => {
                 let hours: Vec<_> = (0..24 / step).map(|it| (it * step).to_string()).collect();
                 format!("0 {} * * *", hours.join(","))
             }
-        });
+        };
         let command = shell_words(command)?;
-        let command = match times.one_in {
+        let command = match self.one_in() {
             None => command,
-            Some((secs, one_in)) => {
-                format!("[ $(expr $(date +%s) / {secs} % {one_in}) -ne 0 ] || {command}")
-            }
+            Some(condition) => format!("[ $({condition}) -ne 0 ] || {command}"),
         };
         // To cron a percent sign ends the command.
-        Ok(format!("{} {}", times.fields, command.replace('%', "\\%")))
+        Ok(format!("{fields} {}", command.replace('%', "\\%")))
+    }
+
+    /// What a shell reckons to 0 when it is time.
+    fn one_in(self) -> Option<String> {
+        match self {
+            Self::Minutes(_) | Self::Hours(_) => None,
+            Self::OneMinuteIn(minutes) => Some(format!("expr $(date +%s) / 60 % {minutes}")),
+            Self::OneHourIn(hours) => Some(format!("expr $(date +%s) / 3600 % {hours}")),
+        }
     }
 
     /// The units of systemd that do the same, a service and its timer.
     pub fn systemd_units(self, name: &str, what: &str, command: &[String]) -> String {
-        let times = self.times(|unit, step| match (unit, step) {
-            ("minutes", 1) => "*-*-* *:*:00".into(),
-            ("minutes", step) => format!("*-*-* *:0/{step}:00"),
-            (_, 1) => "*-*-* *:00:00".into(),
-            (_, 24) => "*-*-* 00:00:00".into(),
-            (_, step) => format!("*-*-* 00/{step}:00:00"),
-        });
-        let condition = times.one_in.map_or_else(String::new, |(secs, one_in)| {
-            format!(
-                "ExecCondition=/bin/sh -c '[ $$(expr $$(date +%%s) / {secs} %% {one_in}) -eq 0 ]'\n"
-            )
+        let calendar = match self {
+            Self::Minutes(1) | Self::OneMinuteIn(_) => "*-*-* *:*:00".into(),
+            Self::Minutes(step) => format!("*-*-* *:0/{step}:00"),
+            Self::Hours(1) | Self::OneHourIn(_) => "*-*-* *:00:00".into(),
+            Self::Hours(24) => "*-*-* 00:00:00".into(),
+            Self::Hours(step) => format!("*-*-* 00/{step}:00:00"),
+        };
+        let condition = self.one_in().map_or_else(String::new, |condition| {
+            let condition = condition.replace('%', "%%").replace('$', "$$");
+            format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });
         let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
-        let mut units = String::new();
-        let _ = write!(
-            units,
+        format!(
             "# /etc/systemd/system/{name}.service\n\
              [Unit]\nDescription={what}\n\n\
              [Service]\nType=oneshot\n{condition}ExecStart={}\n\
              # The database was locked: the next pass tries again.\nSuccessExitStatus=75\n\n\
              # /etc/systemd/system/{name}.timer\n\
              [Unit]\nDescription={what}\n\n\
-             [Timer]\nOnCalendar={}\nPersistent=true\nAccuracySec=1s\n\n\
+             [Timer]\nOnCalendar={calendar}\nPersistent=true\nAccuracySec=1s\n\n\
              [Install]\nWantedBy=timers.target\n",
-            command.join(" "),
-            times.fields
-        );
-        units
+            command.join(" ")
+        )
     }
 }
 
@@ -163,8 +148,9 @@ pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
         }
         let fields = if text.starts_with('@') { 1 } else { 5 };
         let Some((times, command)) = split_fields(text, fields) else { continue };
-        for (directory, arguments) in runs(&until_percent(command), program) {
-            let environment = environment.clone();
+        for run in runs(&until_percent(command), program) {
+            let Run { directory, arguments, .. } = run;
+            let environment = [&environment[..], &run.environment].concat();
             let times = times.to_string();
             lines.push(Line { number, times, environment, directory, arguments });
         }
@@ -213,30 +199,79 @@ fn until_percent(command: &str) -> String {
     text
 }
 
-/// Where a shell command runs the program, and with which arguments.
-fn runs(command: &str, program: &str) -> Vec<(Option<String>, Vec<String>)> {
-    let words: Vec<String> = shlex::Shlex::new(command).collect();
-    let is_end = |word: &str| ["|", "||", "&&", ";", "&"].contains(&word);
+/// The words of the commands that a shell command is made of.
+fn simple_commands(command: &str) -> Vec<Vec<String>> {
+    let mut commands = vec![Vec::new()];
+    for word in shlex::Shlex::new(command) {
+        let is_end = ["|", "||", "&&", "&", ";", "(", ")"].contains(&word.as_str());
+        let (word, is_last) = match word.strip_suffix(';') {
+            Some(word) => (word.to_string(), true),
+            None => (word, false),
+        };
+        if let (Some(last), false) = (commands.last_mut(), is_end) {
+            last.push(word);
+        }
+        if is_end || is_last {
+            commands.push(Vec::new());
+        }
+    }
+    commands
+}
+
+/// One run of the program in a shell command.
+#[derive(Debug)]
+struct Run {
+    directory: Option<String>,
+    environment: Vec<(String, String)>,
+    arguments: Vec<String>,
+}
+
+/// Where a shell command runs the program. It need not be understood in full: what names the
+/// program without anything behind it does not run it.
+fn runs(command: &str, program: &str) -> Vec<Run> {
     let (mut runs, mut directory) = (Vec::new(), None);
-    for simple in words.split(|word| is_end(word)) {
-        if let [cd, path] = simple
+    for simple in simple_commands(command) {
+        if let [cd, path] = &simple[..]
             && cd == "cd"
         {
             directory = Some(path.clone());
         }
-        let is_program = |word: &String| word.rsplit('/').next() == Some(program);
-        let Some(place) = simple.iter().position(is_program) else { continue };
+        let is_program =
+            |word: &String| word.trim_start_matches('(').rsplit('/').next() == Some(program);
+        let Some(place) = simple.iter().position(is_program) else {
+            if let Some(shell) = simple.iter().position(|word| word == "-c")
+                && simple[..shell].iter().any(|word| word.ends_with("sh"))
+                && let Some(command) = simple.get(shell + 1)
+            {
+                runs.extend(self::runs(command, program));
+            }
+            continue;
+        };
         // What a redirection names is no argument of ours.
         let is_redirection = |word: &String| {
             word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&')
                 .starts_with(['>', '<'])
         };
         let end = simple.iter().position(is_redirection).unwrap_or(simple.len());
-        if place < end {
-            runs.push((directory.clone(), simple[place + 1..end].to_vec()));
+        if place + 1 < end {
+            let before = simple[..place].iter().filter_map(|word| assignment(word));
+            runs.push(Run {
+                directory: directory.clone(),
+                environment: before.map(|(name, value)| (name.into(), value.into())).collect(),
+                arguments: arguments(&simple[place..end]),
+            });
         }
     }
     runs
+}
+
+/// What stands behind the program's name, without the end of the parentheses before it.
+fn arguments(words: &[String]) -> Vec<String> {
+    let mut arguments = words[1..].to_vec();
+    if let (true, Some(last)) = (words[0].starts_with('('), arguments.last_mut()) {
+        *last = last.trim_end_matches(')').to_string();
+    }
+    arguments
 }
 
 #[cfg(test)]
@@ -252,7 +287,6 @@ mod tests {
         let minutely = "[ $(expr $(date +\\%s) / 60 \\% 7) -ne 0 ] || x";
         let hourly = "[ $(expr $(date +\\%s) / 3600 \\% 96) -ne 0 ] || x";
         for (secs, line, calendar) in [
-            (1, "* * * * * x", "*-*-* *:*:00"),
             (60, "* * * * * x", "*-*-* *:*:00"),
             (300, "*/5 * * * * x", "*-*-* *:0/5:00"),
             (420, &format!("* * * * * {minutely}"), "*-*-* *:*:00"),
@@ -261,10 +295,14 @@ mod tests {
             (86_400, "0 0 * * * x", "*-*-* 00:00:00"),
             (345_600, &format!("0 * * * * {hourly}"), "*-*-* *:00:00"),
         ] {
-            assert_eq!(Period(secs).cron_line(&words("x")).unwrap(), line);
-            let units = Period(secs).systemd_units("n", "d", &words("x"));
+            let period = Period::new(secs).unwrap();
+            assert_eq!(period.cron_line(&words("x")).unwrap(), line);
+            let units = period.systemd_units("n", "d", &words("x"));
             assert!(units.contains(&format!("OnCalendar={calendar}\n")), "{units}");
             assert_eq!(units.contains("ExecCondition="), line.contains("expr"), "{units}");
+        }
+        for secs in [1, 30, 90] {
+            assert!(Period::new(secs).is_err());
         }
     }
 
@@ -274,12 +312,12 @@ mod tests {
             ["/usr/bin/backlog", "process", "--", "sh", "-c", "date +%s; echo \"$HOME's\"", ""]
                 .map(String::from)
                 .into();
-        let line = Period(300).cron_line(&command).unwrap();
+        let line = Period::Minutes(5).cron_line(&command).unwrap();
         assert!(line.contains("+\\%s"), "{line}");
         let lines = lines(&line, "backlog");
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].arguments, command[1..]);
-        assert!(Period(300).cron_line(&["a\nb".into()]).is_err());
+        assert!(Period::Minutes(5).cron_line(&["a\nb".into()]).is_err());
         assert_eq!(systemd_word("50% of $HOME"), "\"50%% of $$HOME\"");
     }
 
@@ -290,7 +328,9 @@ mod tests {
             */5 * * * *  cd /srv/app && nice backlog process --ndays 1 -- sync >>/var/log/x 2>&1\n\
             @daily [ $(expr $(date +\\%s) / 3600 \\% 96) -ne 0 ] || /opt/backlog status%input\n\
             0 3 * * * /usr/bin/backlogger process\n\
-            \t1 2 3 4 5 true; backlog process --all-queues\n";
+            \t1 2 3 4 5 true; backlog process --all-queues\n\
+            @daily test -x /opt/backlog && env BACKLOG_DB=/x (backlog process --ndays 1) 2>&1 | logger -t backlog\n\
+            @daily bash -c 'cd /y; backlog list' >/dev/null\n";
         let found = lines(crontab, "backlog");
         let shown: Vec<_> = found
             .iter()
@@ -305,9 +345,12 @@ mod tests {
                 "4 */5 * * * * /srv/app: process --ndays 1 -- sync",
                 "5 @daily -: status",
                 "7 1 2 3 4 5 -: process --all-queues",
+                "8 @daily -: process --ndays 1",
+                "9 @daily /y: list",
             ]
         );
         let variables = [("MAILTO", "root"), ("BACKLOG_DB", "/srv/a b.db")];
+        assert_eq!(found[3].environment.last(), Some(&("BACKLOG_DB".into(), "/x".into())));
         assert_eq!(found[0].environment, variables.map(|(a, b)| (a.into(), b.into())));
     }
 }

@@ -15,13 +15,13 @@ pub const DAY: i64 = 86_400;
 impl Instant {
     /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same
     /// with `Z`, ` UTC`, `+02:00` or `+0200` behind it. Dates must sort as text among each other, so
-    /// the first character is a digit of the year.
+    /// 2026-9-5 is none.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(instant) = Self::parse_own(text) {
             return Some(instant);
         }
         let text = text.trim_end();
-        if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        if !begins_with_a_day(text) {
             return None;
         }
         // The fixed-width spellings of nearly every table take the short way.
@@ -86,6 +86,15 @@ impl Instant {
     pub fn date(&self) -> String {
         self.to_string().chars().take(10).collect()
     }
+}
+
+/// Whether text begins as `2026-11-21` does.
+fn begins_with_a_day(text: &str) -> bool {
+    let is_in_place = |(index, byte): (usize, &u8)| match index {
+        4 | 7 => *byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() >= 10 && text.as_bytes()[..10].iter().enumerate().all(is_in_place)
 }
 
 impl fmt::Display for Instant {
@@ -185,6 +194,10 @@ mod tests {
             "21.11.2026",
             " 2026-11-21T03:40:00Z",
             "+2026-11-21",
+            "2026-9-5 10:00:00",
+            "2026-11-2",
+            "26-11-20",
+            "026-11-20",
         ] {
             assert_eq!(Instant::parse(text), None, "{text}");
         }

@@ -24,7 +24,9 @@ impl Id {
     /// backslash before it.
     pub fn typed(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
-            let number = text.parse().ok().map(Self::Integer);
+            // What is spelt otherwise than the number, as 007, can only be text.
+            let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+            let number = number.map(Self::Integer);
             number.into_iter().chain([Self::Text(text.into())])
         };
         if columns == 1 {
@@ -377,5 +379,8 @@ mod tests {
             assert!(Id::typed(shown, id.parts().len()).contains(&id), "{shown}");
         }
         assert_eq!(Id::typed("1,2", 3), []);
+        for text in ["007", "+7", "-0"] {
+            assert_eq!(Id::typed(text, 1), [Id::Text(text.into())]);
+        }
     }
 }

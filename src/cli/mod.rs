@@ -211,7 +211,7 @@ pub struct Process {
     pub order: Order,
 
     /// Print what would be tried, and why not the others; touch nothing
-    #[arg(long, conflicts_with_all = ["drain", "wait", "joblog"])]
+    #[arg(long, conflicts_with_all = ["drain", "wait"])]
     pub dry_run: bool,
 
     /// Go on until nothing is due

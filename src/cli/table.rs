@@ -4,7 +4,7 @@
 use clap::Args;
 
 use super::value::{self, Several};
-use crate::date::{Format, Zone};
+use crate::date::Format;
 
 #[derive(Clone, Args)]
 #[command(next_help_heading = "The table")]
@@ -51,8 +51,8 @@ pub struct Table {
     pub date_format: Option<Format>,
 
     /// The zone of dates without one: UTC, +02:00, Europe/Berlin [default: UTC]
-    #[arg(long, allow_hyphen_values = true)]
-    pub zone: Option<Zone>,
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    pub zone: Option<String>,
 
     /// Counts failed attempts [default: FAILURES, if there is one]
     #[arg(long, value_name = "COLUMN")]

@@ -128,10 +128,14 @@ impl Typed {
 pub fn complaint(given: &Given) -> Option<String> {
     let argv = ["backlog", "process", &argument(given)].map(OsString::from);
     let error = understood(&mut command(&argv), &argv).err()?.to_string();
-    let first = error.lines().next().unwrap_or_default();
+    let mut lines = error.lines();
+    let first = lines.next().unwrap_or_default();
     // Behind the option, whose name would be another one than the user wrote.
     let reason = first.split_once(">': ").map_or(first, |(_, reason)| reason);
-    Some(reason.strip_prefix("error: ").unwrap_or(reason).to_string())
+    let reason = reason.split_once(" for '--").map_or(reason, |(reason, _)| reason);
+    let legal = lines.next().map_or("", str::trim).trim_start_matches('[').trim_end_matches(']');
+    let legal = if legal.is_empty() { String::new() } else { format!("; {legal}") };
+    Some(format!("{}{legal}", reason.strip_prefix("error: ").unwrap_or(reason)))
 }
 
 fn argument((long, value): &Given) -> String {

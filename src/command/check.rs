@@ -13,6 +13,7 @@ use crate::cli;
 use crate::config::{CrontabLine, Environment, Place, Queue, Schedule, Sources};
 use crate::exit::Exit;
 use crate::instant::{Instant, days, span};
+use crate::policy;
 use crate::record::{Status, counted};
 use crate::report::{self, Finding, Level};
 use crate::store::{Database, Examination};
@@ -51,18 +52,28 @@ pub fn run(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
+    let mut findings = Findings(Vec::new());
+    for complaint in place.complaints() {
+        findings.mend("options", complaint);
+    }
     let queue = place.queue()?;
     let schedule = Schedule::chosen(&args.schedule)?;
-    let mut findings = Findings(Vec::new());
+    if schedule.is_none() {
+        findings.note("schedule", "none is configured: it stands in each line");
+    }
     if let Some(file) = sources.path() {
         findings.fine("config", format!("{}, queue {}", file.display(), queue.name));
     }
     match open(&queue) {
         Err(error) => findings.mend("database", format!("{error:#}")),
         Ok(database) => {
+            database.leave_alone()?;
             the_database(&mut findings, &queue, &database);
             if let Err(error) = database.require_success() {
                 findings.mend("on_success", format!("{error:#}"));
+            }
+            for key in database.table.ends_that_change_nothing() {
+                findings.mend(key, "it sets no column that `where` reads: the row stays pending");
             }
             if let Some(schedule) = &schedule {
                 match require_columns(&database, schedule) {
@@ -70,14 +81,15 @@ pub fn run(
                     Err(error) => findings.mend("schedule", format!("{error:#}")),
                 }
             }
+            let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
             for condition in &queue.mapping.conditions {
                 findings.fine("where", condition.clone());
             }
-            the_table(&mut findings, &database, &database.examine()?, now);
+            the_table(&mut findings, &database, &database.examine(by_count)?, now);
         }
     }
-    let handler = if args.handler.is_empty() { &queue.exec } else { &args.handler };
-    the_handler(&mut findings, handler.first().map(OsString::as_os_str), sources.environment());
+    let handler = queue.handler(&args.handler).ok().and_then(<[_]>::first);
+    the_handler(&mut findings, handler.map(OsString::as_os_str), sources.environment());
     the_crontab(&mut findings, &queue, sources);
     let text = if args.json {
         let db = queue.db.display().to_string();
@@ -92,9 +104,16 @@ pub fn run(
 
 fn the_database(findings: &mut Findings, queue: &Queue, database: &Database) {
     let path = database.path.display();
-    match access(&database.path, Access::WRITE_OK) {
+    // Its journal is made beside it.
+    let directory = database.path.parent().unwrap_or(Path::new("/"));
+    let writable = access(&database.path, Access::WRITE_OK)
+        .and_then(|()| access(directory, Access::WRITE_OK | Access::EXEC_OK));
+    match writable {
         Ok(()) => findings.fine("database", path.to_string()),
-        Err(error) => findings.mend("database", format!("{path} cannot be written: {error}")),
+        Err(error) => findings.mend(
+            "database",
+            format!("{path} or its directory cannot be written by this user: {error}"),
+        ),
     }
     match state_dir(queue, database) {
         Ok(state) => match state.check_writable() {
@@ -120,6 +139,14 @@ fn the_table(findings: &mut Findings, database: &Database, found: &Examination, 
     findings.fine("columns", columns.join(", "));
     the_statuses(findings, found);
     the_dates(findings, &table.inserted.name, found, now);
+    if let Some(first) = found.without_id.first() {
+        let records = counted(found.without_id.len() as u64, "pending record");
+        findings.mend("ids", format!("{records} never tried, because the id is none: {first}"));
+    }
+    if let Some(column) = table.statuses.column.as_ref().filter(|column| column.is_generated) {
+        findings
+            .mend("status", format!("{} cannot be written: the table computes it", column.name));
+    }
     if let Some(id) = &found.duplicate {
         findings.mend("ids", format!("more than one row has the id {id}: none of them is tried"));
     }
@@ -208,7 +235,10 @@ fn the_handler(findings: &mut Findings, program: Option<&OsStr>, environment: &E
         std::env::split_paths(path).find_map(found)
     };
     if Path::new(program).components().count() > 1 {
-        if is_executable(Path::new(program)) {
+        if Path::new(program).is_relative() {
+            findings
+                .mend("handler", format!("{shown} is not where cron starts: write its whole path"));
+        } else if is_executable(Path::new(program)) {
             findings.fine("handler", shown.to_string());
         } else {
             findings.mend("handler", format!("{shown} is no file that can be executed"));
@@ -244,7 +274,7 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, sources: &Sources) {
             CrontabLine::Unclear { number, why } => {
                 findings.mend("crontab", format!("line {number}: {why}"));
             }
-            CrontabLine::Pass { times, queue: other, schedule } if is_same(&other, queue) => {
+            CrontabLine::Pass { times, queue: other, schedule } if other.is_same(queue) => {
                 let (from, to) = schedule.policy.ages();
                 findings.fine(
                     "crontab",
@@ -262,21 +292,13 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, sources: &Sources) {
         );
         return;
     }
-    for (from, to) in gaps(&ages) {
+    for (from, to) in policy::gaps(&ages) {
         let band = band(from, Some(to));
         findings.mend("crontab", format!("no line tries records of {band}"));
     }
-    for (from, to) in overlaps(&ages) {
+    for (from, to) in policy::overlaps(&ages) {
         findings.note("crontab", format!("several lines try records of {}", band(from, to)));
     }
-}
-
-fn is_same(one: &Queue, other: &Queue) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
-    let (table, others) = (&one.mapping.table.text, &other.mapping.table.text);
-    real(&one.db) == real(&other.db)
-        && table.eq_ignore_ascii_case(others)
-        && one.mapping.conditions == other.mapping.conditions
 }
 
 fn band(from: i64, to: Option<i64>) -> String {
@@ -284,59 +306,5 @@ fn band(from: i64, to: Option<i64>) -> String {
         (0, None) => "all ages".into(),
         (from, None) => format!("more than {} days", days(from)),
         (from, Some(to)) => format!("{} to {} days", days(from), days(to)),
-    }
-}
-
-/// Ages up to the oldest that no line takes.
-fn gaps(ages: &[(i64, Option<i64>)]) -> Vec<(i64, i64)> {
-    let mut ages = ages.to_vec();
-    ages.sort_unstable();
-    let (mut gaps, mut covered) = (Vec::new(), Some(0));
-    for (from, to) in ages {
-        let Some(end) = covered else { break };
-        if from > end {
-            gaps.push((end, from));
-        }
-        covered = to.map(|to| to.max(end));
-    }
-    gaps
-}
-
-/// Ages that more than one line takes.
-fn overlaps(ages: &[(i64, Option<i64>)]) -> Vec<(i64, Option<i64>)> {
-    let mut ages = ages.to_vec();
-    ages.sort_unstable();
-    let (mut overlaps, mut covered): (Vec<(i64, Option<i64>)>, _) = (Vec::new(), Some(0));
-    for (from, to) in ages {
-        let end = match (covered, to) {
-            (None, to) => to,
-            (Some(covered), None) => Some(covered),
-            (Some(covered), Some(to)) => Some(covered.min(to)),
-        };
-        if end.is_none_or(|end| end > from) {
-            overlaps.push((from, end));
-        }
-        covered = match (covered, to) {
-            (Some(covered), Some(to)) => Some(covered.max(to)),
-            (None, _) | (_, None) => None,
-        };
-    }
-    overlaps
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_and_overlaps_are_found_in_any_order() {
-        let classic = [(7, Some(14)), (0, Some(1)), (1, Some(7))];
-        assert_eq!((gaps(&classic), overlaps(&classic)), (vec![], vec![]));
-        let holes = [(20, Some(30)), (2, Some(7)), (9, None)];
-        assert_eq!(gaps(&holes), [(0, 2), (7, 9)]);
-        assert_eq!(overlaps(&holes), [(20, Some(30))]);
-        let nested = [(0, Some(1)), (0, Some(7)), (0, Some(30))];
-        assert_eq!(overlaps(&nested), [(0, Some(1)), (0, Some(7))]);
-        assert_eq!(overlaps(&[(0, None), (0, None)]), [(0, None)]);
     }
 }

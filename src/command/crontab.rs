@@ -9,7 +9,8 @@ use crate::cli;
 use crate::config::{Place, Queue, Schedule, Sources};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
-use crate::policy::{DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
+use crate::instant::days;
+use crate::policy::{Age, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
 
 /// One line: how often, and what is typed for its schedule.
 struct Line {
@@ -29,8 +30,8 @@ pub fn run(
     let lines = lines(args, typed)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![text(program.into())?, "process".into()];
-    command.extend(sources.arguments(typed, &queue)?);
-    let handler = handler(&args.handler, &queue)?;
+    command.extend(sources.arguments(typed, &queue, !args.classic)?);
+    let handler = handler(&args.handler, &queue, sources)?;
     let mut text = String::new();
     if !args.systemd {
         text += "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n";
@@ -57,68 +58,53 @@ fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {
         let options = Options { every_secs, salt: 0, spread: None };
         Tiers::parse(DEFAULT_TIERS, options).map_err(usage)
     };
-    let classic = |(from, to, secs): (i64, i64, i64)| {
-        let policy = Policy::Age(crate::policy::Age { min_secs: from, max_secs: to });
-        Line {
-            what: format!("{} to {}, every {}", from / 86_400, span(to), span(secs)),
-            period: Period(secs),
-            schedule: policy.line().split(' ').map(String::from).collect(),
-        }
+    let steps: Vec<_> = tiers(PROGRESSIVE_EVERY_SECS)?.steps().collect();
+    let line = |what: String, secs: i64, schedule: Vec<String>| {
+        let what = format!("{what}, every {}", span(secs));
+        Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
     };
-    let steps =
-        || Ok::<_, anyhow::Error>(tiers(PROGRESSIVE_EVERY_SECS)?.steps().collect::<Vec<_>>());
     if args.classic {
         if typed.options().any(|(long, _)| crate::config::is_of_the_schedule(long)) {
             return Err(usage("--classic is a schedule of its own: leave out the other one").into());
         }
-        return Ok(steps()?.into_iter().map(classic).collect());
+        let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
+            let age = Age { min_secs, max_secs };
+            line(ages(&age), secs, age.line().split(' ').map(String::from).collect())
+        });
+        return lines.collect();
     }
-    let chosen = Schedule::chosen(&args.schedule)?;
-    let schedule = match &chosen {
-        None => vec!["--progressive".into()],
-        Some(_) => typed_schedule(typed),
-    };
-    let (what, secs) = match chosen.map(|schedule| schedule.policy) {
-        None => ("The whole progressive schedule".into(), PROGRESSIVE_EVERY_SECS),
-        // By plain age, cron's period is the policy: that of the oldest records in question.
+    // What is chosen stands in the arguments or in backlog.toml.
+    let one = match Schedule::chosen(&args.schedule)?.map(|schedule| schedule.policy) {
+        None => {
+            let what = "The whole progressive schedule".into();
+            line(what, PROGRESSIVE_EVERY_SECS, vec!["--progressive".into()])
+        }
+        // By plain age cron's period is the policy: that of the oldest records in question.
         Some(Policy::Age(age)) => {
-            let tier = steps()?.into_iter().find(|(_, to, _)| *to >= age.max_secs);
-            let secs = tier.map_or(192 * 3_600, |(_, _, secs)| secs);
-            (format!("Up to {}, every {}", span(age.max_secs), span(secs)), secs)
+            let tier = steps.iter().find(|(_, to, _)| *to >= age.max_secs).or(steps.last());
+            line(ages(&age), tier.map_or(PROGRESSIVE_EVERY_SECS, |(_, _, secs)| *secs), Vec::new())
         }
-        Some(policy) => {
-            let secs = policy.every_secs();
-            (format!("By {}, every {}", policy.name(), span(secs)), secs)
-        }
+        Some(policy) => line(format!("Policy {}", policy.name()), policy.every_secs(), Vec::new()),
     };
-    Ok(vec![Line { what, period: Period(secs), schedule }])
+    Ok(vec![one?])
 }
 
-/// What was typed for the schedule; what stands in backlog.toml needs no word.
-fn typed_schedule(typed: &cli::Typed) -> Vec<String> {
-    let options = typed.options().filter(|(long, _)| crate::config::is_of_the_schedule(long));
-    options.flat_map(|(long, value)| words(long, value)).collect()
+/// `1 to 7 days old`
+fn ages(age: &Age) -> String {
+    format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
 }
 
-/// An option as two words, or as one if it takes no value.
-fn words(long: &str, value: Option<&str>) -> Vec<String> {
-    let mut words = vec![format!("--{long}")];
-    words.extend(value.map(String::from));
-    words
-}
-
-fn handler(typed: &[OsString], queue: &Queue) -> Result<Vec<String>> {
-    if typed.is_empty() && queue.exec.is_empty() {
-        return Err(usage(
-            "which handler? write the command behind `--`, or as exec into backlog.toml",
-        )
-        .into());
-    }
+fn handler(typed: &[OsString], queue: &Queue, sources: &Sources) -> Result<Vec<String>> {
+    let words = queue.handler(typed)?.iter().map(|word| text(word.clone()));
     if typed.is_empty() {
+        // It stands in backlog.toml.
         return Ok(Vec::new());
     }
-    let words: Result<Vec<_>> = typed.iter().map(|word| text(word.clone())).collect();
-    Ok([vec!["--".into()], words?].concat())
+    let words: Result<Vec<_>> = words.collect();
+    let mut words = words?;
+    words[0] = sources.program(&words[0])?;
+    words.insert(0, "--".into());
+    Ok(words)
 }
 
 fn text(word: OsString) -> Result<String> {

@@ -40,7 +40,7 @@ impl Line {
     }
 
     fn standing(state: StateDir, name: String, schedule: &Schedule, database: &Database) -> Self {
-        let rules = schedule.rules(database.table.has_counter());
+        let rules = schedule.rules(database.table.counting());
         let last = state.line_state(&name);
         Self { policy: schedule.policy.clone(), rules, state, name, last }
     }
@@ -76,10 +76,14 @@ impl Line {
     }
 }
 
-/// What tells a line from others: queue, table and policy. The handler does not count, because two
-/// lines with different ones would be after the same records.
+/// What tells a line from others: queue, table, policy and conditions. The handler does not count,
+/// because two lines with different ones would be after the same records.
 fn name(queue: &Queue, schedule: &Schedule, database: &Database) -> String {
-    format!("{} {} {}", queue.name, database.table.name, schedule.policy.line())
+    let mut name = format!("{} {} {}", queue.name, database.table.name, schedule.policy.line());
+    for condition in &queue.mapping.conditions {
+        name += &format!(" --where {condition}");
+    }
+    name
 }
 
 /// Where the claims on a database's records are, and what its lines leave behind.

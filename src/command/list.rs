@@ -10,6 +10,7 @@ use crate::cli::List;
 use crate::config::{Queue, Schedule};
 use crate::exit::{Exit, usage};
 use crate::instant::Instant;
+use crate::mapping::Counting;
 use crate::policy::Verdict;
 use crate::record::Status;
 use crate::report;
@@ -40,7 +41,7 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
     if !args.json {
         out.write_all(report::list_header(look.is_some()).as_bytes())?;
     }
-    let has_counter = database.table.has_counter();
+    let has_counter = database.table.counting() != Counting::No;
     database.scan(&statuses, args.order.into(), &mut |record| {
         let verdict = look.as_ref().map(|look| look.verdict(record.facts()));
         if args.due && !matches!(verdict, Some(Verdict::Due(_))) {

@@ -88,6 +88,9 @@ pub fn run(queue: &Queue, mending: &Mending, now: Instant, out: &mut dyn Write) 
     if mending.verb.from == [Status::Archived] {
         database.require_told_archived()?;
     }
+    if mending.verb.to == (Step::Renewed, Counter::AsBefore) {
+        database.require_renewal()?;
+    }
     let state = state_dir(queue, &database)?;
     let id_columns = database.table.id.len();
     let store = SqliteStore::new(database, &state)?;

@@ -34,90 +34,93 @@ pub fn run(
     terminal: &Terminal,
     out: &mut dyn Write,
 ) -> Result<Exit> {
+    // It knows nothing of queues.
     if let Command::Guard { token } = &typed.line.cli.command {
-        store::keep_watch(token)?;
-        return Ok(Exit::Done);
+        return guard(token);
     }
     let sources = Sources::find(typed, environment)?;
-    if matches!(&typed.line.cli.command, Command::Process(args) if args.all_queues) {
-        return all_queues(typed, &sources, clock, terminal, out);
+    let run = Run { typed, sources: &sources, clock, terminal };
+    if let Command::Process(args) = &typed.line.cli.command
+        && args.all_queues
+    {
+        return run.all_queues(args.dry_run, out);
     }
-    let resolved = sources.resolve(typed, None)?;
-    // These two are about the command line itself, and about others.
-    match resolved {
-        Resolved { command: Command::Check(args), place } => {
-            check::run(place, &args, &sources, clock.now(), out)
-        }
-        Resolved { command: Command::Crontab(args), place } => {
-            crontab::run(place, &args, typed, &sources, out)
-        }
-        resolved => run_one(resolved, clock, terminal, out),
-    }
+    run.one(sources.resolve(typed, None)?, out)
 }
 
-/// Runs each queue's own pass. What stops one of them does not stop the next, but a signal does.
-fn all_queues(
-    typed: &Typed,
-    sources: &Sources,
-    clock: Clock,
-    terminal: &Terminal,
-    out: &mut dyn Write,
-) -> Result<Exit> {
-    if typed.has("table") {
-        return Err(usage(
-            "--all-queues goes through the tables of backlog.toml: leave out --table",
-        )
-        .into());
-    }
-    let mut worst = Exit::Done;
-    for queue in sources.queues()? {
-        let resolved = sources.resolve(typed, Some(&queue)).map_err(anyhow::Error::from);
-        let ended = resolved.and_then(|resolved| run_one(resolved, clock, terminal, out));
-        let exit = ended.unwrap_or_else(|error| {
-            terminal.say(&format!("backlog: queue {queue}: {error:#}"));
-            exit::of(&error)
-        });
-        if matches!(exit, Exit::Signal(_)) {
-            return Ok(exit);
-        }
-        worst = worst.worse(exit);
-    }
-    Ok(worst)
+fn guard(token: &str) -> Result<Exit> {
+    store::keep_watch(token)?;
+    Ok(Exit::Done)
 }
 
-fn run_one(
-    resolved: Resolved,
+/// What every command may need.
+struct Run<'a> {
+    typed: &'a Typed,
+    sources: &'a Sources,
     clock: Clock,
-    terminal: &Terminal,
-    out: &mut dyn Write,
-) -> Result<Exit> {
-    let Resolved { command, place } = resolved;
-    let now = clock.now();
-    match command {
-        Command::Init(args) => init::run(&place.queue()?, args.minimal, out),
-        Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
-        Command::Process(args) => {
-            let queue = place.queue()?;
-            let settings = PassSettings::new(*args, &queue)?;
-            if settings.dry_run {
-                dry_run::run(&queue, &settings, now, out)
-            } else {
-                process::run(&queue, &settings, clock, terminal)
+    terminal: &'a Terminal,
+}
+
+impl Run<'_> {
+    /// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
+    fn all_queues(&self, is_dry: bool, out: &mut dyn Write) -> Result<Exit> {
+        if self.typed.has("table") {
+            return Err(usage(
+                "--all-queues goes through the tables of backlog.toml: leave out --table",
+            )
+            .into());
+        }
+        let mut worst = Exit::Done;
+        for queue in self.sources.queues()? {
+            if is_dry {
+                writeln!(out, "queue {queue}:")?;
             }
+            let resolved =
+                self.sources.resolve(self.typed, Some(&queue)).map_err(anyhow::Error::from);
+            let exit =
+                resolved.and_then(|resolved| self.one(resolved, out)).unwrap_or_else(|error| {
+                    self.terminal.say(&format!("backlog: queue {queue}: {error:#}"));
+                    exit::of(&error)
+                });
+            if matches!(exit, Exit::Signal(_)) {
+                return Ok(exit);
+            }
+            worst = worst.worse(exit);
         }
-        Command::Status(args) => status::run(&place.queue()?, &args, now, out),
-        Command::List(args) => list::run(&place.queue()?, args, now, out),
-        Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
-        Command::Archive(args) => {
-            mend::run(&place.queue()?, &Mending::archive(args.ids, args.dry_run), now, out)
+        Ok(worst)
+    }
+
+    fn one(&self, resolved: Resolved, out: &mut dyn Write) -> Result<Exit> {
+        let Self { typed, sources, clock, terminal } = *self;
+        let Resolved { command, place } = resolved;
+        let now = clock.now();
+        match command {
+            Command::Init(args) => init::run(&place.queue()?, args.minimal, out),
+            Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
+            Command::Process(args) => {
+                let queue = place.queue()?;
+                let settings = PassSettings::new(*args, &queue)?;
+                if settings.dry_run {
+                    dry_run::run(&queue, &settings, now, out)
+                } else {
+                    process::run(&queue, &settings, clock, terminal)
+                }
+            }
+            Command::Status(args) => status::run(&place.queue()?, &args, now, out),
+            Command::List(args) => list::run(&place.queue()?, args, now, out),
+            Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
+            Command::Archive(args) => {
+                mend::run(&place.queue()?, &Mending::archive(args.ids, args.dry_run), now, out)
+            }
+            Command::Restore(args) => mend::run(&place.queue()?, &Mending::restore(args), now, out),
+            Command::Retry(args) => {
+                mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), now, out)
+            }
+            Command::Simulate(args) => simulate::run(place, &args, clock, out),
+            Command::Check(args) => check::run(place, &args, sources, now, out),
+            Command::Crontab(args) => crontab::run(place, &args, typed, sources, out),
+            Command::Guard { token } => guard(&token),
         }
-        Command::Restore(args) => mend::run(&place.queue()?, &Mending::restore(args), now, out),
-        Command::Retry(args) => {
-            mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), now, out)
-        }
-        Command::Simulate(args) => simulate::run(place, &args, clock, out),
-        // Served before this.
-        Command::Check(_) | Command::Crontab(_) | Command::Guard { .. } => Ok(Exit::Done),
     }
 }
 

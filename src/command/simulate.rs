@@ -14,6 +14,7 @@ use crate::config::{self, Place, Queue, Schedule};
 use crate::exit::Exit;
 use crate::handler::Script;
 use crate::instant::{DAY, Instant};
+use crate::mapping::Counting;
 use crate::record::{Id, Status};
 use crate::report;
 use crate::selection::Order;
@@ -119,8 +120,9 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
         })
         .collect();
     let course = |schedule: Schedule| {
-        let has_counter = schedule.policy.needs_counter() || schedule.max_attempts.is_some();
-        Course { rules: schedule.rules(has_counter), policy: schedule.policy, reached: None }
+        let counts = schedule.policy.needs_counter() || schedule.max_attempts.is_some();
+        let counting = if counts { Counting::Dated } else { Counting::No };
+        Course { rules: schedule.rules(counting), policy: schedule.policy, reached: None }
     };
     let courses = schedules.into_iter().map(course).collect();
     let scenario = Scenario {

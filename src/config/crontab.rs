@@ -6,11 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
-use super::section::{KEYS, Kind, Section, is_of_the_choice};
+use super::section::{KEYS, Kind, NO_STATUS, Said, Section, is_of_the_choice};
 use super::{DEFAULT_QUEUE, Queue, Resolved, Schedule, Sources};
 use crate::cli::{self, Typed};
 use crate::crontab;
 use crate::exit::{ExitError, usage};
+use crate::policy;
 
 /// What a line of a crontab comes to.
 pub enum CrontabLine {
@@ -29,12 +30,16 @@ impl Sources {
     /// with next to no environment.
     fn crontab_line(&self, line: &crontab::Line) -> Vec<CrontabLine> {
         let home = self.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-        let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(it));
-        let mut variables: HashMap<_, _> = [(OsString::from("HOME"), home.into_os_string())].into();
-        variables.extend(line.environment.iter().map(|(name, value)| (name.into(), value.into())));
+        let expand = |word: &str| expanded(word, &home.to_string_lossy());
+        let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
+        let mut variables: HashMap<_, _> =
+            [(OsString::from("HOME"), home.clone().into_os_string())].into();
+        variables
+            .extend(line.environment.iter().map(|(name, it)| (name.into(), expand(it).into())));
         let environment = Environment { variables, directory };
         let unclear = |why: String| CrontabLine::Unclear { number: line.number, why };
-        let argv = std::iter::once("backlog".into()).chain(line.arguments.iter().map(Into::into));
+        let argv = std::iter::once("backlog".into())
+            .chain(line.arguments.iter().map(|word| expand(word).into()));
         let typed = match Typed::parse(argv) {
             Ok(typed) => typed,
             Err(error) if error.use_stderr() => {
@@ -77,48 +82,86 @@ impl Sources {
         Ok((queue, Schedule::required(&args.schedule)?))
     }
 
-    /// The options that make `process` mean the same queue from anywhere: what was typed, what
-    /// stands in the environment, and where the file is.
-    pub fn arguments(&self, typed: &Typed, queue: &Queue) -> Result<Vec<String>, ExitError> {
+    /// The options that make `process` mean the same from anywhere: what was typed, what stands in
+    /// the environment, and where the file is. `with_schedule` says whether the schedule is among
+    /// them.
+    pub fn arguments(
+        &self,
+        typed: &Typed,
+        queue: &Queue,
+        with_schedule: bool,
+    ) -> Result<Vec<String>, ExitError> {
         let mut section = Section::default();
         for (long, value) in typed.options() {
             if let Some(key) = KEYS.iter().find(|key| key.long == long) {
-                section.options.insert(key.long, value.map(String::from));
+                let value = value.map(String::from);
+                section.options.insert(key.long, value.map_or(Said::On, Said::Value));
             }
         }
-        section = section.over(self.environment.section(&queue.name)?);
+        if typed.has(NO_STATUS) {
+            section.options.insert(NO_STATUS, Said::On);
+        }
+        let section = section.over(self.environment.section(&queue.name)?);
         let mut words = Vec::new();
         if let Some(file) = &self.file {
-            words.extend(["--config".into(), absolute(&self.environment, &file.path)?]);
+            words.extend(option("config", Some(self.absolute(&file.path)?)));
         }
         if queue.name != DEFAULT_QUEUE {
-            words.extend(["--queue".into(), queue.name.clone()]);
+            words.extend(option("queue", Some(queue.name.clone())));
         }
-        for (long, value) in section.options {
-            if is_of_the_choice(long) {
-                continue;
-            }
+        let options = section.options.into_iter();
+        for (long, said) in options.filter(|(long, _)| with_schedule || !is_of_the_choice(long)) {
+            let Some(value) = said.given() else { continue };
             let is_path = KEYS.iter().any(|it| it.long == long && it.kind == Kind::Path);
-            let value = match value {
-                Some(path) if is_path => Some(absolute(&self.environment, Path::new(&path))?),
-                value => value,
+            let file = value.as_deref().filter(|_| long == "policy").and_then(policy::file_of);
+            let value = match (&value, file) {
+                (Some(path), _) if is_path => Some(self.absolute(Path::new(path))?),
+                (Some(spec), Some(file)) => {
+                    Some(spec.replace(file, &self.absolute(Path::new(file))?))
+                }
+                _ => value,
             };
-            words.push(format!("--{long}"));
-            words.extend(value);
+            words.extend(option(long, value));
         }
-        let conditions = typed.options().filter(|(long, _)| *long == "where");
-        for condition in
-            conditions.filter_map(|(_, value)| value).chain(section.condition.as_deref())
-        {
-            words.extend(["--where".into(), condition.into()]);
-        }
+        let typed = typed.options().find(|(long, _)| *long == "where").and_then(|(_, it)| it);
+        let conditions: Vec<_> =
+            self.environment.option("where")?.into_iter().chain(typed.map(String::from)).collect();
+        let condition = match &conditions[..] {
+            [first, second] => Some(format!("({first}) AND ({second})")),
+            conditions => conditions.first().cloned(),
+        };
+        words.extend(condition.into_iter().flat_map(|it| option("where", Some(it))));
         Ok(words)
+    }
+
+    /// A handler that can be started from anywhere.
+    pub fn program(&self, program: &str) -> Result<String, ExitError> {
+        if program.contains('/') { self.absolute(Path::new(program)) } else { Ok(program.into()) }
+    }
+
+    /// A path from the root on.
+    fn absolute(&self, path: &Path) -> Result<String, ExitError> {
+        let path = self.environment.directory.join(path);
+        let path = path.canonicalize().unwrap_or(path);
+        path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
     }
 }
 
-/// A path from the root on.
-fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
-    let path = environment.directory.join(path);
-    let path = path.canonicalize().unwrap_or(path);
-    path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
+/// An option in the words of a command line.
+fn option(long: &str, value: Option<String>) -> Vec<String> {
+    match value {
+        None => vec![format!("--{long}")],
+        // It would look like an option of its own.
+        Some(value) if value.starts_with('-') => vec![format!("--{long}={value}")],
+        Some(value) => vec![format!("--{long}"), value],
+    }
+}
+
+/// What a shell makes of the home directory in a word.
+fn expanded(word: &str, home: &str) -> String {
+    let word = word.replace("${HOME}", home).replace("$HOME", home);
+    match word.strip_prefix("~/") {
+        Some(rest) => format!("{home}/{rest}"),
+        None => word,
+    }
 }

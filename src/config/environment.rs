@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::section::{KEYS, Section};
+use super::section::{KEYS, Said, Section};
 use crate::exit::{ExitError, usage};
 use crate::store::TOKEN;
 
@@ -64,7 +64,6 @@ impl Environment {
                 section.set(key, &value);
             }
         }
-        section.condition = self.option("where")?;
         let name: String = queue
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
@@ -78,7 +77,7 @@ impl Environment {
                     "{variable} is {value:?}; it must be a whole number, at least 1"
                 )));
             }
-            section.options.insert("max-attempts", Some(value.trim().into()));
+            section.options.insert("max-attempts", Said::Value(value.trim().into()));
         }
         Ok(section)
     }

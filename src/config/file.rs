@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::environment::Environment;
-use super::section::{KEYS, Key, Kind, Section};
+use super::section::{KEYS, Key, Kind, NO_STATUS, Said, Section};
 use crate::exit::{ExitError, usage};
 use crate::mapping::{Assigned, Assignment, OnSuccess};
 use crate::record::{self, escaped};
@@ -69,7 +69,7 @@ impl File {
     }
 }
 
-/// `no queue "emial"; did you mean email? there are email, orders`
+/// `no queue "emial"; did you mean email?; legal are email, orders`
 fn unknown<'a>(what: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> String {
     let legal: Vec<_> = legal.collect();
     let nearest = legal.iter().min_by_key(|it| strsim::damerau_levenshtein(it, name));
@@ -118,10 +118,14 @@ fn section(keys: Table, directory: &Path) -> Result<Section, String> {
     for (name, value) in keys {
         let wrong = |error: String| format!("{name}: {error}");
         match (name.as_str(), value) {
-            ("where", value) => section.condition = Some(text(value).map_err(wrong)?),
+            ("where", value) => section.conditions = vec![text(value).map_err(wrong)?],
             ("exec", Value::Array(words)) if !words.is_empty() => {
-                let words = words.into_iter().map(text).collect::<Result<_, _>>();
-                section.exec = Some(words.map_err(wrong)?);
+                let words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>();
+                let mut words = words.map_err(wrong)?;
+                if words[0].contains('/') {
+                    words[0] = path(&words[0], directory).map_err(|error| wrong(error.into()))?;
+                }
+                section.exec = Some(words);
             }
             ("exec", _) => {
                 return Err(wrong(
@@ -149,66 +153,82 @@ fn section(keys: Table, directory: &Path) -> Result<Section, String> {
                 return Err(wrong("write columns to set, { tried_at = \"{now}\" }".into()));
             }
             ("status", Value::Boolean(false)) => {
-                set(&mut section, "status.none", Value::Boolean(true), directory).map_err(wrong)?;
+                section.options.insert(NO_STATUS, Said::On);
             }
             ("status" | "date_inserted", Value::Table(parts)) => {
                 for (part, value) in parts {
                     let full = format!("{name}.{part}");
-                    let legal = || {
+                    let Some(key) = key(&full) else {
                         let prefix = format!("{name}.");
-                        KEYS.iter().filter_map(move |key| key.key.strip_prefix(&prefix))
+                        let legal = KEYS.iter().filter_map(|key| key.key.strip_prefix(&prefix));
+                        return Err(wrong(unknown("key", &part, legal)));
                     };
-                    if part == "none" || !legal().any(|it| it == part) {
-                        let legal: Vec<_> =
-                            legal().filter(|it| *it != "none").map(String::from).collect();
-                        return Err(wrong(unknown("key", &part, legal.iter().map(String::as_str))));
-                    }
-                    set(&mut section, &full, value, directory)
+                    set(&mut section, key, value, directory)
                         .map_err(|error| format!("{full}: {error}"))?;
                 }
             }
             ("status" | "date_inserted", value) => {
-                set(&mut section, &format!("{name}.column"), value, directory).map_err(wrong)?;
+                let Some(key) = key(&format!("{name}.column")) else { continue };
+                set(&mut section, key, value, directory).map_err(wrong)?;
             }
-            (key, value) => set(&mut section, key, value, directory)
-                .map_err(|error| if error.is_empty() { unknown_key(key) } else { wrong(error) })?,
+            (name, value) => {
+                let Some(key) = key(name) else { return Err(unknown_key(name)) };
+                set(&mut section, key, value, directory).map_err(wrong)?;
+            }
         }
     }
     Ok(section)
 }
 
-fn unknown_key(key: &str) -> String {
+fn unknown_key(name: &str) -> String {
+    // Whoever writes the option means its key.
+    if let Some(key) = KEYS.iter().find(|key| key.long.replace('-', "_") == name) {
+        return format!("no key {name:?}; did you mean {}?", key.key);
+    }
     let options = KEYS.iter().map(|key| key.key).filter(|key| !key.contains('.'));
     let mut legal: Vec<_> = options.chain(OTHERS).collect();
     legal.sort_unstable();
-    unknown("key", key, legal.into_iter())
+    unknown("key", name, legal.into_iter())
 }
 
-/// Sets an option; an empty error means that there is none of this name.
-fn set(section: &mut Section, key: &str, value: Value, directory: &Path) -> Result<(), String> {
-    let Some(Key { long, kind, .. }) = KEYS.iter().find(|it| it.key == key) else {
-        return Err(String::new());
-    };
-    let value = match (kind, value) {
-        (Kind::Flag | Kind::Either, Value::Boolean(false)) => return Ok(()),
-        (Kind::Flag | Kind::Either, Value::Boolean(true)) => None,
+/// Sets an option to what the file says of it.
+fn set(section: &mut Section, key: &Key, value: Value, directory: &Path) -> Result<(), String> {
+    let said = match (key.kind, value) {
+        (Kind::Flag | Kind::Either, Value::Boolean(is)) => {
+            if is {
+                Said::On
+            } else {
+                Said::Off
+            }
+        }
         (Kind::Flag, _) => return Err("write true or false".into()),
         (Kind::Several, Value::Array(values)) => {
             let values: Result<Vec<_>, _> =
                 values.into_iter().map(|value| text(value).map(|text| escaped(&text))).collect();
-            Some(values?.join(","))
+            Said::Value(values?.join(","))
         }
-        (Kind::Several, value) => Some(escaped(&text(value)?)),
+        (Kind::Several, value) => Said::Value(escaped(&text(value)?)),
+        (Kind::Value | Kind::Path, Value::Boolean(_)) => {
+            return Err("write text or a number".into());
+        }
         (Kind::Path, value) => {
-            let path = text(value)?;
+            let text = text(value)?;
             // A URL is none.
-            let path = if path.contains("://") { path.into() } else { directory.join(path) };
-            Some(path.to_str().map(String::from).ok_or("the path is not UTF-8")?)
+            Said::Value(if text.contains("://") { text } else { path(&text, directory)? })
         }
-        (Kind::Value | Kind::Either, value) => Some(text(value)?),
+        (Kind::Value | Kind::Either, value) => Said::Value(text(value)?),
     };
-    section.options.insert(long, value);
+    section.options.insert(key.long, said);
     Ok(())
+}
+
+fn key(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|it| it.key == name)
+}
+
+/// A path as it is from the directory of the file.
+fn path(text: &str, directory: &Path) -> Result<String, &'static str> {
+    directory.join(text).to_str().map(String::from).ok_or("the path is not UTF-8")
 }
 
 /// A value as it would be typed.

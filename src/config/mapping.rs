@@ -1,5 +1,8 @@
 //! From options and backlog.toml to what the table means.
 
+use std::fs;
+use std::path::Path;
+
 use crate::cli::{self, Several};
 use crate::date::{Dates, Zone};
 use crate::exit::{ExitError, usage};
@@ -25,12 +28,15 @@ pub fn mapping(options: cli::Table, section: &Section) -> Result<Mapping, ExitEr
             None => usual.id,
         },
         inserted: name(options.date_column, usual.inserted),
-        dates: Dates { format: options.date_format, zone: options.zone.unwrap_or(Zone::UTC) },
+        dates: Dates {
+            format: options.date_format,
+            zone: options.zone.as_deref().map_or(Ok(Zone::UTC), zone)?,
+        },
         failures: name(options.failures_column, usual.failures),
         last_failure: name(options.last_failure_column, usual.last_failure),
         last_error: name(options.last_error_column, usual.last_error),
         // What is typed narrows what is described, and never widens it.
-        conditions: section.condition.iter().cloned().chain(options.condition).collect(),
+        conditions: section.conditions.iter().cloned().chain(options.condition).collect(),
         payload: options.payload_column,
         on_success,
         on_failure: section.on_failure.clone().unwrap_or_default(),
@@ -40,6 +46,27 @@ pub fn mapping(options: cli::Table, section: &Section) -> Result<Mapping, ExitEr
         return Err(usage("without a status column, say with --where which rows are pending"));
     }
     Ok(mapping)
+}
+
+/// Where the system keeps the rules of its time zones.
+const ZONES: &str = "/usr/share/zoneinfo";
+
+fn zone(text: &str) -> Result<Zone, ExitError> {
+    let is_part = |part: &str| {
+        let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
+        !part.is_empty() && part.chars().all(is_of_a_name)
+    };
+    let named = || {
+        let is_name = text.split('/').all(is_part);
+        let file = is_name.then(|| fs::read(Path::new(ZONES).join(text)).ok()).flatten()?;
+        Zone::from_rules(&file)
+    };
+    Zone::fixed(text).or_else(named).ok_or_else(|| {
+        usage(format!(
+            "{text:?} is no time zone of this system; write UTC, +02:00 or a name such as \
+             Europe/Berlin (which package tzdata knows)"
+        ))
+    })
 }
 
 fn status(

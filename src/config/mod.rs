@@ -10,7 +10,7 @@ mod section;
 mod sources;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use crontab::CrontabLine;
@@ -54,15 +54,34 @@ pub struct PassSettings {
     pub timeout: Option<Duration>,
 }
 
+impl Queue {
+    /// The handler that was typed, or else the one that stands in backlog.toml.
+    pub fn handler<'a>(&'a self, typed: &'a [OsString]) -> Result<&'a [OsString], ExitError> {
+        match (typed, &self.exec[..]) {
+            ([], []) => Err(usage(
+                "which handler? write the command behind `--`, or as exec into backlog.toml",
+            )),
+            ([], described) => Ok(described),
+            (typed, _) => Ok(typed),
+        }
+    }
+
+    /// Whether both are about the same rows.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+        let (table, others) = (&self.mapping.table.text, &other.mapping.table.text);
+        real(&self.db) == real(&other.db)
+            && table.eq_ignore_ascii_case(others)
+            && self.mapping.conditions == other.mapping.conditions
+    }
+}
+
 impl PassSettings {
     pub fn new(process: cli::Process, queue: &Queue) -> Result<Self, ExitError> {
-        let typed = Some(process.handler).filter(|handler| !handler.is_empty());
-        let handler = typed.unwrap_or_else(|| queue.exec.clone());
-        if handler.is_empty() && !process.dry_run {
-            return Err(usage(
-                "which handler? write the command behind `--`, or as exec into backlog.toml",
-            ));
-        }
+        let handler = match queue.handler(&process.handler) {
+            Err(error) if !process.dry_run => return Err(error),
+            handler => handler.unwrap_or_default().to_vec(),
+        };
         Ok(Self {
             schedule: Schedule::required(&process.schedule)?,
             limits: Limits {

@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::cli;
 use crate::exit::{ExitError, usage};
+use crate::mapping::Counting;
 use crate::policy::{self, Age, Options, Policy, Rules, Slots, Spec, Tiers};
 
 /// When records are due, and when they are given up.
@@ -33,9 +34,15 @@ impl Schedule {
         Self::chosen(args)?.ok_or_else(needed)
     }
 
-    pub fn rules(&self, has_counter: bool) -> Rules {
+    /// With what the table has to count failures in.
+    pub fn rules(&self, counting: Counting) -> Rules {
         let Self { max_attempts, max_age_secs, .. } = *self;
-        Rules { has_counter, max_attempts, max_age_secs }
+        Rules {
+            has_counter: counting != Counting::No,
+            can_snooze: counting == Counting::Dated,
+            max_attempts,
+            max_age_secs,
+        }
     }
 }
 

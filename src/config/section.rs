@@ -30,13 +30,12 @@ const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
     Key { key, long, kind }
 }
 
-pub const KEYS: [Key; 37] = [
+pub const KEYS: [Key; 36] = [
     key("db", "db", Kind::Path),
     key("state_dir", "state-dir", Kind::Path),
     key("table", "table", Kind::Value),
     key("id", "id-column", Kind::Several),
     key("status.column", "status-column", Kind::Value),
-    key("status.none", "no-status-column", Kind::Flag),
     key("status.new", "new", Kind::Several),
     key("status.error", "error", Kind::Several),
     key("status.success", "success", Kind::Several),
@@ -83,14 +82,34 @@ const CLASSIC: &str = "classic";
 const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "spread", "salt"];
 
 /// Where there is no status column it has no values, and the other way round.
-const NO_STATUS: &str = "no-status-column";
+pub const NO_STATUS: &str = "no-status-column";
 const OF_THE_STATUS: [&str; 5] = ["status-column", "new", "error", "success", "archived"];
+
+/// What is said of an option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    On,
+    /// Whatever a place with less weight says.
+    Off,
+    Value(String),
+}
+
+impl Said {
+    /// Its value, if it takes one; `None` if the option is not set.
+    pub fn given(self) -> Option<Option<String>> {
+        match self {
+            Self::On => Some(None),
+            Self::Off => None,
+            Self::Value(value) => Some(Some(value)),
+        }
+    }
+}
 
 /// All that one place says of a queue.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
-    pub options: BTreeMap<&'static str, Option<String>>,
-    pub condition: Option<String>,
+    pub options: BTreeMap<&'static str, Said>,
+    pub conditions: Vec<String>,
     pub exec: Option<Vec<String>>,
     pub on_success: Option<OnSuccess>,
     pub on_failure: Option<Vec<Assignment>>,
@@ -100,25 +119,25 @@ pub struct Section {
 impl Section {
     /// Sets an option as a variable of the environment has it.
     pub fn set(&mut self, key: Key, value: &str) {
-        let is_on = !["0", "false", "no"].contains(&value);
-        match key.kind {
-            Kind::Flag | Kind::Either if !is_on => {}
-            Kind::Flag => {
-                self.options.insert(key.long, None);
-            }
-            Kind::Either if ["1", "true", "yes"].contains(&value) => {
-                self.options.insert(key.long, None);
-            }
-            Kind::Value | Kind::Path | Kind::Several | Kind::Either => {
-                self.options.insert(key.long, Some(value.into()));
-            }
-        }
+        let lower = value.to_ascii_lowercase();
+        let is = |words: [&str; 4]| words.contains(&lower.as_str());
+        let said = match key.kind {
+            Kind::Flag | Kind::Either if is(["0", "false", "no", "off"]) => Said::Off,
+            Kind::Flag => Said::On,
+            Kind::Either if is(["1", "true", "yes", "on"]) => Said::On,
+            Kind::Value | Kind::Path | Kind::Several | Kind::Either => Said::Value(value.into()),
+        };
+        self.options.insert(key.long, said);
+    }
+
+    fn says(&self, long: &str) -> bool {
+        self.options.get(long).is_some_and(|said| *said != Said::Off)
     }
 
     /// What counts where `self` goes before `other`. Whoever chooses when records are due chooses
     /// all of it.
     pub fn over(mut self, other: Self) -> Self {
-        let gone = gone(|long| self.options.contains_key(long));
+        let gone = gone(|long| self.says(long));
         for (long, value) in other.options {
             if !gone.contains(&long) {
                 self.options.entry(long).or_insert(value);
@@ -126,7 +145,7 @@ impl Section {
         }
         Self {
             options: self.options,
-            condition: self.condition.or(other.condition),
+            conditions: if self.conditions.is_empty() { other.conditions } else { self.conditions },
             exec: self.exec.or(other.exec),
             on_success: self.on_success.or(other.on_success),
             on_failure: self.on_failure.or(other.on_failure),
@@ -139,7 +158,7 @@ impl Section {
         let gone = gone(|long| typed.has(long));
         let counts = |long: &str| typed.knows(long) && !typed.has(long) && !gone.contains(&long);
         let options = self.options.iter().filter(|(long, _)| counts(long));
-        options.map(|(long, value)| (*long, value.clone())).collect()
+        options.filter_map(|(long, said)| Some((*long, said.clone().given()?))).collect()
     }
 }
 

@@ -61,7 +61,9 @@ impl Sources {
             Some(file) => file.section(&name, named.is_some())?,
             None => Section::default(),
         };
-        let section = self.environment.section(&name)?.over(described);
+        let mut section = self.environment.section(&name)?.over(described);
+        // This one does not take the place of the file's, it narrows it.
+        section.conditions.extend(self.environment.option("where")?);
         let says_where = |long: &str| typed.has(long) || self.environment.option(long) != Ok(None);
         if named.is_none() && typed.is_about_a_table() && !says_where("db") && !says_where("table")
         {
@@ -113,6 +115,19 @@ impl Sources {
 }
 
 impl Place {
+    /// What a pass would say of the options that were not typed.
+    pub fn complaints(&self) -> Vec<String> {
+        let given = self.section.options.clone().into_iter();
+        let given = given.filter_map(|(long, said)| Some((long, said.given()?)));
+        given
+            .filter_map(|given| {
+                let complaint = cli::complaint(&given)?;
+                let value = given.1.as_deref().unwrap_or("true");
+                Some(format!("{} = {value:?}: {complaint}", key_of(given.0)))
+            })
+            .collect()
+    }
+
     pub fn queue(self) -> Result<Queue, ExitError> {
         let Self { name, global, table, section } = self;
         let db = global.db.ok_or_else(|| {

@@ -7,6 +7,7 @@
 mod age;
 mod backoff;
 mod counted;
+mod coverage;
 mod curve;
 mod delivery;
 mod forecast;
@@ -26,6 +27,7 @@ mod vectors;
 
 pub use age::Age;
 pub use backoff::{Backoff, Variation};
+pub use coverage::{gaps, overlaps};
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
 pub use look::{Look, Verdict};

@@ -177,7 +177,7 @@ proptest! {
         let inserted_at = Some(Instant(NOW.0 - age));
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
-        let rules = Rules { has_counter: false, max_attempts: None, max_age_secs: None };
+        let rules = Rules { has_counter: false, can_snooze: false, max_attempts: None, max_age_secs: None };
         let look =
             Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false) };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();

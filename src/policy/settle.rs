@@ -6,8 +6,11 @@ use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step};
 /// What settling goes by, besides the record and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Whether the table has columns to count failures in.
+    /// Whether the table has a column to count failures in.
     pub has_counter: bool,
+    /// Whether it also has one for the last of them: without it a snoozed record would be due again
+    /// at once.
+    pub can_snooze: bool,
     /// The number of the last attempt, if there is one.
     pub max_attempts: Option<u32>,
     /// A record that fails when it is older than this has failed for the last time.
@@ -52,7 +55,7 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
     match outcome {
         Outcome::Success => not_counted(Step::Succeeded, now),
         Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Step::Undone, now),
-        Outcome::Snooze { error } if rules.has_counter => Settlement {
+        Outcome::Snooze { error } if rules.can_snooze => Settlement {
             step: Step::Failed,
             counter: failed(record.failures, now, error.clone()),
             at: now,
@@ -104,7 +107,8 @@ mod tests {
     use crate::record::{Id, Row, Value};
 
     const NOW: Instant = Instant(1_795_232_400);
-    const COUNTED: Rules = Rules { has_counter: true, max_attempts: Some(3), max_age_secs: None };
+    const COUNTED: Rules =
+        Rules { has_counter: true, can_snooze: true, max_attempts: Some(3), max_age_secs: None };
 
     fn record(status: Status, failures: u32) -> Record {
         Record {
@@ -150,6 +154,9 @@ mod tests {
         let snooze = Outcome::Snooze { error: "refused".into() };
         let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED);
         assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(2), at: NOW });
+        let undated = Rules { can_snooze: false, ..COUNTED };
+        let settlement = settle(&record(Status::Error, 1), &snooze, NOW, undated);
+        assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(2), at: NOW });
     }
 
     #[test]
@@ -174,7 +181,12 @@ mod tests {
 
     #[test]
     fn age_gives_up_what_has_failed_and_never_what_was_not_tried() {
-        let rules = Rules { has_counter: false, max_attempts: None, max_age_secs: Some(100) };
+        let rules = Rules {
+            has_counter: false,
+            can_snooze: false,
+            max_attempts: None,
+            max_age_secs: Some(100),
+        };
         let aged = |status, age| Record {
             inserted_at: Some(NOW.saturating_sub(age)),
             ..record(status, 0)

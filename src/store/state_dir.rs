@@ -60,7 +60,13 @@ impl StateDir {
     pub fn check_writable(&self) -> Result<()> {
         let place = self.path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
-        access(place, wanted).map_err(|error| not_opened(&self.path, &error.into()))
+        access(place, wanted).map_err(|error| not_opened(&self.path, &error.into()))?;
+        let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        for file in files.map(|file| file.path()) {
+            access(&file, Access::READ_OK | Access::WRITE_OK)
+                .map_err(|error| not_opened(&file, &error.into()))?;
+        }
+        Ok(())
     }
 
     /// The file whose bytes are the claims on the records of `table`.
@@ -196,8 +202,7 @@ fn state_to_json(state: &LineState) -> serde_json::Value {
                 Value::Integer(number) => (*number).into(),
                 Value::Real(number) => (*number).into(),
                 Value::Text(text) => text.as_str().into(),
-                // No date; the next pass begins at the head.
-                Value::Blob(_) => return json,
+                Value::Blob(bytes) => bytes.as_slice().into(),
             };
             json["id"] = serde_json::json!(key.id);
         }
@@ -227,6 +232,7 @@ fn key_from_json(json: &serde_json::Value) -> Option<Key> {
     let inserted = match inserted.as_str() {
         _ if inserted.is_null() => Value::Null,
         Some(text) => Value::Text(text.into()),
+        None if inserted.is_array() => Value::Blob(Vec::deserialize(inserted).ok()?),
         None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
     };
     Some(Key { inserted, id: Id::deserialize(id).ok()? })
@@ -248,6 +254,7 @@ mod tests {
             Value::Integer(i64::MIN),
             Value::Real(0.5),
             Value::Text("2026-11-21 '\n😀".into()),
+            Value::Blob(vec![0, 255]),
         ]
         .into_iter()
         .flat_map(|inserted| {
@@ -277,7 +284,7 @@ mod tests {
             "{",
             "{}",
             "[]",
-            r#"{"inserted":[],"id":7}"#,
+            r#"{"inserted":[256],"id":7}"#,
             r#"{"inserted":1,"id":1.5}"#,
             r#"{"slot":1}"#,
             r#"{"slot":[1]}"#,

@@ -157,7 +157,7 @@ fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
     let db = env.db().display().to_string();
     for (lines, expected) in [
         (
-            format!("*/5 * * * * /opt/backlog process --db {db} --ndays 1 -- x\n0 * * * * cd /; backlog process --db test.db --min-ndays 1 --ndays 7 -- x\n"),
+            format!("*/5 * * * * /opt/backlog process --db {db} --ndays 1 -- x\n0 * * * * cd \"$HOME\"; backlog process --db test.db --min-ndays 1 --ndays 7 -- x\n"),
             &["ok */5 * * * *: --ndays 1, 0 to 1 days", "ok 0 * * * *: --min-ndays 1 --ndays 7, 1 to 7 days"][..],
         ),
         (

@@ -397,6 +397,14 @@ fn a_wrong_mapping_touches_no_row() {
         ),
         (format!("{good}on_success = {{ missing = 1 }}"), "has no column missing"),
         (
+            format!("{good}failures = 'tries'\non_failure = {{ tries = '{{+1}}' }}"),
+            "on_failure cannot set tries: it is counted already",
+        ),
+        (
+            format!("{good}failures = 'tries'\nlast_failure = 'tries'"),
+            "column tries cannot be the last failure as well: it is the count",
+        ),
+        (
             format!("{good}last_failure = 'at'"),
             "column at cannot be the last failure as well: it is the insertion date",
         ),
@@ -554,4 +562,163 @@ fn an_attempt_that_kills_its_pass_is_charged_without_a_status_column() {
         env.run_at(now, &["process", "--", "true"]).silent();
         env.query("SELECT tries, done FROM t") == format!("1|{now}")
     });
+}
+
+#[test]
+fn a_condition_that_time_or_another_row_makes_false_does_not_lose_the_outcome() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, tries INT NOT NULL DEFAULT 0, done TEXT, kind TEXT);
+         CREATE TABLE pause (kind TEXT);
+         INSERT INTO t (id, at, tries, kind) VALUES (1, '2026-11-20', 4, 'a'), (2, '2026-11-20', 4, 'a'), (3, '2026-11-20', 4, 'a')",
+        "[queue.t]\ntable = 't'\ndate_inserted = 'at'\nfailures = 'tries'\nndays = 9\non_success = { done = '{now}' }\n\
+         where = \"done IS NULL AND id IN (SELECT id FROM t WHERE tries < 5) AND kind NOT IN (SELECT kind FROM pause)\"",
+    );
+    // Our own charge, seen through a subquery; other rows; and an edit of this very row.
+    let db = env.db().display().to_string();
+    let handler = env.script(
+        "handler",
+        &format!(
+            "case $BACKLOG_ID in
+             2) sqlite3 {db} \"INSERT INTO pause VALUES ('a')\" ;;
+             1) sqlite3 {db} \"UPDATE t SET kind = 'b' WHERE id = 1\" ;;
+             esac"
+        ),
+    );
+    if std::process::Command::new("sqlite3").arg("-version").output().is_err() {
+        crate::testenv::skipped("a handler that changes its table: there is no sqlite3");
+        return;
+    }
+    env.run_at(MIDNIGHT, &["process", "--queue", "t", "--", &handler]).silent();
+    let rows = env.query("SELECT id, tries, done FROM t");
+    assert_eq!(
+        rows, "1|4|\n2|4|2026-11-21\n3|4|2026-11-21",
+        "record 1 was not in the queue any more"
+    );
+}
+
+#[test]
+fn lines_with_conditions_of_their_own_are_lines_of_their_own() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, tenant INT);
+         INSERT INTO BACKLOG VALUES (1, 'ERROR', '2026-11-20T12:00:00Z', 1), (2, 'ERROR', '2026-11-20T12:00:00Z', 2)",
+    );
+    let handler = env.noting("exit 1");
+    for tick in 0..3 {
+        for tenant in ["tenant = 1", "tenant = 2"] {
+            let args = ["process", "--progressive", "--where", tenant, "--", &handler];
+            env.run_at(MIDNIGHT + 300 * tick, &args).silent();
+        }
+    }
+    assert_eq!(env.handled(), ["1", "2", "1", "2", "1", "2"]);
+}
+
+#[test]
+fn a_condition_is_true_as_sql_has_it() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, flag TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20', '0'), (2, 'NEW', '2026-11-20', 'abc'), (3, 'NEW', '2026-11-20', '1'), (4, 'NEW', '2026-11-20', NULL)",
+    );
+    let ran = env.run(&["archive", "1", "2", "3", "4", "--where", "flag"]).success();
+    assert!(ran.stdout.ends_with("archived 1 record\n"), "{}", ran.stdout);
+    assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE STATUS = 'ARCHIVED'"), "3");
+    for condition in ["count(*) > 0", "row_number() OVER () > 0"] {
+        env.run(&["archive", "1", "--where", condition]).fails(1, &["is no condition in SQL"]);
+    }
+}
+
+#[test]
+fn dates_in_two_spellings_starve_nobody() {
+    for (schema, dates) in [
+        ("TEXT", ["'2026-11-20 00:00:00'", "'20261119000000'", "'2026-11-18'", "'20261120000001'"]),
+        ("", ["'2026-11-20 00:00:00'", "1795132800", "'20261118000000'", "x'00'"]),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'ERROR', DATE_INSERTED {schema}, FAILURES INT, LAST_FAILURE INT)"
+        ));
+        for date in dates {
+            env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({date})"));
+        }
+        let due = if schema.is_empty() { 3 } else { 4 };
+        let handler = env.noting("exit 1");
+        for order in ["newest", "oldest"] {
+            for _ in 0..due {
+                let args = [
+                    "process",
+                    "--ndays",
+                    "30",
+                    "--max-records",
+                    "1",
+                    "--order",
+                    order,
+                    "--",
+                    &handler,
+                ];
+                env.run_at(MIDNIGHT, &args).silent();
+            }
+            let mut handled = env.handled();
+            handled.sort_unstable();
+            handled.dedup();
+            assert_eq!(handled.len(), due, "{schema} {order}: {handled:?}");
+        }
+    }
+}
+
+#[test]
+fn epochs_as_text_are_found_if_it_is_said_and_waited_after() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT, FAILURES INT, LAST_FAILURE TEXT);
+         INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('1795132800'), ('999999999'), ('2026-11-20')",
+    );
+    let handler = env.noting("exit 1");
+    let by_age = ["process", "--date-format", "epoch", "--ndays", "1", "--", &handler];
+    env.run_at(MIDNIGHT, &by_age).silent();
+    assert_eq!(env.handled(), ["1"]);
+    let by_count =
+        ["process", "--date-format", "epoch", "--fibonacci", "--order", "oldest", "--", &handler];
+    env.run_at(MIDNIGHT + 30, &by_count).silent();
+    assert_eq!(env.handled(), ["1", "3", "2"].map(String::from)[1..], "1 waits for a minute");
+    assert_eq!(env.query("SELECT LAST_FAILURE FROM BACKLOG WHERE ID = 1"), "2026-11-21T00:00:00Z");
+}
+
+#[test]
+fn a_snooze_without_a_date_is_a_failure_and_a_drain_ends() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, s INT, at TEXT, n INT DEFAULT 0);
+         INSERT INTO t (s, at) VALUES (1, '2026-11-20')",
+        "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nfailures = 'n'\nstatus = { column = 's', new = 1, error = 1, success = 2 }",
+    );
+    let handler = env.noting("exit 75");
+    env.run_at(MIDNIGHT, &["process", "--drain", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["1"]);
+    assert_eq!(env.query("SELECT s, n FROM t"), "1|1");
+}
+
+#[test]
+fn a_mapping_that_leaves_one_finished_row_pending_stops_the_pass_there() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, prio INT); INSERT INTO t VALUES (1, '2026-11-19', 1), (2, '2026-11-18', 5), (3, '2026-11-17', 1)",
+        "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nwhere = 'prio > 0'\non_success = { prio = '{-1}' }",
+    );
+    let handler = env.noting("exit 0");
+    let says = "record 2 could not be set to SUCCESS: it would still be pending";
+    env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &[says]);
+    assert_eq!(env.handled(), ["1", "2"]);
+    assert_eq!(env.query("SELECT prio FROM t ORDER BY id"), "0\n5\n1");
+}
+
+#[test]
+fn a_person_can_retry_where_the_last_failure_cannot_be_null() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME NOT NULL, n INT NOT NULL DEFAULT 0, seen DATETIME NOT NULL, done INT);
+         INSERT INTO t (id, at, n, seen) VALUES (7, '2026-11-20 10:00:00', 3, '2026-11-20 23:59:59')",
+        "[defaults]\ntable = 't'\npolicy = 'even'\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\nlast_failure = 'seen'\non_success = { done = 1 }",
+    );
+    let due = |expected: &str| {
+        let ran = env.run_at(MIDNIGHT, &["process", "--dry-run"]).success();
+        assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+    };
+    due("7           wait ");
+    env.run(&["retry", "7"]).success();
+    assert_eq!(env.query("SELECT n, seen FROM t"), "3|2026-11-20 10:00:00");
+    due("7           try ");
 }

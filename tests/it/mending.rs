@@ -78,7 +78,8 @@ fn a_condition_narrows_and_never_widens() {
         ("odd", "no such column: odd"),
         ("ID = ?", "write values, not parameters"),
         ("ID = :id", "write values, not parameters"),
-        ("", "is no condition in SQL"),
+        ("", "the condition is empty"),
+        (" ", "the condition is empty"),
     ] {
         env.run(&["restore", "--all", "--where", condition]).fails(1, &[says]);
     }

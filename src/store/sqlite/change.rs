@@ -115,20 +115,17 @@ impl Table {
                 }
                 if settlement.step == Step::Renewed && !self.statuses.tell() {
                     // NEW is then what has not failed: at least, there is nothing to wait after.
-                    match (&self.last_failure, &self.failures) {
-                        (Some(last_failure), _) => sets.set(last_failure, Set::To(Param::Null)),
-                        (None, Some(failures)) => sets.set(failures, Set::To(Param::Integer(0))),
-                        (None, None) => {}
+                    if let Some(last_failure) = &self.last_failure {
+                        sets.set(last_failure, self.no_failure(last_failure, record));
                     }
                 }
             }
             Counter::Reset => {
-                for (column, value) in
-                    [(&self.failures, Param::Integer(0)), (&self.last_failure, Param::Null)]
-                {
-                    if let Some(column) = column {
-                        sets.set(column, Set::To(value));
-                    }
+                if let Some(column) = &self.failures {
+                    sets.set(column, Set::To(Param::Integer(0)));
+                }
+                if let Some(column) = &self.last_failure {
+                    sets.set(column, self.no_failure(column, record));
                 }
             }
             Counter::Set { failures, last_failure_at, last_error } => {
@@ -159,51 +156,38 @@ impl Table {
         sets
     }
 
+    /// What the column of the last failure holds where there was none: NULL, or if that cannot be,
+    /// the insertion date.
+    fn no_failure(&self, column: &Column, record: &Record) -> Set {
+        let inserted_at = record.inserted_at.filter(|_| column.not_null);
+        let value = inserted_at.map(|at| column.spelling.write(at, &self.dates.zone));
+        Set::To(value.as_ref().map_or(Param::Null, param))
+    }
+
     /// The condition that a row still is the record, and still as it was read, or as the charge
     /// left it. Another row that got the id of a deleted one has another insertion date.
     fn guard(&self, record: &Record, charged: bool) -> (String, Vec<Param>) {
         let mut terms = vec![has_id(self)];
         let mut params: Vec<_> = record.id.parts().iter().map(id_param).collect();
-        match (&self.statuses.column, &self.condition) {
-            (Some(column), _) => {
-                let value = match self.statuses.value(Status::Error) {
-                    Some(value) if charged => value,
-                    _ => record.row.get(&column.name).unwrap_or(&Value::Null),
-                };
-                terms.push(format!("{} IS ?", quote(&column.name)));
-                params.push(param(value));
-            }
-            (None, Some(condition)) if charged => {
-                // The charge may be what makes the condition false, as in "attempts < 5". So it
-                // is asked of the row as it would be without the charge.
-                terms.push(self.without_charge(condition));
-                params.extend(
-                    self.counter_columns()
-                        .map(|column| param(record.row.get(&column.name).unwrap_or(&Value::Null))),
-                );
-            }
-            (None, Some(condition)) => terms.push(condition.clone()),
-            (None, None) => {}
+        if let Some(column) = &self.statuses.column {
+            let value = match self.statuses.value(Status::Error) {
+                Some(value) if charged => value,
+                _ => record.row.get(&column.name).unwrap_or(&Value::Null),
+            };
+            terms.push(format!("{} IS ?", quote(&column.name)));
+            params.push(param(value));
+        }
+        // The queue's condition itself is not asked again: it may go by the time or by other rows.
+        // What it reads in this row must be as it was, but for what the charge has written.
+        let written = || self.counter_columns().chain(&self.statuses.column);
+        let is_charged = |column: &Column| written().any(|it| it.name == column.name);
+        for column in self.condition_columns.iter().filter(|it| !(charged && is_charged(it))) {
+            terms.push(format!("backlog_value({}) IS ?", quote(&column.name)));
+            params.push(param(record.row.get(&column.name).unwrap_or(&Value::Null)));
         }
         terms.push(format!("backlog_value({}) IS ?", quote(&self.inserted.name)));
         params.push(param(&record.inserted));
         (terms.join(" AND "), params)
-    }
-
-    /// A condition of the row in which the columns that a charge writes are parameters.
-    fn without_charge(&self, condition: &str) -> String {
-        let table = quote(&self.name);
-        let is_charged = |column: &Column| self.counter_columns().any(|it| it.name == column.name);
-        let kept = self.columns.iter().filter(|column| !is_charged(column)).map(|column| {
-            let name = quote(&column.name);
-            format!("{table}.{name} AS {name}")
-        });
-        let charged = self.counter_columns().map(|column| format!("? AS {}", quote(&column.name)));
-        let columns: Vec<_> = kept.chain(charged).collect();
-        format!(
-            "EXISTS (SELECT 1 FROM (SELECT {}) AS {table} WHERE {condition})",
-            columns.join(", ")
-        )
     }
 }
 

@@ -16,6 +16,7 @@ pub struct Column {
     /// Whether the database gives a value where none is inserted.
     pub has_default: bool,
     pub is_generated: bool,
+    pub not_null: bool,
     pub spelling: Spelling,
 }
 
@@ -33,7 +34,7 @@ impl Column {
     pub fn all(connection: &Connection, table: &str) -> Result<Vec<Self>> {
         let columns = connection
             .prepare(
-                "SELECT name, upper(type), dflt_value IS NOT NULL, pk, hidden \
+                "SELECT name, upper(type), dflt_value IS NOT NULL, pk, hidden, \"notnull\" \
                  FROM pragma_table_xinfo(?1)",
             )?
             .query_map([table], |row| {
@@ -45,6 +46,7 @@ impl Column {
                     name: row.get(0)?,
                     has_default: is_row_number || row.get(2)?,
                     is_generated: row.get::<_, i64>(4)? > 1,
+                    not_null: row.get(5)?,
                     spelling: if is_number { Spelling::epoch() } else { Spelling::rfc3339() },
                     declared,
                 })
@@ -72,8 +74,11 @@ impl Column {
     pub fn hold(&self, value: &Value) -> Value {
         match (self.affinity(), value) {
             (Affinity::Text, Value::Integer(number)) => Value::Text(number.to_string()),
-            (Affinity::Integer | Affinity::Numeric | Affinity::Real, Value::Text(text)) => {
+            (Affinity::Integer | Affinity::Numeric, Value::Text(text)) => {
                 text.parse().map_or_else(|_| value.clone(), Value::Integer)
+            }
+            (Affinity::Real, Value::Integer(_) | Value::Text(_)) => {
+                value.to_string().parse().map_or_else(|_| value.clone(), Value::Real)
             }
             _ => value.clone(),
         }

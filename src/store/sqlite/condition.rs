@@ -1,16 +1,38 @@
 //! Conditions in SQL that the user writes.
 
-use anyhow::{Result, bail};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, bail, ensure};
 use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::errors::{is_busy, words};
 use super::sql::quote;
 
 /// Makes sure that a condition cannot widen what it is to narrow: it must be one whole expression,
-/// and where it is closed early and opened again, `1) OR (1`, this is none.
-pub fn check(connection: &Connection, table: &str, condition: &str) -> Result<()> {
-    let alone = format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {}", quote(table));
-    match connection.prepare(&alone) {
+/// and where it is closed early and opened again, `1) OR (1`, this is none. And it must be one
+/// about a single row. Says which columns of the table it reads.
+pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Result<HashSet<String>> {
+    ensure!(!condition.trim().is_empty(), "the condition is empty; leave it out");
+    let name = quote(table);
+    let read = Arc::new(Mutex::new(HashSet::new()));
+    let (reader, of_table) = (read.clone(), table.to_string());
+    let note = move |context: AuthContext<'_>| {
+        if let AuthAction::Read { table_name, column_name } = context.action
+            && table_name == of_table
+        {
+            reader.lock().unwrap_or_else(PoisonError::into_inner).insert(column_name.to_string());
+        }
+        Authorization::Allow
+    };
+    connection.authorizer(Some(note))?;
+    let checked = [
+        format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {name}"),
+        format!("SELECT 1 FROM {name} WHERE ({condition}\n)"),
+    ]
+    .iter()
+    .try_for_each(|sql| match connection.prepare(sql) {
         Ok(statement) if statement.parameter_count() > 0 => {
             bail!("{condition:?} is no condition: write values, not parameters")
         }
@@ -18,7 +40,11 @@ pub fn check(connection: &Connection, table: &str, condition: &str) -> Result<()
         // Whoever opens the database says it.
         Err(error) if is_busy(&error) => Err(error.into()),
         Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(&error)),
-    }
+    });
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    checked?;
+    let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(read.clone())
 }
 
 /// All of the conditions in one; each on a line of its own, so that a comment in it ends there.

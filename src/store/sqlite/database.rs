@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 
@@ -35,6 +36,9 @@ impl Database {
         let found = match fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let shown = path.display();
+                if mapping.table.is_given {
+                    bail!("no database at {shown}");
+                }
                 bail!("no database at {shown}; `backlog init --db {shown}` creates one");
             }
             found => found.with_context(|| format!("could not open {}", path.display()))?,
@@ -43,8 +47,8 @@ impl Database {
             bail!("could not open {}: it is a directory, not a database", path.display());
         }
         let path = path.canonicalize()?;
-        let connection = connect(&path, OpenFlags::empty())?;
-        let table = Table::find(&connection, mapping).map_err(|error| {
+        let mut connection = connect(&path, OpenFlags::empty())?;
+        let table = Table::find(&mut connection, mapping).map_err(|error| {
             match error.downcast::<SqlError>() {
                 Ok(error) => explain(&path, &error, "read"),
                 Err(error) => error.context(format!("could not use {}", path.display())),
@@ -52,6 +56,13 @@ impl Database {
         })?;
         add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
         Ok(Self { connection, path, table, reported: HashSet::new() })
+    }
+
+    /// From now on nothing is written to the file, not even what a crash left in the log.
+    pub fn leave_alone(&self) -> Result<()> {
+        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        let left = self.connection.set_db_config(config, true);
+        left.map(|_| ()).map_err(|error| self.explain(&error, "open"))
     }
 
     /// Where claims and cursors are kept unless the user names another place.
@@ -136,6 +147,19 @@ impl Database {
         );
     }
 
+    /// Fails if nothing can be written that makes a record due now.
+    pub fn require_renewal(&self) -> Result<()> {
+        let table = &self.table;
+        if table.statuses.tell() || table.last_failure.is_some() {
+            return Ok(());
+        }
+        bail!(
+            "nothing in table {} makes a record due now: no value of a status tells new from \
+             failed, and no column says when the last attempt failed",
+            table.name
+        );
+    }
+
     /// Fails if archived records cannot be told from others.
     pub fn require_told_archived(&self) -> Result<()> {
         if self.table.statuses.value(Status::Archived).is_some() {
@@ -152,7 +176,11 @@ impl Database {
     pub fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let table = &self.table;
         let Some(payload) = &table.payload else {
-            bail!("table {} has no column PAYLOAD to add records with", table.name);
+            bail!(
+                "table {} has no column PAYLOAD to add records with; say which with \
+                 --payload-column",
+                table.name
+            );
         };
         if let Some(id) = table.id.iter().find(|column| !column.has_default) {
             bail!(

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::sql::{literal, quote, value};
-use super::{Database, query};
+use super::table::id;
+use super::{Database, query, waiting};
 use crate::date::Spelling;
 use crate::instant::Instant;
 use crate::record::{Status, Value};
@@ -13,20 +14,27 @@ use crate::selection::{Order, Selection, Window};
 use crate::store::{Examination, InColumn, MissingIndex, StatusValue, Undated};
 
 impl Database {
-    pub fn examine(&self) -> Result<Examination> {
+    /// `by_count` says whether records are due by their count of failures.
+    pub fn examine(&self, by_count: bool) -> Result<Examination> {
         let table = &self.table;
         let name = quote(&table.name);
-        let one = |sql: &str| -> Result<String> {
-            let value = self.connection.query_row(sql, [], |row| Ok(value(row.get_ref(0)?)));
-            Ok(value.map_err(|error| self.explain(&error, "read"))?.to_string())
-        };
-        let rows = one(&format!("SELECT count(*) FROM {name}"))?.parse().unwrap_or(0);
+        let explain = |error| self.explain(&error, "read");
+        let count = format!("SELECT count(*) FROM {name}");
+        let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(explain)?;
+        let journal_mode =
+            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
         let pending = query::pending(table);
         let (mut formats, mut undated) = (BTreeMap::new(), Undated::default());
+        let mut without_id = Vec::new();
         let mut pending_rows = 0;
         let mut newest = None;
-        self.each_pending_date(&pending, &mut |id, inserted| {
+        self.each_pending_date(&pending, &mut |ids, inserted| {
             pending_rows += 1;
+            if ids.iter().any(|part| id(part).is_err()) {
+                without_id.push(shown(ids.iter().map(Value::shown)));
+                return;
+            }
+            let id = shown(ids.iter().map(Value::to_string));
             let at = table.dates.read(&inserted);
             newest = newest.max(at);
             match Spelling::of(&inserted, &table.dates) {
@@ -37,21 +45,26 @@ impl Database {
             }
         })?;
         Ok(Examination {
-            journal_mode: one("PRAGMA journal_mode")?,
-            rows,
+            journal_mode: journal_mode.map_err(explain)?,
+            rows: rows.unsigned_abs(),
             pending: pending_rows,
             columns: self.in_columns(),
             values: self.status_values()?,
+            without_id,
             undated,
             formats: formats.into_iter().map(|(format, (rows, id))| (format, rows, id)).collect(),
             newest,
             triggers: self.triggers()?,
-            missing: self.missing_indexes()?,
+            missing: self.missing_indexes(by_count)?,
             duplicate: self.duplicate()?,
         })
     }
 
-    fn each_pending_date(&self, pending: &str, each: &mut dyn FnMut(String, Value)) -> Result<()> {
+    fn each_pending_date(
+        &self,
+        pending: &str,
+        each: &mut dyn FnMut(&[Value], Value),
+    ) -> Result<()> {
         let table = &self.table;
         let ids = table.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>();
         let sql = format!(
@@ -64,9 +77,9 @@ impl Database {
         let mut statement = self.connection.prepare(&sql).map_err(explain)?;
         let mut rows = statement.query([]).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
-            let shown = (0..ids.len()).map(|index| Ok(value(row.get_ref(index)?).to_string()));
-            let id = shown.collect::<rusqlite::Result<Vec<_>>>().map_err(explain)?.join(",");
-            each(id, row.get_ref(ids.len()).map(value).map_err(explain)?);
+            let id = (0..ids.len()).map(|index| row.get_ref(index).map(value));
+            let id = id.collect::<rusqlite::Result<Vec<_>>>().map_err(explain)?;
+            each(&id, row.get_ref(ids.len()).map(value).map_err(explain)?);
         }
         Ok(())
     }
@@ -97,7 +110,7 @@ impl Database {
         let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
         let column = quote(&column.name);
         let sql = format!(
-            "SELECT {column}, count(*) FROM {} GROUP BY 1 ORDER BY 2 DESC",
+            "SELECT {column}, count(*) FROM {} GROUP BY {column} COLLATE BINARY ORDER BY 2 DESC",
             quote(&table.name)
         );
         let mut statement = self.connection.prepare(&sql)?;
@@ -140,7 +153,7 @@ impl Database {
     }
 
     /// The indexes without which a pass reads the whole table.
-    fn missing_indexes(&self) -> Result<Vec<MissingIndex>> {
+    fn missing_indexes(&self, by_count: bool) -> Result<Vec<MissingIndex>> {
         let table = &self.table;
         let name = quote(&table.name);
         let ids: Vec<_> = table.id.iter().map(|column| quote(&column.name)).collect();
@@ -155,27 +168,57 @@ impl Database {
             limit: 1,
         };
         if self.scans(&query::due(table, &selection))? {
-            let index = quote(&format!("{}_backlog", table.name));
+            let index = quote(&self.free_name(&format!("{}_backlog", table.name))?);
             let columns = [&[quote(&table.inserted.name)][..], &ids].concat().join(", ");
             let create = format!("CREATE INDEX {index} ON {name} ({columns})");
-            // Of the pending rows only, if the condition is one that an index can have.
-            let only = query::pending_values(table);
-            let only = if table.statuses.column.is_some() { only } else { query::pending(table) };
-            let partial = format!("{create} WHERE {only}");
-            let is_possible = self.connection.prepare(&partial).is_ok();
-            let statement = if is_possible { partial } else { create };
+            // Of the pending rows only, if what makes them so is something that an index can have.
+            let only = match &table.statuses.column {
+                Some(_) => Some(query::pending_values(table)),
+                None => table.condition.clone().filter(|it| is_lasting(it)),
+            };
+            let partial = only.map(|only| format!("{create} WHERE {}", only.replace("\n)", ")")));
+            let partial = partial.filter(|it| self.connection.prepare(it).is_ok());
+            let statement = partial.unwrap_or(create);
+            missing.push(MissingIndex { finds: "pending records", statement });
+        }
+        if by_count
+            && let (Some(failures), Some(last_failure), Some(status)) =
+                (&table.failures, &table.last_failure, &table.statuses.column)
+            && table.statuses.tell()
+            && !waiting::is_served(&self.connection, table)?
+        {
+            let index = quote(&self.free_name(&format!("{}_backlog_waiting", table.name))?);
+            let columns = [failures, status, last_failure].map(|column| quote(&column.name));
             missing.push(MissingIndex {
-                finds: "pending records",
-                statement: statement.replace('\n', ""),
+                finds: "what is due by its count of failures",
+                statement: format!(
+                    "CREATE INDEX {index} ON {name} ({}) WHERE {}",
+                    columns.join(", "),
+                    query::pending_values(table)
+                ),
             });
         }
         let by_id = query::by_id(table).replace('?', &literal(&Value::Null));
         if self.scans(&[by_id])? {
-            let index = quote(&format!("{}_backlog_id", table.name));
+            let index = quote(&self.free_name(&format!("{}_backlog_id", table.name))?);
             let statement = format!("CREATE UNIQUE INDEX {index} ON {name} ({})", ids.join(", "));
             missing.push(MissingIndex { finds: "a record by its id", statement });
         }
         Ok(missing)
+    }
+
+    /// A name that nothing in the database has.
+    fn free_name(&self, name: &str) -> Result<String> {
+        let mut statement = self
+            .connection
+            .prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE")?;
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        for name in std::iter::once(name.to_string()).chain(numbered) {
+            if !statement.exists([&name])? {
+                return Ok(name);
+            }
+        }
+        Ok(name.into())
     }
 
     /// Whether a statement reads the table from one end to the other.
@@ -192,4 +235,19 @@ impl Database {
         }
         Ok(false)
     }
+}
+
+fn shown(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(",")
+}
+
+/// Whether a condition of a row stays as it is while the row does, as that of an index must, and
+/// can stand on one line.
+fn is_lasting(condition: &str) -> bool {
+    let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
+    let by_the_clock =
+        ["date(", "time(", "julianday(", "unixepoch(", "timediff(", "current_", "random"];
+    !condition.contains('\n')
+        && !condition.contains("--")
+        && !by_the_clock.iter().any(|it| condition.replace(' ', "").contains(it))
 }

@@ -1,6 +1,8 @@
 //! From the names that the user gave to the table and the columns that there are.
 
-use anyhow::{Context, Result, bail, ensure};
+use std::collections::HashSet;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rusqlite::Connection;
 
 use super::column::Column;
@@ -30,52 +32,69 @@ struct Lookup<'a> {
 
 impl Table {
     /// Looks the table up. An error names what is missing and what there is.
-    pub fn find(connection: &Connection, mapping: &Mapping) -> Result<Self> {
-        let lookup = Lookup::new(connection, &mapping.table.text)?;
-        let id = mapping.id.iter().map(|name| lookup.required(&name.text));
-        let id: Vec<_> = id.collect::<Result<_>>()?;
-        let statuses = lookup.statuses(mapping)?;
-        let inserted = lookup.inserted(mapping)?;
-        let other_dates = Dates { format: None, zone: mapping.dates.zone.clone() };
-        let spelt = |column: Column| lookup.spelt(column, &inserted.spelling, &other_dates);
-        let effects = |key: &str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
-            let mut effects = lookup.effects(key, assignments)?;
-            for Effect { column, to } in &mut effects {
-                if *to == Assigned::Now {
-                    *column = spelt(column.clone())?;
-                }
-            }
-            Ok(effects)
-        };
-        let table = Self {
-            failures: lookup.named(&mapping.failures)?,
-            last_failure: lookup.named(&mapping.last_failure)?.map(spelt).transpose()?,
-            last_error: lookup.named(&mapping.last_error)?,
-            condition: condition::conjunction(&mapping.conditions),
-            payload: match &mapping.payload {
-                Some(name) => Some(lookup.required(name)?),
-                None => lookup.optional(PAYLOAD),
-            },
-            on_success: match &mapping.on_success {
-                OnSuccess::Set(assignments) => Effects::Set(effects("on_success", assignments)?),
-                OnSuccess::Delete => Effects::Delete,
-            },
-            on_failure: effects("on_failure", &mapping.on_failure)?,
-            on_archive: effects("on_archive", &mapping.on_archive)?,
-            dates: mapping.dates.clone(),
-            id,
-            statuses,
-            inserted,
-            other_dates,
-            name: lookup.table,
-            columns: lookup.columns,
-        };
+    pub fn find(connection: &mut Connection, mapping: &Mapping) -> Result<Self> {
+        let table = find(connection, mapping)?;
         check_roles(&table)?;
+        let mut read = HashSet::new();
         for condition in &mapping.conditions {
-            condition::check(connection, &table.name, condition)?;
+            read.extend(condition::check(connection, &table.name, condition)?);
         }
-        Ok(table)
+        let condition_columns = table.columns.iter().filter(|it| read.contains(&it.name));
+        Ok(Self { condition_columns: condition_columns.cloned().collect(), ..table })
     }
+}
+
+/// The table with its columns, the conditions as yet unseen.
+fn find(connection: &Connection, mapping: &Mapping) -> Result<Table> {
+    let lookup = Lookup::new(connection, &mapping.table.text)?;
+    let id = mapping.id.iter().map(|name| lookup.expected(name, "--id-column"));
+    let id: Vec<_> = id.collect::<Result<_>>()?;
+    let statuses = lookup.statuses(mapping)?;
+    let inserted = lookup.inserted(mapping)?;
+    let other_dates = Dates { format: None, zone: mapping.dates.zone.clone() };
+    let spelt = |column: Column| lookup.spelt(column, &inserted.spelling, &other_dates);
+    let last_failure = |column: Column| {
+        let usual = column.spelling.clone();
+        let mut column = spelt(column)?;
+        // What is written there is read again, to the second.
+        if !column.spelling.reads_back(&other_dates) {
+            column.spelling = usual;
+        }
+        Ok::<_, anyhow::Error>(column)
+    };
+    let effects = |key: &str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
+        let mut effects = lookup.effects(key, assignments)?;
+        for Effect { column, to } in &mut effects {
+            if *to == Assigned::Now {
+                *column = spelt(column.clone())?;
+            }
+        }
+        Ok(effects)
+    };
+    Ok(Table {
+        failures: lookup.named(&mapping.failures)?,
+        last_failure: lookup.named(&mapping.last_failure)?.map(last_failure).transpose()?,
+        last_error: lookup.named(&mapping.last_error)?,
+        condition: condition::conjunction(&mapping.conditions),
+        condition_columns: Vec::new(),
+        payload: match &mapping.payload {
+            Some(name) => Some(lookup.required(name)?),
+            None => lookup.optional(PAYLOAD),
+        },
+        on_success: match &mapping.on_success {
+            OnSuccess::Set(assignments) => Effects::Set(effects("on_success", assignments)?),
+            OnSuccess::Delete => Effects::Delete,
+        },
+        on_failure: effects("on_failure", &mapping.on_failure)?,
+        on_archive: effects("on_archive", &mapping.on_archive)?,
+        dates: mapping.dates.clone(),
+        id,
+        statuses,
+        inserted,
+        other_dates,
+        name: lookup.table,
+        columns: lookup.columns,
+    })
 }
 
 impl<'a> Lookup<'a> {
@@ -112,6 +131,15 @@ impl<'a> Lookup<'a> {
         })
     }
 
+    /// What is just usual may have to be said; `how` says by what.
+    fn expected(&self, name: &Name, how: &str) -> Result<Column> {
+        let found = self.required(&name.text);
+        if name.is_given {
+            return found;
+        }
+        found.map_err(|error| anyhow!("{error}; say which with {how}"))
+    }
+
     /// What is just usual need not be there.
     fn named(&self, name: &Name) -> Result<Option<Column>> {
         if name.is_given {
@@ -131,7 +159,11 @@ impl<'a> Lookup<'a> {
             StatusColumn::Usual => match self.optional(STATUS) {
                 None if !mapping.conditions.is_empty() => by_condition(),
                 Some(column) => Statuses::new(Some(column), usual_values()),
-                None => Statuses::new(Some(self.required(STATUS)?), usual_values()),
+                None => {
+                    let how = "--status-column, or with --where what is pending";
+                    let column = self.expected(&Name::usual(STATUS), how)?;
+                    Statuses::new(Some(column), usual_values())
+                }
             },
         }
     }
@@ -139,7 +171,7 @@ impl<'a> Lookup<'a> {
     /// The insertion date, in the spelling of the newest rows. If the user says which column that
     /// is, it must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
-        let mut column = self.required(&mapping.inserted.text)?;
+        let mut column = self.expected(&mapping.inserted, "--date-column")?;
         let samples = self.samples(&column)?;
         let spelling = samples.iter().find_map(|value| Spelling::of(value, &mapping.dates));
         let other = samples.iter().find(|value| !is_never(value));
@@ -216,7 +248,15 @@ fn check_roles(table: &Table) -> Result<()> {
         ("on_failure", &table.on_failure),
         ("on_archive", &table.on_archive),
     ] {
-        for Effect { column, .. } in effects {
+        for Effect { column, to } in effects {
+            let counters = [&table.failures, &table.last_failure].into_iter().flatten();
+            let is_counted = counters.into_iter().any(|it| it.name == column.name);
+            let is_twice = key == "on_failure" || matches!(to, Assigned::Add(_));
+            ensure!(
+                !(is_counted && is_twice),
+                "{key} cannot set {}: it is counted already",
+                column.name
+            );
             ensure!(
                 !column.is_generated,
                 "{key} cannot set {}: the table computes it",

@@ -69,11 +69,20 @@ impl SqliteStore {
             self.database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut applied = Vec::with_capacity(changes.len());
         for change in changes {
+            // Without a status column nothing but the condition makes a row finished.
+            let is_to_be_seen = table.statuses.column.is_none() && is_end(change.settlement.step);
+            if is_to_be_seen {
+                tx.execute_batch("SAVEPOINT settled")?;
+            }
             applied.push(match write(&tx, table.write(change))? {
                 0 if is_as_expected(&tx, table, change.record, change.charged)? => {
                     Applied::Refused(NOT_TAKEN.into())
                 }
                 0 => Applied::ChangedMeanwhile,
+                1 if is_to_be_seen && is_pending(&tx, table, change.record)? => {
+                    tx.execute_batch("ROLLBACK TO settled")?;
+                    Applied::Refused(STILL_PENDING.into())
+                }
                 1 => Applied::Written,
                 _ => return Err(SqlError::StatementChangedRows(2)),
             });
@@ -94,9 +103,8 @@ impl SqliteStore {
             let mut charged = false;
             for settlement in chain {
                 let change = Change { record, charged, settlement: settlement.clone() };
-                let is_end = matches!(settlement.step, Step::Succeeded | Step::Archived);
                 let why = match write(&tx, table.write(&change)) {
-                    Ok(1) if is_end && is_pending(&tx, table, record)? => {
+                    Ok(1) if is_end(settlement.step) && is_pending(&tx, table, record)? => {
                         Some(STILL_PENDING.into())
                     }
                     Ok(1) => None,
@@ -230,6 +238,11 @@ fn is_as_expected(
     charged: bool,
 ) -> rusqlite::Result<bool> {
     write(connection, table.as_expected(record, charged)).map(|found| found > 0)
+}
+
+/// Whether the record is not to be tried again.
+fn is_end(step: Step) -> bool {
+    matches!(step, Step::Succeeded | Step::Archived)
 }
 
 fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {

@@ -7,7 +7,7 @@ use rusqlite::types::Value as Param;
 use super::column::{Affinity, Column, distinct};
 use super::sql::{id_param, literal, param, quote};
 use super::table::Table;
-use crate::date::{Holds, Stretch};
+use crate::date::Stretch;
 use crate::instant::Instant;
 use crate::record::{Key, Status};
 use crate::selection::{Order, Selection, Window};
@@ -93,7 +93,7 @@ pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
         Window::All | Window::Failed { .. } => vec![plain("")],
         Window::Inserted { from, until } => {
             let mut stretches = table.dates.stretches(*from, *until);
-            stretches.retain(|it| it.holds != Holds::Numbers || can_hold_numbers(&table.inserted));
+            stretches.retain(|it| it.is_text || can_hold_numbers(&table.inserted));
             if selection.order == Order::Oldest {
                 stretches.reverse();
             }
@@ -170,14 +170,8 @@ fn behind(table: &Table, order: Order, key: &str) -> String {
 /// A stretch of a column, which an index on it can serve. Numbers sort below text.
 fn within(column: &str, stretch: &Stretch) -> String {
     let (from, to) = (literal(&stretch.from), literal(&stretch.to));
-    let five = format!("{column} GLOB '[0-9][0-9][0-9][0-9][0-9]*'");
-    let holds = match stretch.holds {
-        Holds::Numbers => format!("typeof({column}) IN ('integer', 'real')"),
-        Holds::Text => format!("typeof({column}) = 'text'"),
-        Holds::Iso => format!("typeof({column}) = 'text' AND NOT {five}"),
-        Holds::Compact => format!("typeof({column}) = 'text' AND {five}"),
-    };
-    format!("{column} >= {from} AND {column} < {to} AND {holds}")
+    let types = if stretch.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
+    format!("{column} >= {from} AND {column} < {to} AND typeof({column}) {types}")
 }
 
 /// A column of text makes text of every number.
@@ -224,7 +218,7 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
 /// Every column, and whether the row belongs to the queue.
 fn row(table: &Table) -> String {
     let in_queue = in_queue(table);
-    if in_queue.is_empty() { "*, 1".into() } else { format!("*, coalesce(({in_queue}), 0) <> 0") }
+    if in_queue.is_empty() { "*, 1".into() } else { format!("*, ({in_queue}) IS TRUE") }
 }
 
 /// Whether a row has the id of a record.
@@ -276,8 +270,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         column.as_ref().map_or_else(|| "NULL".into(), |column| quote(&column.name))
     };
     let in_queue = in_queue(table);
-    let is_in =
-        if in_queue.is_empty() { "1".into() } else { format!("coalesce(({in_queue}), 0) <> 0") };
+    let is_in = if in_queue.is_empty() { "1".into() } else { format!("({in_queue}) IS TRUE") };
     let failed = if table.statuses.tell() {
         "NULL".into()
     } else {
@@ -305,7 +298,7 @@ mod tests {
     use crate::instant::DAY;
     use crate::mapping::Mapping;
 
-    fn table(connection: &Connection) -> Table {
+    fn table(connection: &mut Connection) -> Table {
         connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
         Table::find(connection, &Mapping::default()).unwrap()
     }
@@ -326,8 +319,8 @@ mod tests {
 
     #[test]
     fn the_index_on_pending_rows_serves_every_selection_without_sorting() {
-        let connection = connection();
-        let table = table(&connection);
+        let mut connection = connection();
+        let table = table(&mut connection);
         let now = Instant(1_795_232_400);
         let windows = [
             Window::Inserted { from: now.saturating_sub(DAY), until: None },
@@ -357,12 +350,12 @@ mod tests {
 
     #[test]
     fn the_search_for_undated_rows_never_scans_the_table() {
-        let connection = connection();
+        let mut connection = connection();
         // Where the column may be NULL: elsewhere SQLite knows that it is not, and
         // looks for nothing.
         let schema = include_str!("../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
         connection.execute_batch(&schema).unwrap();
-        let table = Table::find(&connection, &Mapping::default()).unwrap();
+        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
         let plan = plan(&connection, &undated(&table, &Status::PENDING));
         assert_eq!(
             plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),

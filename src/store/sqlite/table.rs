@@ -4,7 +4,7 @@ use super::column::Column;
 use super::statuses::Statuses;
 use crate::date::Dates;
 use crate::instant::Instant;
-use crate::mapping::Assigned;
+use crate::mapping::{Assigned, Counting};
 use crate::record::{Id, Record, Row, Status, Value};
 
 /// A table that was found to have what the mapping says ([`super::lookup`]). Names are spelt as
@@ -24,6 +24,8 @@ pub struct Table {
     pub last_error: Option<Column>,
     /// What holds for the rows of the queue, and for no others.
     pub condition: Option<String>,
+    /// The columns that it reads.
+    pub condition_columns: Vec<Column>,
     /// Where `add` puts what it is given.
     pub payload: Option<Column>,
     pub on_success: Effects,
@@ -44,9 +46,12 @@ pub struct Effect {
 }
 
 impl Table {
-    /// Whether attempts can be counted.
-    pub fn has_counter(&self) -> bool {
-        self.failures.is_some()
+    pub fn counting(&self) -> Counting {
+        match (&self.failures, &self.last_failure) {
+            (None, _) => Counting::No,
+            (Some(_), None) => Counting::Undated,
+            (Some(_), Some(_)) => Counting::Dated,
+        }
     }
 
     /// The columns that a settlement writes besides the status.
@@ -94,6 +99,24 @@ impl Table {
             (Some(column), Some(value)) => format!("{} = {}", column.name, value.shown()),
             _ => status.name().into(),
         }
+    }
+
+    /// The keys of what is set at an end without making the condition false, as far as the columns
+    /// show that.
+    pub fn ends_that_change_nothing(&self) -> Vec<&'static str> {
+        let reads =
+            |column: &Column| self.condition_columns.iter().any(|it| it.name == column.name);
+        let changes = |effects: &[Effect]| effects.iter().any(|effect| reads(&effect.column));
+        let on_success = match &self.on_success {
+            Effects::Set(effects) => &effects[..],
+            Effects::Delete => &[],
+        };
+        [("on_success", on_success), ("on_archive", &self.on_archive)]
+            .into_iter()
+            .filter(|(_, effects)| self.statuses.column.is_none() && !effects.is_empty())
+            .filter(|(_, effects)| !changes(effects))
+            .map(|(key, _)| key)
+            .collect()
     }
 
     /// Whether a status can be written.

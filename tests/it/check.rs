@@ -26,7 +26,8 @@ fn findings(env: &TestEnv, about: &str, args: &[&str]) -> Vec<String> {
     assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
     let found = json["findings"].as_array().unwrap().iter();
     let found = found.filter(|it| it["about"] == about);
-    found.map(|it| format!("{} {}", it["level"], it["text"]).replace('"', "")).collect()
+    let text = |it: &serde_json::Value| it.as_str().unwrap().to_string();
+    found.map(|it| format!("{} {}", text(&it["level"]), text(&it["text"]))).collect()
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn what_else_is_wrong_is_said_at_once() {
         assert!(found[0].ends_with(says), "{found:?}");
     }
     let missing = findings(&env, "database", &["--table", "missing"]);
-    assert!(missing[0].contains("no table \\missing\\; tables here: BACKLOG"), "{missing:?}");
+    assert!(missing[0].contains("no table \"missing\"; tables here: BACKLOG"), "{missing:?}");
 }
 
 #[test]
@@ -270,4 +271,128 @@ fn a_queue_of_the_file_has_a_line_and_units() {
         }
         Err(_) => skipped("systemd's check of the printed units: there is no systemd-analyze"),
     }
+}
+
+#[test]
+fn what_a_pass_would_refuse_is_seen_before() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id, done INT, why TEXT, at TEXT); INSERT INTO t VALUES (NULL, 0, NULL, '2026-11-20'), (1.5, 0, NULL, '2026-11-20'), ('a', 0, NULL, '2026-11-20')",
+    );
+    with_crontab(&env, "");
+    let config = "[defaults]\ntable = 't'\ndate_inserted = 'at'\nwhere = 'done = 0'\non_success = { why = 'x' }\nexec = ['./handler']\n\
+                  jobs = 0\norder = 'new'\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    // These two cannot be read at all; the rest is looked at all the same.
+    assert_eq!(
+        findings(&env, "options", &[]),
+        [
+            "mend jobs = \"0\": 0 is not in 1..=1024",
+            "mend order = \"new\": invalid value 'new'; possible values: newest, oldest",
+        ]
+    );
+    assert_eq!(
+        findings(&env, "ids", &[]),
+        ["mend 2 pending records never tried, because the id is none: NULL"]
+    );
+    let nothing = "mend it sets no column that `where` reads: the row stays pending";
+    assert_eq!(findings(&env, "on_success", &[]), [nothing]);
+    let schedule = findings(&env, "schedule", &[]);
+    assert_eq!(schedule, ["note none is configured: it stands in each line"]);
+    // It stands beside the file, wherever cron starts.
+    let handler =
+        format!("mend {} is no file that can be executed", env.path("./handler").display());
+    assert_eq!(findings(&env, "handler", &[]), [handler]);
+    let typed = findings(&env, "handler", &["--", "./handler"]);
+    assert_eq!(typed, ["mend ./handler is not where cron starts: write its whole path"]);
+}
+
+#[test]
+fn values_that_only_a_collation_makes_the_same_are_told_apart() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT COLLATE NOCASE, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG (STATUS, DATE_INSERTED) VALUES ('NEW', '2026-11-20'), ('new', '2026-11-20')",
+    );
+    with_crontab(&env, "");
+    let like = "mend 'new': 1 row left alone, because it is not 'NEW': map it as well";
+    assert_eq!(findings(&env, "status", &[])[1], like);
+}
+
+#[test]
+fn a_schedule_by_count_wants_its_own_index() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, s INT, at TEXT, n INT, last INT); CREATE INDEX t_backlog ON t (last)",
+    );
+    with_crontab(&env, "");
+    let table = [
+        "--table",
+        "t",
+        "--status-column",
+        "s",
+        "--new",
+        "0",
+        "--error",
+        "1",
+        "--success",
+        "2",
+        "--date-column",
+        "at",
+        "--failures-column",
+        "n",
+        "--last-failure-column",
+        "last",
+    ];
+    let args = |schedule: &[&'static str]| [&table[..], schedule].concat();
+    let ran = run(&env, &[&["check", "--json"], &args(&["--fibonacci"])[..]].concat()).success();
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let found = json["findings"].as_array().unwrap().iter();
+    let statements: Vec<_> = found.filter_map(|it| it["statement"].as_str()).collect();
+    assert_eq!(statements.len(), 2, "{}", ran.stdout);
+    env.sql(&statements.join("\n"));
+    let fine = "ok pending records and single ones are found by an index";
+    assert_eq!(findings(&env, "index", &args(&["--fibonacci"])), [fine]);
+}
+
+#[test]
+fn nothing_is_written_to_a_log_that_a_crash_left() {
+    let env = TestEnv::minimal();
+    with_crontab(&env, "");
+    let connection = env.connection();
+    connection.execute_batch("INSERT INTO BACKLOG (PAYLOAD) VALUES ('{}')").unwrap();
+    std::fs::create_dir(env.path("copy")).unwrap();
+    for name in ["test.db", "test.db-wal"] {
+        std::fs::copy(env.path(name), env.path("copy").join(name)).unwrap();
+    }
+    let copy = env.path("copy/test.db");
+    let before = std::fs::read(&copy).unwrap();
+    let ran = run(&env, &["check", "--db", copy.to_str().unwrap()]).success();
+    assert!(ran.stdout.contains("1 row, 1 pending"), "{}", ran.stdout);
+    assert!(std::fs::read(&copy).unwrap() == before, "the log is where it was");
+    assert!(env.path("copy/test.db-wal").exists());
+}
+
+#[test]
+fn printed_lines_carry_what_was_said_anywhere() {
+    let env = TestEnv::minimal();
+    env.script("x", "");
+    let line = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = env.command(&[&["crontab"], args, &["--", "./x"]].concat());
+        let ran = ran(&command.envs(variables.iter().copied()).output().unwrap()).success();
+        let line = ran.stdout.lines().last().unwrap().to_string();
+        let db = env.db().canonicalize().unwrap().display().to_string();
+        let line = line.replace(env!("CARGO_BIN_EXE_backlog"), "P").replace(&db, "DB");
+        line.replace(&env.path("").canonicalize().unwrap().display().to_string(), ".")
+    };
+    assert_eq!(
+        line(&[("BACKLOG_POLICY", "sidekiq"), ("BACKLOG_WHERE", "a=1")], &["--every", "10m", "--where", "b=2"]),
+        "*/10 * * * * P process --db DB --every 10m --policy sidekiq --where '(b=2) AND (a=1)' -- ./x"
+            .replace("(b=2) AND (a=1)", "(a=1) AND (b=2)")
+    );
+    std::fs::write(env.path("sns.json"), "{}").unwrap();
+    let sns = line(&[], &["--policy", "sns:sns.json", "--where=-1 > ID"]);
+    assert_eq!(sns, "* * * * * P process --db DB --policy sns:./sns.json '--where=-1 > ID' -- ./x");
+    let ages =
+        env.run(&["crontab", "--min-ndays", "1", "--ndays", "7", "--", "x"]).success().stdout;
+    assert!(ages.contains("# 1 to 7 days old, every 1 hour.\n0 * * * * "), "{ages}");
+    let odd = ["crontab", "--policy", "even", "--every", "90s", "--", "x"];
+    env.run(&odd).fails(2, &["cron starts a line in whole minutes, and 90 seconds are none"]);
 }

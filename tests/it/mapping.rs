@@ -722,3 +722,90 @@ fn a_person_can_retry_where_the_last_failure_cannot_be_null() {
     assert_eq!(env.query("SELECT n, seen FROM t"), "3|2026-11-20 10:00:00");
     due("7           try ");
 }
+
+#[test]
+fn what_is_switched_off_stays_off() {
+    let env = with_config(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20')",
+        "[defaults]\nstrict = true\nprogressive = true\njoblog = 'log'\n[queue.a]\nstrict = false\n[queue.b]\nprogressive = false\nndays = 9",
+    );
+    env.sql("INSERT INTO BACKLOG DEFAULT VALUES");
+    env.run_at(MIDNIGHT, &["process", "--queue", "a", "--", "false"]).success();
+    let dry = env.run_at(MIDNIGHT, &["process", "--queue", "b", "--dry-run"]).success();
+    assert_eq!(dry.stdout, "1           try      ERROR\n");
+    let args = ["process", "--queue", "b", "--now", "@1795219200", "--", "false"];
+    assert_eq!(env.run(&args).exit, Some(1), "strict");
+    let ran = env.command(&args).env("BACKLOG_STRICT", "off").output().unwrap();
+    assert_eq!(ran.status.code(), Some(0));
+}
+
+#[test]
+fn a_retry_keeps_the_count_or_says_that_it_cannot_be() {
+    let env = with_config(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, n INT, done INT); INSERT INTO t VALUES (1, '2026-11-20', 5, NULL)",
+        "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\non_success = { done = 1 }",
+    );
+    env.run(&["retry", "1"]).fails(1, &["nothing in table t makes a record due now"]);
+    assert_eq!(env.query("SELECT n FROM t"), "5");
+}
+
+#[test]
+fn zones_are_names_and_not_rules() {
+    let env = TestEnv::minimal();
+    for zone in
+        ["UTC+2", "Foo-3", ":Europe/Berlin", "../../../etc/localtime", "/etc/localtime", "Mars", ""]
+    {
+        env.run(&["status", "--zone", zone]).fails(2, &["is no time zone", "Europe/Berlin"]);
+    }
+    for zone in ["utc", "Z", "-05:30", "Europe/Berlin"] {
+        env.run(&["status", "--zone", zone]).success();
+    }
+}
+
+#[test]
+fn the_first_mistakes_are_told_what_to_say() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE OrderEvents (Id INTEGER PRIMARY KEY, At TEXT, State TEXT)",
+    );
+    let table = ["status", "--table", "OrderEvents"];
+    for (args, says) in [
+        (
+            &[][..],
+            "no column STATUS; it has Id, At, State; say which with --status-column, or with --where",
+        ),
+        (
+            &["--status-column", "State"],
+            "no column DATE_INSERTED; it has Id, At, State; say which with --date-column",
+        ),
+        (&["--status-column", "Sate"], "no column Sate; it has Id, At, State\n"),
+    ] {
+        env.run(&[&table[..], args].concat()).fails(1, &[says]);
+    }
+    let config = |text: &str, says: &str| {
+        std::fs::write(env.path("backlog.toml"), text).unwrap();
+        env.run(&["status"]).fails(2, &[says]);
+    };
+    config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; did you mean id?");
+    config("[defaults]\nfailures = true", "failures: write text or a number");
+    config("[defaults]\nstatus = true", "status: write text or a number");
+}
+
+#[test]
+fn a_count_may_be_called_as_the_program_calls_its_own() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT DEFAULT '2026-11-20', n INT, nn INT, LAST_FAILURE TEXT);
+         CREATE INDEX i ON BACKLOG (n, STATUS, LAST_FAILURE) WHERE STATUS IN ('NEW', 'ERROR');
+         INSERT INTO BACKLOG (ID, STATUS, n, LAST_FAILURE) VALUES (1, 'NEW', 0, NULL), (2, 'ERROR', 5, '2026-11-20T23:54:00Z'), (3, 'ERROR', 1, '2026-11-20T23:59:00Z'), (4, 'ERROR', 9, NULL)",
+    );
+    let handler = env.noting("exit 0");
+    let args =
+        ["process", "--fibonacci", "--failures-column", "n", "--where", "n < 9", "--", &handler];
+    env.run_at(MIDNIGHT, &args).silent();
+    let mut handled = env.handled();
+    handled.sort_unstable();
+    assert_eq!(handled, ["1", "2", "3"]);
+    let args = ["process", "--fibonacci", "--failures-column", "n", "--", &handler];
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', n = 5, LAST_FAILURE = '2026-11-20T23:58:00Z'");
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.handled(), [""; 0], "five failures wait for five minutes");
+}

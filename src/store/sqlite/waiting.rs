@@ -21,6 +21,15 @@ fn counts_name(table: &Table) -> String {
     quote(&format!("counts of {}", table.name))
 }
 
+/// A count, under a name that no column of the table has.
+fn count_column(table: &Table) -> String {
+    let mut name = "n".to_string();
+    while table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(&name)) {
+        name.push('n');
+    }
+    name
+}
+
 /// And that of what was found.
 fn found_name(table: &Table) -> String {
     quote(&format!("found in {}", table.name))
@@ -46,7 +55,7 @@ pub fn query(
     if !table.statuses.tell() || !spelling.sorts(zone) {
         return Ok(None);
     }
-    let (all, found) = (counts_name(table), found_name(table));
+    let (all, found, n) = (counts_name(table), found_name(table), count_column(table));
     let counts = counts(table, failures);
     let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
     let name = quote(&table.name);
@@ -59,10 +68,10 @@ pub fn query(
     // The counts end with NULL, which is one as well.
     let of_count = |condition: &str| {
         format!(
-            "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS n AND {condition}"
+            "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
         )
     };
-    let bound = |shown: &dyn Fn(Instant) -> String| by_count(before, shown);
+    let bound = |shown: &dyn Fn(Instant) -> String| by_count(&n, before, shown);
     let text = |at: Instant| {
         let shown = |at: &Instant| spelling.write(*at, zone).to_string();
         literal(&Value::Text(text_bound(at, &shown)))
@@ -100,7 +109,7 @@ pub fn query(
 
 /// A bound for each count of failures: the first holds for what is no number or below 1, the
 /// last for all that are higher.
-fn by_count(before: &[Instant], shown: &dyn Fn(Instant) -> String) -> String {
+fn by_count(n: &str, before: &[Instant], shown: &dyn Fn(Instant) -> String) -> String {
     let bounds: Vec<String> = before.iter().map(|at| shown(*at)).collect();
     let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return "NULL".into() };
     if bounds.len() == 1 {
@@ -109,19 +118,20 @@ fn by_count(before: &[Instant], shown: &dyn Fn(Instant) -> String) -> String {
     let arms: String =
         bounds.iter().zip(1..).map(|(at, f)| format!(" WHEN {f} THEN {at}")).collect();
     format!(
-        "CASE WHEN typeof(n) NOT IN ('integer', 'real') OR n < 1 THEN {first} ELSE \
-         CASE CAST(n AS INTEGER){arms} ELSE {last} END END"
+        "CASE WHEN typeof({n}) NOT IN ('integer', 'real') OR {n} < 1 THEN {first} ELSE \
+         CASE CAST({n} AS INTEGER){arms} ELSE {last} END END"
     )
 }
 
 /// The counts that there are, one after the other.
 fn counts(table: &Table, failures: &Column) -> String {
     let (all, name, failures) = (counts_name(table), quote(&table.name), quote(&failures.name));
+    let n = count_column(table);
     let pending = pending_values(table);
     format!(
-        "WITH RECURSIVE {all}(n) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
-         SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > n) \
-         FROM {all} WHERE n IS NOT NULL)"
+        "WITH RECURSIVE {all}({n}) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
+         SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > {n}) \
+         FROM {all} WHERE {n} IS NOT NULL)"
     )
 }
 
@@ -129,7 +139,8 @@ fn counts(table: &Table, failures: &Column) -> String {
 pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
     let Some(failures) = &table.failures else { return Ok(false) };
     let all = counts_name(table);
-    let sql = format!("EXPLAIN QUERY PLAN {} SELECT n FROM {all}", counts(table, failures));
+    let n = count_column(table);
+    let sql = format!("EXPLAIN QUERY PLAN {} SELECT {n} FROM {all}", counts(table, failures));
     let mut statement = connection.prepare(&sql)?;
     let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
     let (search, to_next) = (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
@@ -153,17 +164,17 @@ fn is_spelt(
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return Ok(false);
     };
-    let dates = &table.other_dates;
+    let (dates, n) = (&table.other_dates, count_column(table));
     let (failures, column) = (quote(&failures.name), quote(&last_failure.name));
     let outermost = |direction: &str| {
         format!(
-            "(SELECT {column} FROM {} WHERE {errors} AND {failures} = n AND {column} >= '' \
+            "(SELECT {column} FROM {} WHERE {errors} AND {failures} = {n} AND {column} >= '' \
              AND {column} < x'' ORDER BY {column} {direction} LIMIT 1)",
             quote(&table.name)
         )
     };
     let sql = format!(
-        "{counts} SELECT {}, {} FROM {} WHERE n IS NOT NULL",
+        "{counts} SELECT {}, {} FROM {} WHERE {n} IS NOT NULL",
         outermost("ASC"),
         outermost("DESC"),
         counts_name(table)

@@ -139,8 +139,8 @@ fn the_table(findings: &mut Findings, database: &Database, found: &Examination, 
     findings.fine("columns", columns.join(", "));
     the_statuses(findings, found);
     the_dates(findings, &table.inserted.name, found, now);
-    if let Some(first) = found.without_id.first() {
-        let records = counted(found.without_id.len() as u64, "pending record");
+    if let Some((records, first)) = &found.without_id {
+        let records = counted(*records, "pending record");
         findings.mend("ids", format!("{records} never tried, because the id is none: {first}"));
     }
     if let Some(column) = table.statuses.column.as_ref().filter(|column| column.is_generated) {

@@ -117,8 +117,8 @@ pub struct Examination {
     pub columns: Vec<InColumn>,
     /// Most frequent first; none without a status column.
     pub values: Vec<StatusValue>,
-    /// What pending records have for an id that cannot be one.
-    pub without_id: Vec<String>,
+    /// How many pending records have no usable id, and what one of them has instead.
+    pub without_id: Option<(u64, String)>,
     /// Pending records that no age can be told of.
     pub undated: Undated,
     /// The formats of the pending records' dates, how many have them, and the id of one.

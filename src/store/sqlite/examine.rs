@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use rusqlite::Row;
 
-use super::sql::{literal, quote, value};
-use super::table::id;
+use super::sql::{quote, value};
+use super::table::{composed, id};
 use super::{Database, query, waiting};
 use crate::date::Spelling;
 use crate::instant::Instant;
@@ -16,25 +17,24 @@ use crate::store::{Examination, InColumn, MissingIndex, StatusValue, Undated};
 impl Database {
     /// `by_count` says whether records are due by their count of failures.
     pub fn examine(&self, by_count: bool) -> Result<Examination> {
+        self.examined(by_count).map_err(|error| self.explain(&error, "read"))
+    }
+
+    fn examined(&self, by_count: bool) -> rusqlite::Result<Examination> {
         let table = &self.table;
-        let name = quote(&table.name);
-        let explain = |error| self.explain(&error, "read");
-        let count = format!("SELECT count(*) FROM {name}");
-        let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(explain)?;
-        let journal_mode =
-            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
-        let pending = query::pending(table);
+        let count = format!("SELECT count(*) FROM {}", quote(&table.name));
+        let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0))?;
         let (mut formats, mut undated) = (BTreeMap::new(), Undated::default());
-        let mut without_id = Vec::new();
-        let mut pending_rows = 0;
-        let mut newest = None;
-        self.each_pending_date(&pending, &mut |ids, inserted| {
-            pending_rows += 1;
-            if ids.iter().any(|part| id(part).is_err()) {
-                without_id.push(shown(ids.iter().map(Value::shown)));
-                return;
-            }
-            let id = shown(ids.iter().map(Value::to_string));
+        let (mut pending, mut without_id, mut newest) = (0, None, None);
+        self.each_pending_date(&mut |ids, inserted| {
+            pending += 1;
+            let id = match id_of(ids) {
+                Ok(id) => id,
+                Err(shown) => {
+                    without_id.get_or_insert((0, shown)).0 += 1;
+                    return;
+                }
+            };
             let at = table.dates.read(&inserted);
             newest = newest.max(at);
             match Spelling::of(&inserted, &table.dates) {
@@ -45,9 +45,11 @@ impl Database {
             }
         })?;
         Ok(Examination {
-            journal_mode: journal_mode.map_err(explain)?,
+            journal_mode: self
+                .connection
+                .pragma_query_value(None, "journal_mode", |it| it.get(0))?,
             rows: rows.unsigned_abs(),
-            pending: pending_rows,
+            pending,
             columns: self.in_columns(),
             values: self.status_values()?,
             without_id,
@@ -60,28 +62,26 @@ impl Database {
         })
     }
 
-    fn each_pending_date(
-        &self,
-        pending: &str,
-        each: &mut dyn FnMut(&[Value], Value),
-    ) -> Result<()> {
+    fn each_pending_date(&self, each: &mut dyn FnMut(&[Value], Value)) -> rusqlite::Result<()> {
         let table = &self.table;
-        let ids = table.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>();
         let sql = format!(
-            "SELECT {}, {} FROM {} WHERE {pending}",
-            ids.join(", "),
+            "SELECT {}, {} FROM {} WHERE {}",
+            query::ids(table),
             quote(&table.inserted.name),
-            quote(&table.name)
+            quote(&table.name),
+            query::pending(table)
         );
-        let explain = |error| self.explain(&error, "read");
-        let mut statement = self.connection.prepare(&sql).map_err(explain)?;
-        let mut rows = statement.query([]).map_err(explain)?;
-        while let Some(row) = rows.next().map_err(explain)? {
-            let id = (0..ids.len()).map(|index| row.get_ref(index).map(value));
-            let id = id.collect::<rusqlite::Result<Vec<_>>>().map_err(explain)?;
-            each(&id, row.get_ref(ids.len()).map(value).map_err(explain)?);
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            each(&self.id_values(row)?, value(row.get_ref(table.id.len())?));
         }
         Ok(())
+    }
+
+    /// The first columns of a row, which are its id.
+    fn id_values(&self, row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
+        (0..self.table.id.len()).map(|index| row.get_ref(index).map(value)).collect()
     }
 
     /// What is where.
@@ -105,7 +105,7 @@ impl Database {
             .collect()
     }
 
-    fn status_values(&self) -> Result<Vec<StatusValue>> {
+    fn status_values(&self) -> rusqlite::Result<Vec<StatusValue>> {
         let table = &self.table;
         let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
         let column = quote(&column.name);
@@ -125,21 +125,20 @@ impl Database {
             let rows = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
             Ok(StatusValue { shown: value.shown(), status, rows, like })
         })?;
-        Ok(values.collect::<rusqlite::Result<_>>()?)
+        values.collect()
     }
 
-    fn triggers(&self) -> Result<Vec<String>> {
+    fn triggers(&self) -> rusqlite::Result<Vec<String>> {
         let mut statement = self.connection.prepare(
             "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY 1",
         )?;
         let names = statement.query_map([&self.table.name], |row| row.get(0))?;
-        Ok(names.collect::<rusqlite::Result<_>>()?)
+        names.collect()
     }
 
     /// An id that more than one row has.
-    fn duplicate(&self) -> Result<Option<String>> {
-        let ids: Vec<_> = self.table.id.iter().map(|column| quote(&column.name)).collect();
-        let ids = ids.join(", ");
+    fn duplicate(&self) -> rusqlite::Result<Option<String>> {
+        let ids = query::ids(&self.table);
         let sql = format!(
             "SELECT {ids} FROM {} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
             quote(&self.table.name)
@@ -147,16 +146,14 @@ impl Database {
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let parts =
-            (0..self.table.id.len()).map(|index| Ok(value(row.get_ref(index)?).to_string()));
-        Ok(Some(parts.collect::<rusqlite::Result<Vec<_>>>()?.join(",")))
+        Ok(Some(id_of(&self.id_values(row)?).unwrap_or_else(|shown| shown)))
     }
 
     /// The indexes without which a pass reads the whole table.
-    fn missing_indexes(&self, by_count: bool) -> Result<Vec<MissingIndex>> {
+    fn missing_indexes(&self, by_count: bool) -> rusqlite::Result<Vec<MissingIndex>> {
         let table = &self.table;
         let name = quote(&table.name);
-        let ids: Vec<_> = table.id.iter().map(|column| quote(&column.name)).collect();
+        let ids = query::ids(table);
         let mut missing = Vec::new();
         let long_ago = Window::Inserted { from: Instant(0), until: None };
         let selection = Selection {
@@ -169,8 +166,8 @@ impl Database {
         };
         if self.scans(&query::due(table, &selection))? {
             let index = quote(&self.free_name(&format!("{}_backlog", table.name))?);
-            let columns = [&[quote(&table.inserted.name)][..], &ids].concat().join(", ");
-            let create = format!("CREATE INDEX {index} ON {name} ({columns})");
+            let inserted = quote(&table.inserted.name);
+            let create = format!("CREATE INDEX {index} ON {name} ({inserted}, {ids})");
             // Of the pending rows only, if what makes them so is something that an index can have.
             let only = match &table.statuses.column {
                 Some(_) => Some(query::pending_values(table)),
@@ -198,17 +195,16 @@ impl Database {
                 ),
             });
         }
-        let by_id = query::by_id(table).replace('?', &literal(&Value::Null));
-        if self.scans(&[by_id])? {
+        if self.scans(&[query::by_id(table)])? {
             let index = quote(&self.free_name(&format!("{}_backlog_id", table.name))?);
-            let statement = format!("CREATE UNIQUE INDEX {index} ON {name} ({})", ids.join(", "));
+            let statement = format!("CREATE UNIQUE INDEX {index} ON {name} ({ids})");
             missing.push(MissingIndex { finds: "a record by its id", statement });
         }
         Ok(missing)
     }
 
     /// A name that nothing in the database has.
-    fn free_name(&self, name: &str) -> Result<String> {
+    fn free_name(&self, name: &str) -> rusqlite::Result<String> {
         let mut statement = self
             .connection
             .prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE")?;
@@ -222,12 +218,12 @@ impl Database {
     }
 
     /// Whether a statement reads the table from one end to the other.
-    fn scans(&self, statements: &[String]) -> Result<bool> {
+    fn scans(&self, statements: &[String]) -> rusqlite::Result<bool> {
         for sql in statements {
             let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
-            let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
-            for step in steps {
-                let step = step?;
+            let mut steps = statement.raw_query();
+            while let Some(step) = steps.next()? {
+                let step: String = step.get(3)?;
                 if step.starts_with("SCAN") && !step.contains(" INDEX ") {
                     return Ok(true);
                 }
@@ -237,8 +233,11 @@ impl Database {
     }
 }
 
-fn shown(parts: impl Iterator<Item = String>) -> String {
-    parts.collect::<Vec<_>>().join(",")
+/// The id of a record, as it is typed; the error shows what cannot be one.
+fn id_of(values: &[Value]) -> Result<String, String> {
+    let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
+    let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
+    parts.map(|parts| composed(parts).full()).map_err(|_| shown())
 }
 
 /// Whether a condition of a row stays as it is while the row does, as that of an index must, and

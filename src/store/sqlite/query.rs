@@ -63,7 +63,8 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
     terms.join(" AND ")
 }
 
-fn ids(table: &Table) -> String {
+/// The columns of the id.
+pub fn ids(table: &Table) -> String {
     table.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
 }
 

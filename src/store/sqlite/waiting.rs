@@ -136,7 +136,7 @@ fn counts(table: &Table, failures: &Column) -> String {
 }
 
 /// Whether an index leads from one count to the next.
-pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
+pub fn is_served(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
     let Some(failures) = &table.failures else { return Ok(false) };
     let all = counts_name(table);
     let n = count_column(table);

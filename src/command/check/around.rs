@@ -1,0 +1,100 @@
+//! What is found of the handler and the crontab.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use super::Findings;
+use crate::config::{CrontabLine, Environment, Queue, Sources};
+use crate::instant::days;
+use crate::policy;
+
+/// What cron looks for programs in, unless the crontab says otherwise.
+const CRON_PATH: &str = "/usr/bin:/bin";
+
+pub fn the_handler(findings: &mut Findings, program: Option<&OsStr>, environment: &Environment) {
+    let Some(program) = program else {
+        findings.note("handler", "none is configured: it stands behind `--` in each line");
+        return;
+    };
+    let shown = program.display();
+    let search = |path: &OsStr| {
+        let found =
+            |directory: PathBuf| Some(directory.join(program)).filter(|it| is_executable(it));
+        std::env::split_paths(path).find_map(found)
+    };
+    if Path::new(program).components().count() > 1 {
+        if Path::new(program).is_relative() {
+            findings
+                .mend("handler", format!("{shown} is not where cron starts: write its whole path"));
+        } else if is_executable(Path::new(program)) {
+            findings.fine("handler", shown.to_string());
+        } else {
+            findings.mend("handler", format!("{shown} is no file that can be executed"));
+        }
+        return;
+    }
+    let own = environment.get("PATH").and_then(|path| search(path));
+    match (search(OsStr::new(CRON_PATH)), own) {
+        (Some(found), _) => findings.fine("handler", found.display().to_string()),
+        (None, Some(found)) => findings.note(
+            "handler",
+            format!("{} is not in cron's PATH, {CRON_PATH}: write its whole path", found.display()),
+        ),
+        (None, None) => findings.mend("handler", format!("there is no {shown} in PATH")),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+/// The lines of this user's crontab that work on the same queue.
+pub fn the_crontab(findings: &mut Findings, queue: &Queue, sources: &Sources) {
+    let crontab = std::process::Command::new("crontab").arg("-l").output();
+    let Ok(crontab) = crontab else {
+        findings.note("crontab", "there is no cron here");
+        return;
+    };
+    let text = String::from_utf8_lossy(&crontab.stdout);
+    let mut ages = Vec::new();
+    for line in sources.crontab_lines(&text) {
+        match line {
+            CrontabLine::Unclear { number, why } => {
+                findings.mend("crontab", format!("line {number}: {why}"));
+            }
+            CrontabLine::Pass { times, queue: other, schedule } if other.is_same(queue) => {
+                let (from, to) = schedule.policy.ages();
+                findings.fine(
+                    "crontab",
+                    format!("{times}: {}, {}", schedule.policy.line(), band(from, to)),
+                );
+                ages.push((from, to));
+            }
+            CrontabLine::Pass { .. } => {}
+        }
+    }
+    if ages.is_empty() {
+        findings.note(
+            "crontab",
+            "no line of this user works on this queue; `backlog crontab` prints one",
+        );
+        return;
+    }
+    for (from, to) in policy::gaps(&ages) {
+        let band = band(from, Some(to));
+        findings.mend("crontab", format!("no line tries records of {band}"));
+    }
+    for (from, to) in policy::overlaps(&ages) {
+        findings.note("crontab", format!("several lines try records of {}", band(from, to)));
+    }
+}
+
+fn band(from: i64, to: Option<i64>) -> String {
+    match (from, to) {
+        (0, None) => "all ages".into(),
+        (from, None) => format!("more than {} days", days(from)),
+        (from, Some(to)) => format!("{} to {} days", days(from), days(to)),
+    }
+}

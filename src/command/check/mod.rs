@@ -1,0 +1,96 @@
+//! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
+//! written, and what is wrong in one place does not keep the others from being looked at.
+
+mod around;
+mod table;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::{open, require_columns};
+use crate::cli;
+use crate::config::{Place, Schedule, Sources};
+use crate::exit::Exit;
+use crate::instant::Instant;
+use crate::report::{self, Finding, Level};
+use around::{the_crontab, the_handler};
+use table::{the_database, the_table};
+
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, about: &'static str, text: impl Into<String>) {
+        self.0.push(Finding { level, about, text: text.into(), statement: None });
+    }
+
+    fn fine(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Fine, about, text);
+    }
+
+    fn note(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Note, about, text);
+    }
+
+    fn mend(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Mend, about, text);
+    }
+}
+
+pub fn run(
+    place: Place,
+    args: &cli::Check,
+    sources: &Sources,
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let mut findings = Findings(Vec::new());
+    for complaint in place.complaints() {
+        findings.mend("options", complaint);
+    }
+    let queue = place.queue()?;
+    let schedule = Schedule::chosen(&args.schedule)?;
+    if schedule.is_none() {
+        findings.note("schedule", "none is configured: it stands in each line");
+    }
+    if let Some(file) = sources.path() {
+        findings.fine("config", format!("{}, queue {}", file.display(), queue.name));
+    }
+    match open(&queue) {
+        Err(error) => findings.mend("database", format!("{error:#}")),
+        Ok(database) => {
+            database.leave_alone()?;
+            the_database(&mut findings, &queue, &database);
+            if let Err(error) = database.require_success() {
+                findings.mend("on_success", format!("{error:#}"));
+            }
+            for key in database.table.ends_that_change_nothing() {
+                findings.mend(key, "it sets no column that `where` reads: the row stays pending");
+            }
+            if let Some(schedule) = &schedule {
+                match require_columns(&database, schedule) {
+                    Ok(()) => findings.fine("schedule", schedule.policy.line()),
+                    Err(error) => findings.mend("schedule", format!("{error:#}")),
+                }
+            }
+            let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
+            for condition in &queue.mapping.conditions {
+                findings.fine("where", condition.clone());
+            }
+            the_table(&mut findings, &database, &database.examine(by_count)?, now);
+        }
+    }
+    let handler = queue.handler(&args.handler).ok().and_then(<[_]>::first);
+    the_handler(&mut findings, handler.map(OsString::as_os_str), sources.environment());
+    the_crontab(&mut findings, &queue, sources);
+    let text = if args.json {
+        let db = queue.db.display().to_string();
+        report::findings_json(&queue.name, &db, &queue.mapping.table.text, &findings.0)
+    } else {
+        report::findings_text(&findings.0)
+    };
+    out.write_all(text.as_bytes())?;
+    let is_fine = findings.0.iter().all(|finding| finding.level != Level::Mend);
+    Ok(if is_fine { Exit::Done } else { Exit::Failed })
+}

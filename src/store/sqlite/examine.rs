@@ -116,7 +116,7 @@ impl Database {
         let mut statement = self.connection.prepare(&sql)?;
         let values = statement.query_map([], |row| {
             let value = value(row.get_ref(0)?);
-            let status = table.statuses.status(Some(&value), true, None);
+            let status = table.statuses.status(&|mapped| *mapped == value, true, None);
             let text = value.to_string();
             let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
             let mapped = table.statuses.all_values(&Status::OURS);

@@ -10,8 +10,9 @@ use super::column::Column;
 use super::sql::value;
 use super::table::{Table, composed, count, has_failed, id};
 use super::{Database, query, sql, waiting};
+use crate::date::Dates;
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Key, Record, Status, counted};
+use crate::record::{self, Facts, Id, Key, Record, Status, Value, counted};
 use crate::selection::{Order, Selection, Window};
 use crate::store::{Count, Found, Page, Reader, Undated};
 
@@ -128,7 +129,8 @@ impl Database {
             let id = match columns.id(row)? {
                 Ok(id) => id,
                 Err(problem) => {
-                    let problem = format!("a pending record is not tried, because its {problem}");
+                    let problem =
+                        format!("a pending record is not tried, because its id is {problem}");
                     unusable.push(problem);
                     continue;
                 }
@@ -258,38 +260,24 @@ impl FactColumns {
     }
 
     /// The id of a row; the error says why it has none.
-    fn id(&self, row: &Row<'_>) -> rusqlite::Result<Result<Id, String>> {
-        let mut parts = Vec::with_capacity(self.id.len());
-        for index in &self.id {
-            let found = row.get_ref(*index)?;
-            if matches!(found, ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_err()) {
-                return Ok(Err("id is not UTF-8".into()));
-            }
-            match id(&value(found)) {
-                Ok(part) => parts.push(part),
-                Err(problem) => return Ok(Err(format!("id is {problem}"))),
-            }
+    fn id(&self, row: &Row<'_>) -> rusqlite::Result<Result<Id, &'static str>> {
+        if let [index] = self.id[..] {
+            return Ok(id_part(row.get_ref(index)?));
         }
-        Ok(Ok(composed(parts)))
+        let parts = self.id.iter().map(|index| row.get_ref(*index).map(id_part));
+        let parts: Result<Vec<_>, _> =
+            parts.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().collect();
+        Ok(parts.map(composed))
     }
 
     fn facts<'a>(&self, table: &Table, id: &'a Id, row: &Row<'_>) -> rusqlite::Result<Facts<'a>> {
         let get = |index: Option<usize>| index.map(|index| row.get_ref(index)).transpose();
-        let inserted_at = match row.get_ref(self.inserted)? {
-            // Without a copy of the text: a pass over a million rows does little else.
-            ValueRef::Text(text) => {
-                std::str::from_utf8(text).ok().and_then(|text| table.dates.read_text(text))
-            }
-            found @ (ValueRef::Null
-            | ValueRef::Integer(_)
-            | ValueRef::Real(_)
-            | ValueRef::Blob(_)) => table.dates.read(&value(found)),
-        };
+        let inserted_at = date(&table.dates, row.get_ref(self.inserted)?);
         let failures = get(self.failures)?.map(|found| count(&value(found)));
-        let dates = &table.other_dates;
-        let last_failure = get(self.last_failure)?.map(|found| dates.read(&value(found)));
+        let last_failure = get(self.last_failure)?.map(|found| date(&table.other_dates, found));
         let failed = has_failed(failures, last_failure, inserted_at);
-        let status = table.statuses.status(get(self.status)?.map(value).as_ref(), true, failed);
+        let found = get(self.status)?.unwrap_or(ValueRef::Null);
+        let status = table.statuses.status(&|mapped| is_same(found, mapped), true, failed);
         Ok(Facts {
             id,
             status,
@@ -297,5 +285,35 @@ impl FactColumns {
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
         })
+    }
+}
+
+// A pass over a million rows does little else than these: none copies a text in vain.
+
+fn id_part(found: ValueRef<'_>) -> Result<Id, &'static str> {
+    match found {
+        ValueRef::Integer(number) => Ok(Id::Integer(number)),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Ok(Id::Text(text.into())),
+            Err(_) => Err("not UTF-8"),
+        },
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => id(&value(found)),
+    }
+}
+
+fn date(dates: &Dates, found: ValueRef<'_>) -> Option<Instant> {
+    match found {
+        ValueRef::Text(text) => dates.read_text(std::str::from_utf8(text).ok()?),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
+            dates.read(&value(found))
+        }
+    }
+}
+
+fn is_same(found: ValueRef<'_>, mapped: &Value) -> bool {
+    match (found, mapped) {
+        (ValueRef::Text(found), Value::Text(mapped)) => found == mapped.as_bytes(),
+        (ValueRef::Text(_), _) => false,
+        (found, mapped) => value(found) == *mapped,
     }
 }

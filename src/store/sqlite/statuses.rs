@@ -67,18 +67,24 @@ impl Statuses {
         self.column.is_some() && !new.iter().any(|value| error.contains(value))
     }
 
-    /// The status of a row. Where the value does not tell NEW from ERROR, `failed` does; where
-    /// nothing tells, a record may have failed, and counts so.
-    pub fn status(&self, value: Option<&Value>, in_queue: bool, failed: Option<bool>) -> Status {
+    /// The status of a row; `is` says whether it holds a value. Where the value does not tell NEW
+    /// from ERROR, `failed` does; where nothing tells, a record may have failed, and counts so.
+    pub fn status(
+        &self,
+        is: &dyn Fn(&Value) -> bool,
+        in_queue: bool,
+        failed: Option<bool>,
+    ) -> Status {
         if !in_queue {
             return Status::Foreign;
         }
         let pending = if failed == Some(false) { Status::New } else { Status::Error };
-        let Some(value) = value.filter(|_| self.column.is_some()) else {
-            return if self.column.is_none() { pending } else { Status::Foreign };
-        };
-        let mut is = Status::OURS.into_iter().filter(|it| self.values(*it).contains(value));
-        match (is.next(), is.next()) {
+        if self.column.is_none() {
+            return pending;
+        }
+        let all = Status::OURS.into_iter().zip(&self.values);
+        let mut held = all.filter(|(_, values)| values.iter().any(is)).map(|(status, _)| status);
+        match (held.next(), held.next()) {
             (Some(Status::New), Some(Status::Error)) => pending,
             (status, _) => status.unwrap_or(Status::Foreign),
         }
@@ -91,7 +97,7 @@ impl Statuses {
         in_queue: bool,
         failed: Option<bool>,
     ) -> (Status, String) {
-        match self.status(value, in_queue, failed) {
+        match self.status(&|mapped| Some(mapped) == value, in_queue, failed) {
             Status::Foreign if self.column.is_none() => (Status::Foreign, "not pending".into()),
             Status::Foreign => {
                 let text = value.map(Value::to_string).unwrap_or_default();

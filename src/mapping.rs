@@ -55,6 +55,9 @@ pub enum StatusColumn {
     None,
 }
 
+/// The status column that most tables have.
+pub const STATUS: &str = "STATUS";
+
 /// The values that each status of [`Status::OURS`] has in the table. The first is written.
 pub type StatusValues = [Vec<Value>; 4];
 

@@ -24,9 +24,7 @@ impl Id {
     /// backslash before it.
     pub fn typed(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
-            // What is spelt otherwise than the number, as 007, can only be text.
-            let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
-            let number = number.map(Self::Integer);
+            let number = number(text).map(Self::Integer);
             number.into_iter().chain([Self::Text(text.into())])
         };
         if columns == 1 {
@@ -68,6 +66,11 @@ impl Id {
     pub fn full(&self) -> String {
         one_line(&self.text())
     }
+}
+
+/// The number that a text is; what is spelt otherwise, as 007, is just text.
+pub fn number(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().filter(|number| number.to_string() == text)
 }
 
 /// The text with a backslash before each comma and each backslash.

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::instant::Instant;
 
 pub use table::Table;
-pub use typed::{CommandLine, Given, Typed, complaint};
+pub use typed::{CommandLine, Given, Typed, complaint, first_line};
 pub use value::Several;
 
 /// Works off a table of pending records: each goes to your own command, failed ones are tried

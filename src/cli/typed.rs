@@ -138,6 +138,11 @@ pub fn complaint(given: &Given) -> Option<String> {
     Some(format!("{}{legal}", reason.strip_prefix("error: ").unwrap_or(reason)))
 }
 
+/// What clap says, without its hints.
+pub fn first_line(error: &clap::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_string()
+}
+
 fn argument((long, value): &Given) -> String {
     value.as_ref().map_or_else(|| format!("--{long}"), |value| format!("--{long}={value}"))
 }

@@ -42,10 +42,7 @@ impl Sources {
             .chain(line.arguments.iter().map(|word| expand(word).into()));
         let typed = match Typed::parse(argv) {
             Ok(typed) => typed,
-            Err(error) if error.use_stderr() => {
-                let error = error.to_string();
-                return vec![unclear(error.lines().next().unwrap_or_default().to_string())];
-            }
+            Err(error) if error.use_stderr() => return vec![unclear(cli::first_line(&error))],
             Err(_) => return Vec::new(),
         };
         let cli::Command::Process(args) = &typed.line.cli.command else { return Vec::new() };
@@ -109,9 +106,8 @@ impl Sources {
         if queue.name != DEFAULT_QUEUE {
             words.extend(option("queue", Some(queue.name.clone())));
         }
-        let options = section.options.into_iter();
-        for (long, said) in options.filter(|(long, _)| with_schedule || !is_of_the_choice(long)) {
-            let Some(value) = said.given() else { continue };
+        let given = section.given();
+        for (long, value) in given.filter(|(long, _)| with_schedule || !is_of_the_choice(long)) {
             let is_path = KEYS.iter().any(|it| it.long == long && it.kind == Kind::Path);
             let file = value.as_deref().filter(|_| long == "policy").and_then(policy::file_of);
             let value = match (&value, file) {

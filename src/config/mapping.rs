@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::cli::{self, Several};
 use crate::date::{Dates, Zone};
 use crate::exit::{ExitError, usage};
-use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, StatusValues, usual_values};
-use crate::record::{Status, Value};
+use crate::mapping::{Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues, usual_values};
+use crate::record::{self, Status, Value};
 
 use super::section::Section;
 
@@ -81,7 +81,7 @@ fn status(
     if column.is_none() && given.iter().all(Option::is_none) {
         return Ok(StatusColumn::Usual);
     }
-    let column = column.map_or(Name::usual("STATUS"), Name::given);
+    let column = column.map_or(Name::usual(STATUS), Name::given);
     if given.iter().all(Option::is_none) {
         return Ok(StatusColumn::Mapped { column, values: usual_values() });
     }
@@ -117,6 +117,5 @@ fn status(
 
 /// A number if it is written as one, else text; the column has the last word.
 fn value(text: &str) -> Value {
-    let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
-    number.map_or_else(|| Value::Text(text.into()), Value::Integer)
+    record::number(text).map_or_else(|| Value::Text(text.into()), Value::Integer)
 }

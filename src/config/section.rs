@@ -94,17 +94,6 @@ pub enum Said {
     Value(String),
 }
 
-impl Said {
-    /// Its value, if it takes one; `None` if the option is not set.
-    pub fn given(self) -> Option<Option<String>> {
-        match self {
-            Self::On => Some(None),
-            Self::Off => None,
-            Self::Value(value) => Some(Some(value)),
-        }
-    }
-}
-
 /// All that one place says of a queue.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
@@ -157,8 +146,16 @@ impl Section {
     pub fn beside(&self, typed: &Typed) -> Vec<Given> {
         let gone = gone(|long| typed.has(long));
         let counts = |long: &str| typed.knows(long) && !typed.has(long) && !gone.contains(&long);
-        let options = self.options.iter().filter(|(long, _)| counts(long));
-        options.filter_map(|(long, said)| Some((*long, said.clone().given()?))).collect()
+        self.given().filter(|(long, _)| counts(long)).collect()
+    }
+
+    /// The options that are set, with their values if they take any.
+    pub fn given(&self) -> impl Iterator<Item = Given> {
+        self.options.iter().filter_map(|(long, said)| match said {
+            Said::On => Some((*long, None)),
+            Said::Off => None,
+            Said::Value(value) => Some((*long, Some(value.clone()))),
+        })
     }
 }
 

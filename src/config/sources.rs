@@ -99,17 +99,15 @@ impl Sources {
     /// Why options cannot be used that were not typed.
     fn complaint(&self, queue: &str, options: &[cli::Given], error: &clap::Error) -> ExitError {
         let file = self.path().map_or_else(String::new, |path| format!("{}: ", path.display()));
-        let Some(((long, value), complaint)) =
-            options.iter().find_map(|given| Some((given, cli::complaint(given)?)))
-        else {
-            let error = error.to_string();
-            let first = error.lines().next().unwrap_or_default();
+        let culprit = options.iter().find_map(|given| Some((given, cli::complaint(given)?)));
+        let Some(((long, value), why)) = culprit else {
+            let first = cli::first_line(error);
             return usage(format!("{file}queue {queue}: {}", first.trim_start_matches("error: ")));
         };
         let value = value.as_deref().unwrap_or("true");
         usage(match self.environment.option(long) {
-            Ok(Some(_)) => format!("{} is {value:?}: {complaint}", variable(long)),
-            _ => format!("{file}queue {queue}: {} = {value:?}: {complaint}", key_of(long)),
+            Ok(Some(_)) => format!("{} is {value:?}: {why}", variable(long)),
+            _ => format!("{file}queue {queue}: {} = {value:?}: {why}", key_of(long)),
         })
     }
 }
@@ -117,15 +115,12 @@ impl Sources {
 impl Place {
     /// What a pass would say of the options that were not typed.
     pub fn complaints(&self) -> Vec<String> {
-        let given = self.section.options.clone().into_iter();
-        let given = given.filter_map(|(long, said)| Some((long, said.given()?)));
-        given
-            .filter_map(|given| {
-                let complaint = cli::complaint(&given)?;
-                let value = given.1.as_deref().unwrap_or("true");
-                Some(format!("{} = {value:?}: {complaint}", key_of(given.0)))
-            })
-            .collect()
+        let complaint = |(long, value): cli::Given| {
+            let why = cli::complaint(&(long, value.clone()))?;
+            let value = value.as_deref().unwrap_or("true");
+            Some(format!("{} = {value:?}: {why}", key_of(long)))
+        };
+        self.section.given().filter_map(complaint).collect()
     }
 
     pub fn queue(self) -> Result<Queue, ExitError> {

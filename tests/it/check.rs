@@ -30,6 +30,14 @@ fn findings(env: &TestEnv, about: &str, args: &[&str]) -> Vec<String> {
     found.map(|it| format!("{} {}", text(&it["level"]), text(&it["text"]))).collect()
 }
 
+/// The statements that mend what `check` found, which is nothing that must be mended.
+fn statements(env: &TestEnv, args: &[&str]) -> Vec<String> {
+    let ran = run(env, &[&["check", "--json"], args].concat()).success();
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let found = json["findings"].as_array().unwrap().iter();
+    found.filter_map(|it| it["statement"].as_str().map(String::from)).collect()
+}
+
 #[test]
 fn a_sound_table_needs_no_mending_and_is_not_touched() {
     let env = TestEnv::new();
@@ -114,11 +122,8 @@ fn a_missing_index_comes_with_its_statement_which_helps() {
         with_crontab(&env, "");
         let config = format!("[defaults]\ntable = 'odd \"name'\n{config}");
         std::fs::write(env.path("backlog.toml"), config).unwrap();
-        let ran = run(&env, &["check", "--json"]).success();
-        let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-        let found = json["findings"].as_array().unwrap().iter();
-        let statements: Vec<_> = found.filter_map(|it| it["statement"].as_str()).collect();
-        assert_eq!(statements.len(), 2, "{}", ran.stdout);
+        let statements = statements(&env, &[]);
+        assert_eq!(statements.len(), 2, "{statements:?}");
         env.sql(&statements.join("\n"));
         let fine = "ok pending records and single ones are found by an index";
         assert_eq!(findings(&env, "index", &[]), [fine], "{statements:?}");
@@ -342,11 +347,8 @@ fn a_schedule_by_count_wants_its_own_index() {
         "last",
     ];
     let args = |schedule: &[&'static str]| [&table[..], schedule].concat();
-    let ran = run(&env, &[&["check", "--json"], &args(&["--fibonacci"])[..]].concat()).success();
-    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    let found = json["findings"].as_array().unwrap().iter();
-    let statements: Vec<_> = found.filter_map(|it| it["statement"].as_str()).collect();
-    assert_eq!(statements.len(), 2, "{}", ran.stdout);
+    let statements = statements(&env, &args(&["--fibonacci"]));
+    assert_eq!(statements.len(), 2, "{statements:?}");
     env.sql(&statements.join("\n"));
     let fine = "ok pending records and single ones are found by an index";
     assert_eq!(findings(&env, "index", &args(&["--fibonacci"])), [fine]);

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use rusqlite::Row;
 
 use super::sql::{quote, value};
-use super::table::{composed, id};
+use super::table::typed_id;
 use super::{Database, query, waiting};
 use crate::date::Spelling;
 use crate::instant::Instant;
@@ -28,7 +27,7 @@ impl Database {
         let (mut pending, mut without_id, mut newest) = (0, None, None);
         self.each_pending_date(&mut |ids, inserted| {
             pending += 1;
-            let id = match id_of(ids) {
+            let id = match typed_id(ids) {
                 Ok(id) => id,
                 Err(shown) => {
                     without_id.get_or_insert((0, shown)).0 += 1;
@@ -77,11 +76,6 @@ impl Database {
             each(&self.id_values(row)?, value(row.get_ref(table.id.len())?));
         }
         Ok(())
-    }
-
-    /// The first columns of a row, which are its id.
-    fn id_values(&self, row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
-        (0..self.table.id.len()).map(|index| row.get_ref(index).map(value)).collect()
     }
 
     /// What is where.
@@ -146,7 +140,7 @@ impl Database {
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        Ok(Some(id_of(&self.id_values(row)?).unwrap_or_else(|shown| shown)))
+        Ok(Some(typed_id(&self.id_values(row)?).unwrap_or_else(|shown| shown)))
     }
 
     /// The indexes without which a pass reads the whole table.
@@ -231,13 +225,6 @@ impl Database {
         }
         Ok(false)
     }
-}
-
-/// The id of a record, as it is typed; the error shows what cannot be one.
-fn id_of(values: &[Value]) -> Result<String, String> {
-    let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
-    let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
-    parts.map(|parts| composed(parts).full()).map_err(|_| shown())
 }
 
 /// Whether a condition of a row stays as it is while the row does, as that of an index must, and

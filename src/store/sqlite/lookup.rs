@@ -12,14 +12,14 @@ use super::statuses::Statuses;
 use super::table::{Effect, Effects, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
-    Assigned, Assignment, Mapping, Name, OnSuccess, StatusColumn, StatusValues, usual_values,
+    Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
+    usual_values,
 };
 use crate::record::Value;
 
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
-/// The column that most tables have.
-const STATUS: &str = "STATUS";
+/// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
 
 /// One table of the database.
@@ -239,12 +239,8 @@ fn check_roles(table: &Table) -> Result<()> {
         }
         taken.push((role, column));
     }
-    let on_success = match &table.on_success {
-        Effects::Set(effects) => &effects[..],
-        Effects::Delete => &[],
-    };
     for (key, effects) in [
-        ("on_success", on_success),
+        ("on_success", table.on_success.set()),
         ("on_failure", &table.on_failure),
         ("on_archive", &table.on_archive),
     ] {

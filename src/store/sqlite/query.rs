@@ -28,11 +28,6 @@ fn status_in(table: &Table, statuses: &[Status]) -> String {
     }
 }
 
-/// Rows that belong to the queue.
-fn in_queue(table: &Table) -> &str {
-    table.condition.as_deref().unwrap_or_default()
-}
-
 /// Rows with a pending status, whichever queue they belong to.
 pub fn pending_values(table: &Table) -> String {
     status_in(table, &Status::PENDING)
@@ -55,8 +50,7 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
     if !is_pending || table.statuses.tell() && statuses != Status::PENDING {
         terms.push(status_in(table, statuses));
     }
-    terms.push(in_queue(table).into());
-    terms.retain(|term| !term.is_empty());
+    terms.extend(table.condition.clone());
     if terms.len() > 1 {
         terms.retain(|term| term != "1");
     }
@@ -216,10 +210,14 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
     places.iter().map(arm).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-/// Every column, and whether the row belongs to the queue.
+/// Every column, and at the end whether the row belongs to the queue.
 fn row(table: &Table) -> String {
-    let in_queue = in_queue(table);
-    if in_queue.is_empty() { "*, 1".into() } else { format!("*, ({in_queue}) IS TRUE") }
+    format!("*, {}", is_in_queue(table))
+}
+
+/// Whether a row belongs to the queue.
+fn is_in_queue(table: &Table) -> String {
+    table.condition.as_ref().map_or_else(|| "1".into(), |it| format!("({it}) IS TRUE"))
 }
 
 /// Whether a row has the id of a record.
@@ -251,11 +249,9 @@ pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
 }
 
 fn of_the_queue(table: &Table) -> String {
-    let in_queue = in_queue(table);
-    if table.statuses.column.is_none() || in_queue.is_empty() {
-        "1".into()
-    } else {
-        in_queue.into()
+    match (&table.statuses.column, &table.condition) {
+        (Some(_), Some(condition)) => condition.clone(),
+        (None, _) | (_, None) => "1".into(),
     }
 }
 
@@ -270,8 +266,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     let or_null = |column: &Option<Column>| {
         column.as_ref().map_or_else(|| "NULL".into(), |column| quote(&column.name))
     };
-    let in_queue = in_queue(table);
-    let is_in = if in_queue.is_empty() { "1".into() } else { format!("({in_queue}) IS TRUE") };
+    let is_in = is_in_queue(table);
     let failed = if table.statuses.tell() {
         "NULL".into()
     } else {

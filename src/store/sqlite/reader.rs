@@ -8,7 +8,7 @@ use rusqlite::{Params, Row, ToSql};
 
 use super::column::Column;
 use super::sql::value;
-use super::table::{Table, composed, count, has_failed, id};
+use super::table::{Table, composed, count, has_failed, id, typed_id};
 use super::{Database, query, sql, waiting};
 use crate::date::Dates;
 use crate::instant::Instant;
@@ -175,13 +175,16 @@ impl Database {
         let mut statement = self.prepare(&query::undated(&self.table, &selection.statuses))?;
         let mut rows = statement.query([]).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
-            let ids = 0..self.table.id.len();
-            let shown = ids.clone().map(|index| Ok(value(row.get_ref(index)?).to_string()));
-            let shown: Vec<_> = shown.collect::<rusqlite::Result<_>>().map_err(explain)?;
-            let inserted = row.get_ref(ids.end).map(value).map_err(explain)?;
-            undated.add(shown.join(","), &inserted);
+            let id = typed_id(&self.id_values(row).map_err(explain)?);
+            let inserted = row.get_ref(self.table.id.len()).map(value).map_err(explain)?;
+            undated.add(id.unwrap_or_else(|shown| shown), &inserted);
         }
         Ok(Some(undated))
+    }
+
+    /// The first columns of a row, which are its id.
+    pub fn id_values(&self, row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
+        (0..self.table.id.len()).map(|index| row.get_ref(index).map(value)).collect()
     }
 
     fn prepare(&self, sql: &str) -> Result<rusqlite::CachedStatement<'_>> {

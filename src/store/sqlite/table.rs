@@ -107,11 +107,7 @@ impl Table {
         let reads =
             |column: &Column| self.condition_columns.iter().any(|it| it.name == column.name);
         let changes = |effects: &[Effect]| effects.iter().any(|effect| reads(&effect.column));
-        let on_success = match &self.on_success {
-            Effects::Set(effects) => &effects[..],
-            Effects::Delete => &[],
-        };
-        [("on_success", on_success), ("on_archive", &self.on_archive)]
+        [("on_success", self.on_success.set()), ("on_archive", &self.on_archive)]
             .into_iter()
             .filter(|(_, effects)| self.statuses.column.is_none() && !effects.is_empty())
             .filter(|(_, effects)| !changes(effects))
@@ -132,6 +128,14 @@ impl Table {
 }
 
 impl Effects {
+    /// The columns that are set.
+    pub fn set(&self) -> &[Effect] {
+        match self {
+            Self::Set(effects) => effects,
+            Self::Delete => &[],
+        }
+    }
+
     fn is_empty(&self) -> bool {
         matches!(self, Self::Set(effects) if effects.is_empty())
     }
@@ -160,6 +164,13 @@ pub fn id(value: &Value) -> Result<Id, &'static str> {
         Value::Real(_) => Err("a Real; ids are integers or text"),
         Value::Blob(_) => Err("a Blob; ids are integers or text"),
     }
+}
+
+/// The id of a record, as it is typed; the error shows what cannot be one.
+pub fn typed_id(values: &[Value]) -> Result<String, String> {
+    let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
+    let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
+    parts.map(|parts| composed(parts).full()).map_err(|_| shown())
 }
 
 pub fn composed(mut parts: Vec<Id>) -> Id {

@@ -1,11 +1,16 @@
 //! How tables spell instants: every spelling is read, and each column is written in its own.
 
+mod spelling;
+mod zone;
+
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use chrono::{DateTime, Datelike, FixedOffset, NaiveDateTime, Timelike};
+use chrono::NaiveDateTime;
+
+pub use spelling::Spelling;
+pub use zone::Zone;
 
 use crate::instant::{DAY, Instant, WRITABLE};
 use crate::record::Value;
@@ -37,15 +42,6 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// Where a clock stands.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Zone {
-    /// So many seconds ahead of UTC.
-    Fixed(i64),
-    /// By the rules of the system's time zone database.
-    Named(Arc<tz::TimeZone>),
-}
-
 /// A stretch of a column, in the column's own order, that can hold instants of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
@@ -54,25 +50,6 @@ pub struct Stretch {
     pub to: Value,
     /// Whether what lies in it is text, and not numbers.
     pub is_text: bool,
-}
-
-/// How one column spells an instant.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Spelling {
-    Epoch { unit: Unit, as_text: bool },
-    Compact { as_text: bool },
-    Iso { clock: IsoClock, suffix: String },
-}
-
-/// What stands behind the date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IsoClock {
-    None,
-    /// The character before the hours, and how many digits of a second.
-    Seconds {
-        separator: char,
-        digits: usize,
-    },
 }
 
 impl Format {
@@ -136,54 +113,6 @@ impl Unit {
 
 /// Numbers that can be `YYYYMMDDHHMMSS`: they lie between the milliseconds and the microseconds.
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
-
-impl Zone {
-    pub const UTC: Self = Self::Fixed(0);
-
-    /// `UTC`, `Z` or `+02:00`.
-    pub fn fixed(text: &str) -> Option<Self> {
-        if text.eq_ignore_ascii_case("UTC") || text.eq_ignore_ascii_case("Z") {
-            return Some(Self::UTC);
-        }
-        let offset = text.parse::<FixedOffset>().ok()?;
-        Some(Self::Fixed(offset.local_minus_utc().into()))
-    }
-
-    /// By the rules in a file of the time zone database (RFC 8536).
-    pub fn from_rules(file: &[u8]) -> Option<Self> {
-        tz::TimeZone::from_tz_data(file).ok().map(|rules| Self::Named(Arc::new(rules)))
-    }
-
-    /// Whether its clock always goes on.
-    fn is_fixed(&self) -> bool {
-        matches!(self, Self::Fixed(_))
-    }
-
-    /// How many seconds its clock is ahead of UTC.
-    fn ahead(&self, at: i64) -> i64 {
-        match self {
-            Self::Fixed(ahead) => *ahead,
-            Self::Named(rules) => {
-                rules.find_local_time_type(at).map_or(0, |found| found.ut_offset().into())
-            }
-        }
-    }
-
-    /// When the clock showed what a clock of UTC shows at `shown`. Of an hour that it showed twice
-    /// the first is meant; one that it skipped is taken as if it had not been.
-    fn instant(&self, shown: i64) -> Instant {
-        let (before, after) = (self.ahead(shown - DAY), self.ahead(shown + DAY));
-        let [first, second] = [before, after].map(|ahead| shown - ahead);
-        let is_second = self.ahead(first) != before && self.ahead(second) == after;
-        Instant(if is_second { second } else { first })
-    }
-
-    /// What the clock shows.
-    fn shown(&self, at: Instant) -> NaiveDateTime {
-        let at = at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY);
-        DateTime::from_timestamp(at + self.ahead(at), 0).unwrap_or_default().naive_utc()
-    }
-}
 
 impl Default for Dates {
     fn default() -> Self {
@@ -315,108 +244,6 @@ fn is_compact(text: &str) -> bool {
 fn has_zone(text: &str) -> bool {
     let clock = text.get(10..).unwrap_or_default().trim_end();
     clock.ends_with(['Z', 'z']) || clock.ends_with("UTC") || clock.contains(['+', '-'])
-}
-
-impl Spelling {
-    /// How the program spells an instant where nobody else does: RFC 3339 in UTC.
-    pub fn rfc3339() -> Self {
-        let clock = IsoClock::Seconds { separator: 'T', digits: 0 };
-        Self::Iso { clock, suffix: "Z".into() }
-    }
-
-    pub fn epoch() -> Self {
-        Self::Epoch { unit: Unit::Seconds, as_text: false }
-    }
-
-    /// How this value is spelt, if it is a date.
-    pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
-        dates.read(value)?;
-        let (number, as_text) = match value {
-            Value::Text(text) if is_compact(text) => return Some(Self::Compact { as_text: true }),
-            Value::Text(text) => match text.parse() {
-                Ok(number) => (number, true),
-                Err(_) => return Some(Self::of_iso(text)),
-            },
-            Value::Integer(number) => (*number, false),
-            Value::Real(_) | Value::Null | Value::Blob(_) => return Some(Self::epoch()),
-        };
-        let unit = Unit::ALL.into_iter().find(|unit| unit.range().contains(&number));
-        Some(unit.map_or(Self::Compact { as_text }, |unit| Self::Epoch { unit, as_text }))
-    }
-
-    fn of_iso(text: &str) -> Self {
-        let text = text.trim_end();
-        let clock = text.get(10..).unwrap_or_default();
-        let Some(separator) = clock.chars().next() else {
-            return Self::Iso { clock: IsoClock::None, suffix: String::new() };
-        };
-        let end = clock[1..].find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
-        let (shown, suffix) = clock.split_at(end.map_or(clock.len(), |end| end + 1));
-        let digits = shown.split_once('.').map_or(0, |(_, digits)| digits.len());
-        // What is written is UTC, in the same form.
-        let suffix = suffix.replace('-', "+").replace(|c: char| c.is_ascii_digit(), "0");
-        Self::Iso { clock: IsoClock::Seconds { separator, digits }, suffix }
-    }
-
-    pub fn format(&self) -> Format {
-        match self {
-            Self::Epoch { unit, .. } => Format::Epoch(*unit),
-            Self::Compact { .. } => Format::Compact,
-            Self::Iso { .. } => Format::Iso,
-        }
-    }
-
-    /// Whether what is written so is read as the same instant, to the second.
-    pub fn reads_back(&self, dates: &Dates) -> bool {
-        let at = Instant(1_795_232_401);
-        dates.read(&self.write(at, &dates.zone)) == Some(at)
-    }
-
-    pub fn is_text(&self) -> bool {
-        match self {
-            Self::Epoch { as_text, .. } | Self::Compact { as_text } => *as_text,
-            Self::Iso { .. } => true,
-        }
-    }
-
-    /// Whether what is spelt so sorts as time passes.
-    pub fn sorts(&self, zone: &Zone) -> bool {
-        match self {
-            Self::Epoch { .. } => true,
-            Self::Compact { .. } => zone.is_fixed(),
-            Self::Iso { clock: IsoClock::None, .. } => false,
-            Self::Iso { suffix, .. } => !suffix.is_empty() || zone.is_fixed(),
-        }
-    }
-
-    /// An instant in this spelling.
-    pub fn write(&self, at: Instant, zone: &Zone) -> Value {
-        let of = |number: i64, as_text: bool| {
-            if as_text { Value::Text(number.to_string()) } else { Value::Integer(number) }
-        };
-        match self {
-            Self::Epoch { unit, as_text } => of(at.0.saturating_mul(unit.per_second()), *as_text),
-            Self::Compact { as_text } => {
-                let shown = zone.shown(at).format("%Y%m%d%H%M%S").to_string();
-                if *as_text { Value::Text(shown) } else { of(shown.parse().unwrap_or(0), false) }
-            }
-            Self::Iso { clock, suffix } => {
-                let shown = if suffix.is_empty() { zone.shown(at) } else { Zone::UTC.shown(at) };
-                let date = format!("{:04}-{:02}-{:02}", shown.year(), shown.month(), shown.day());
-                Value::Text(match clock {
-                    IsoClock::None => date,
-                    IsoClock::Seconds { separator, digits } => {
-                        let (h, m, s) = (shown.hour(), shown.minute(), shown.second());
-                        let point = if *digits > 0 { "." } else { "" };
-                        format!(
-                            "{date}{separator}{h:02}:{m:02}:{s:02}{point}{:0<digits$}{suffix}",
-                            ""
-                        )
-                    }
-                })
-            }
-        }
-    }
 }
 
 #[cfg(test)]

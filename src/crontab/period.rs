@@ -1,0 +1,157 @@
+//! What cron and systemd are told of how often a line is to run.
+
+/// How often a line is to run: what cron can say of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// At each minute of the hour that is a multiple.
+    Minutes(i64),
+    /// At each hour of the day that is a multiple.
+    Hours(i64),
+    /// Whenever the number of minutes since 1970 is a multiple.
+    OneMinuteIn(i64),
+    /// The same with hours: days of the month would leave gaps at its end.
+    OneHourIn(i64),
+}
+
+impl Period {
+    /// # Errors
+    /// If it is no whole number of minutes, which cron counts in.
+    pub fn new(secs: i64) -> Result<Self, String> {
+        let (minutes, hours) = (secs / 60, secs / 3_600);
+        match secs {
+            _ if secs < 60 || secs % 60 != 0 => {
+                Err(format!("cron starts a line in whole minutes, and {secs} seconds are none"))
+            }
+            _ if minutes < 60 && 60 % minutes == 0 => Ok(Self::Minutes(minutes)),
+            _ if secs % 3_600 != 0 => Ok(Self::OneMinuteIn(minutes)),
+            _ if 24 % hours == 0 => Ok(Self::Hours(hours)),
+            _ => Ok(Self::OneHourIn(hours)),
+        }
+    }
+
+    /// A line of a crontab that runs a command.
+    ///
+    /// # Errors
+    /// If the command has a line break in it, which no crontab can say.
+    pub fn cron_line(self, command: &[String]) -> Result<String, String> {
+        let fields = match self {
+            Self::Minutes(1) | Self::OneMinuteIn(_) => "* * * * *".into(),
+            Self::Minutes(step) => format!("*/{step} * * * *"),
+            Self::Hours(1) | Self::OneHourIn(_) => "0 * * * *".into(),
+            // In full, because Debian's cron catches up after a sleep what is written without `*`.
+            Self::Hours(step) => {
+                let hours: Vec<_> = (0..24 / step).map(|it| (it * step).to_string()).collect();
+                format!("0 {} * * *", hours.join(","))
+            }
+        };
+        let command = shell_words(command)?;
+        let command = match self.one_in() {
+            None => command,
+            Some(condition) => format!("[ $({condition}) -ne 0 ] || {command}"),
+        };
+        // To cron a percent sign ends the command.
+        Ok(format!("{fields} {}", command.replace('%', "\\%")))
+    }
+
+    /// What a shell reckons to 0 when it is time.
+    fn one_in(self) -> Option<String> {
+        match self {
+            Self::Minutes(_) | Self::Hours(_) => None,
+            Self::OneMinuteIn(minutes) => Some(format!("expr $(date +%s) / 60 % {minutes}")),
+            Self::OneHourIn(hours) => Some(format!("expr $(date +%s) / 3600 % {hours}")),
+        }
+    }
+
+    /// The units of systemd that do the same, a service and its timer.
+    pub fn systemd_units(self, name: &str, what: &str, command: &[String]) -> String {
+        let calendar = match self {
+            Self::Minutes(1) | Self::OneMinuteIn(_) => "*-*-* *:*:00".into(),
+            Self::Minutes(step) => format!("*-*-* *:0/{step}:00"),
+            Self::Hours(1) | Self::OneHourIn(_) => "*-*-* *:00:00".into(),
+            Self::Hours(24) => "*-*-* 00:00:00".into(),
+            Self::Hours(step) => format!("*-*-* 00/{step}:00:00"),
+        };
+        let condition = self.one_in().map_or_else(String::new, |condition| {
+            let condition = condition.replace('%', "%%").replace('$', "$$");
+            format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
+        });
+        let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
+        format!(
+            "# /etc/systemd/system/{name}.service\n\
+             [Unit]\nDescription={what}\n\n\
+             [Service]\nType=oneshot\n{condition}ExecStart={}\n\
+             # The database was locked: the next pass tries again.\nSuccessExitStatus=75\n\n\
+             # /etc/systemd/system/{name}.timer\n\
+             [Unit]\nDescription={what}\n\n\
+             [Timer]\nOnCalendar={calendar}\nPersistent=true\nAccuracySec=1s\n\n\
+             [Install]\nWantedBy=timers.target\n",
+            command.join(" ")
+        )
+    }
+}
+
+/// The words of a command as a shell reads them.
+fn shell_words(words: &[String]) -> Result<String, String> {
+    let quoted: Result<Vec<_>, _> = words
+        .iter()
+        .map(|word| match shlex::try_quote(word) {
+            Ok(quoted) if !word.contains('\n') => Ok(quoted),
+            _ => Err(format!("a crontab cannot say {word:?}: it is one line")),
+        })
+        .collect();
+    Ok(quoted?.join(" "))
+}
+
+/// A word of ExecStart= (systemd.service(5), COMMAND LINES).
+fn systemd_word(word: &str) -> String {
+    let escaped = word
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+        .replace('%', "%%")
+        .replace('$', "$$");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_=:,@+%$".contains(c);
+    if !word.is_empty() && escaped.chars().all(is_plain) {
+        escaped
+    } else {
+        format!("\"{escaped}\"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(String::from).collect()
+    }
+
+    #[test]
+    fn every_period_has_a_line_and_a_unit() {
+        let minutely = "[ $(expr $(date +\\%s) / 60 \\% 7) -ne 0 ] || x";
+        let hourly = "[ $(expr $(date +\\%s) / 3600 \\% 96) -ne 0 ] || x";
+        for (secs, line, calendar) in [
+            (60, "* * * * * x", "*-*-* *:*:00"),
+            (300, "*/5 * * * * x", "*-*-* *:0/5:00"),
+            (420, &format!("* * * * * {minutely}"), "*-*-* *:*:00"),
+            (3_600, "0 * * * * x", "*-*-* *:00:00"),
+            (43_200, "0 0,12 * * * x", "*-*-* 00/12:00:00"),
+            (86_400, "0 0 * * * x", "*-*-* 00:00:00"),
+            (345_600, &format!("0 * * * * {hourly}"), "*-*-* *:00:00"),
+        ] {
+            let period = Period::new(secs).unwrap();
+            assert_eq!(period.cron_line(&words("x")).unwrap(), line);
+            let units = period.systemd_units("n", "d", &words("x"));
+            assert!(units.contains(&format!("OnCalendar={calendar}\n")), "{units}");
+            assert_eq!(units.contains("ExecCondition="), line.contains("expr"), "{units}");
+        }
+        for secs in [1, 30, 90] {
+            assert!(Period::new(secs).is_err());
+        }
+    }
+
+    #[test]
+    fn a_word_of_a_unit_is_quoted_as_systemd_reads_it() {
+        assert_eq!(systemd_word("50% of $HOME"), "\"50%% of $$HOME\"");
+    }
+}

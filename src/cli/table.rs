@@ -17,7 +17,8 @@ pub struct Table {
     #[arg(long, value_name = "COLUMN,...", value_parser = value::several)]
     pub id_column: Option<Several>,
 
-    /// [default: STATUS, if there is one or no --where]
+    /// What a record is: never tried, failed, done or given up [default: STATUS, if there is one or
+    /// no --where]
     #[arg(long, value_name = "COLUMN")]
     pub status_column: Option<String>,
 

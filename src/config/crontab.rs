@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
-use super::section::{KEYS, Kind, NO_STATUS, Said, Section, is_of_the_choice};
+use super::section::{Kind, Said, Section, is_of_the_choice, options};
 use super::{DEFAULT_QUEUE, Queue, Resolved, Schedule, Sources};
 use crate::cli::{self, Typed};
 use crate::crontab;
@@ -90,13 +90,10 @@ impl Sources {
     ) -> Result<Vec<String>, ExitError> {
         let mut section = Section::default();
         for (long, value) in typed.options() {
-            if let Some(key) = KEYS.iter().find(|key| key.long == long) {
+            if let Some(key) = options().find(|key| key.long == long) {
                 let value = value.map(String::from);
                 section.options.insert(key.long, value.map_or(Said::On, Said::Value));
             }
-        }
-        if typed.has(NO_STATUS) {
-            section.options.insert(NO_STATUS, Said::On);
         }
         let section = section.over(self.environment.section(&queue.name)?);
         let mut words = Vec::new();
@@ -108,7 +105,7 @@ impl Sources {
         }
         let given = section.given();
         for (long, value) in given.filter(|(long, _)| with_schedule || !is_of_the_choice(long)) {
-            let is_path = KEYS.iter().any(|it| it.long == long && it.kind == Kind::Path);
+            let is_path = options().any(|it| it.long == long && it.kind == Kind::Path);
             let file = value.as_deref().filter(|_| long == "policy").and_then(policy::file_of);
             let value = match (&value, file) {
                 (Some(path), _) if is_path => Some(self.absolute(Path::new(path))?),

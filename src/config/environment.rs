@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::section::{KEYS, Said, Section};
+use super::section::{Said, Section, options};
 use crate::exit::{ExitError, usage};
 use crate::store::TOKEN;
 
@@ -59,7 +59,7 @@ impl Environment {
     /// All options that stand in the environment for a queue.
     pub fn section(&self, queue: &str) -> Result<Section, ExitError> {
         let mut section = Section::default();
-        for key in KEYS {
+        for key in options() {
             if let Some(value) = self.option(key.long)? {
                 section.set(key, &value);
             }

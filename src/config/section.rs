@@ -69,6 +69,12 @@ pub const KEYS: [Key; 36] = [
     key("joblog", "joblog", Kind::Path),
 ];
 
+/// All options that may be said elsewhere. In backlog.toml this one is `status = false`.
+pub fn options() -> impl Iterator<Item = &'static Key> {
+    const NO_STATUS_KEY: Key = key("status", NO_STATUS, Kind::Flag);
+    KEYS.iter().chain([&NO_STATUS_KEY])
+}
+
 /// The key of an option.
 pub fn key_of(long: &str) -> &str {
     KEYS.iter().find(|key| key.long == long).map_or(long, |key| key.key)
@@ -107,7 +113,7 @@ pub struct Section {
 
 impl Section {
     /// Sets an option as a variable of the environment has it.
-    pub fn set(&mut self, key: Key, value: &str) {
+    pub fn set(&mut self, key: &Key, value: &str) {
         let lower = value.to_ascii_lowercase();
         let is = |words: [&str; 4]| words.contains(&lower.as_str());
         let said = match key.kind {

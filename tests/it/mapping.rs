@@ -330,6 +330,10 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "yx", "newest first, to the nanosecond");
     assert_eq!(env.query("SELECT id FROM jobs"), "b\nc");
     env.run(&["archive", "--queue", "jobs", "b"]).fails(1, &["--archived", "on_archive"]);
+    let mut command =
+        env.command(&["list", "--table", "jobs", "--where", "id = 'c'", "--date-column", "at"]);
+    let ran = crate::testenv::ran(&command.env("BACKLOG_NO_STATUS_COLUMN", "1").output().unwrap());
+    assert!(ran.success().stdout.contains("\nc           ERROR"));
     // Nothing is ever deleted that was not said to be.
     let says = "say in backlog.toml what makes a row finished";
     env.run(&[

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use crate::cli;
-use crate::config::{Place, Queue, Schedule, Sources};
+use crate::config::{Place, Queue, Schedule, Sources, is_of_the_schedule};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::instant::days;
@@ -54,17 +54,15 @@ pub fn run(
 }
 
 fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {
-    let tiers = |every_secs: i64| {
-        let options = Options { every_secs, salt: 0, spread: None };
-        Tiers::parse(DEFAULT_TIERS, options).map_err(usage)
-    };
-    let steps: Vec<_> = tiers(PROGRESSIVE_EVERY_SECS)?.steps().collect();
+    let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
+    let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
+    let steps: Vec<_> = tiers.steps().collect();
     let line = |what: String, secs: i64, schedule: Vec<String>| {
         let what = format!("{what}, every {}", span(secs));
         Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
     };
     if args.classic {
-        if typed.options().any(|(long, _)| crate::config::is_of_the_schedule(long)) {
+        if typed.options().any(|(long, _)| is_of_the_schedule(long)) {
             return Err(usage("--classic is a schedule of its own: leave out the other one").into());
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {

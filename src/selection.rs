@@ -1,8 +1,12 @@
 //! What a pass asks a store for, as plain data that each store turns into its own query, and
 //! where a pass has come to.
 
+use std::fmt;
+use std::str::FromStr;
+
+use crate::hash::{draw, mulhi};
 use crate::instant::Instant;
-use crate::record::{Key, Status};
+use crate::record::{Id, Key, Status};
 
 /// The pending records that can be due. A store may return more than that, never
 /// fewer: the exact verdict on each is the policy's.
@@ -80,6 +84,85 @@ impl Reached {
         match self {
             Self::Key(key) => Some(key),
             Self::Slot(_) => None,
+        }
+    }
+}
+
+/// One of several parts of the records, each of which is worked off by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 to `count`.
+    number: u64,
+    count: u64,
+}
+
+/// More parts than this are no help.
+const MOST_SHARDS: u64 = 1024;
+/// Makes the draw of parts another one than that of waits and phases.
+const SHARD_SEED: u64 = 0x5348_4152;
+
+impl Shard {
+    /// Whether a record is in this part. Each is in one, the same on every machine and in every
+    /// version, and the parts are of about one size.
+    pub fn holds(self, id: &Id) -> bool {
+        mulhi(draw(SHARD_SEED, id, 0), self.count) + 1 == self.number
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let numbers =
+            parts.and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
+        numbers
+            .map(|(number, count)| Self { number, count })
+            .filter(|it| (1..=it.count).contains(&it.number) && it.count <= MOST_SHARDS)
+            .ok_or_else(|| format!("write 2/3 for the second of three parts, up to {MOST_SHARDS}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_record_is_in_one_shard_and_shards_are_alike() {
+        for count in [1, 2, 3, 7] {
+            let shards = (1..=count).map(|number| format!("{number}/{count}").parse().unwrap());
+            let shards: Vec<Shard> = shards.collect();
+            let mut sizes = vec![0_usize; shards.len()];
+            for number in 0..7_000 {
+                let ids = [Id::Integer(number), Id::Text(format!("order-{number}").into())];
+                for id in ids {
+                    let holding = (0..shards.len()).filter(|index| shards[*index].holds(&id));
+                    let holding: Vec<_> = holding.collect();
+                    assert_eq!(holding.len(), 1, "{id} of {count}");
+                    sizes[holding[0]] += 1;
+                }
+            }
+            let mean = 14_000 / sizes.len();
+            assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 10), "{sizes:?}");
+        }
+        // What was one record's shard yesterday is so tomorrow.
+        let of_three: Vec<_> = (1..=8)
+            .map(|id| (1..=3).find(|n| Shard { number: *n, count: 3 }.holds(&Id::Integer(id))))
+            .map(Option::unwrap)
+            .collect();
+        assert_eq!(of_three, [2, 1, 2, 2, 3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_shard_is_one_of_several() {
+        for text in ["0/3", "4/3", "1", "1/0", "-1/3", "1/1025", "a/b", ""] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
         }
     }
 }

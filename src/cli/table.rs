@@ -5,6 +5,7 @@ use clap::Args;
 
 use super::value::{self, Several};
 use crate::date::Format;
+use crate::selection::Shard;
 
 #[derive(Clone, Args)]
 #[command(next_help_heading = "The table")]
@@ -12,6 +13,14 @@ pub struct Table {
     /// The table [default: BACKLOG]
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
+
+    /// A queue of pgmq instead of a table (with a database postgres://...)
+    #[arg(long, value_name = "QUEUE", conflicts_with = "table")]
+    pub pgmq: Option<String>,
+
+    /// Only the I-th of N parts of the records, 2/3: other lines or machines take the others
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
 
     /// What names a record, several columns with commas between them [default: ID]
     #[arg(long, value_name = "COLUMN,...", value_parser = value::several)]

@@ -18,7 +18,7 @@ const BATCH: usize = 1000;
 pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let mut database = open(queue)?;
     let added = if payloads == ["-"] {
-        add_lines(&mut database, io::stdin().lock(), now)?
+        add_lines(&mut *database, io::stdin().lock(), now)?
     } else {
         for (payload, number) in payloads.iter().zip(1..) {
             check(payload).map_err(|error| {
@@ -37,7 +37,7 @@ pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write
 }
 
 /// One JSON document per line; blank lines are passed over.
-fn add_lines(database: &mut Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
+fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
     let (mut added, mut added_up_to) = (0, 0);
     let mut batch = Vec::with_capacity(BATCH);
     let mut line = Vec::new();

@@ -15,7 +15,7 @@ use crate::instant::Instant;
 use crate::policy::Verdict;
 use crate::record::Status;
 use crate::report::{self, Fate};
-use crate::store::{Found, Reader};
+use crate::store::Found;
 
 pub fn run(
     queue: &Queue,
@@ -24,7 +24,7 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let mut reader = open_for(queue, Some(&settings.schedule))?;
-    let line = Line::new(queue, &settings.schedule, &reader)?;
+    let line = Line::new(queue, &settings.schedule, &*reader)?;
     let plan = line.plan(settings, now);
     let limits = &settings.limits;
     let look = line.look(now, limits.drain);
@@ -34,7 +34,7 @@ pub fn run(
     // What is said of each due record at once, or, of an id that is not unique, below.
     let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
     while left > 0
-        && let Some(id) = candidates.next(&mut reader)?
+        && let Some(id) = candidates.next(&mut *reader)?
     {
         let record = match reader.read(&id)? {
             Found::Record(record) => record,

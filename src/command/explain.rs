@@ -22,12 +22,12 @@ const ATTEMPTS: usize = 5;
 pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let schedule = Schedule::required(&args.schedule)?;
     let mut database = open_for(queue, Some(&schedule))?;
-    let line = Line::new(queue, &schedule, &database)?;
+    let line = Line::new(queue, &schedule, &*database)?;
     let look = line.look(now, false);
     let mut exit = Exit::Done;
-    let columns = database.table.id.len();
+    let columns = database.table().id.len();
     for id in &args.ids {
-        match find(&mut database, id, columns)? {
+        match find(&mut *database, id, columns)? {
             Ok(record) => {
                 let explanation = explain(&record, &look, &line.last);
                 out.write_all(report::explanation(&explanation).as_bytes())?;

@@ -1,12 +1,12 @@
 //! A crontab line: how it looks at the records, and what its passes leave behind for the next one.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::config::{PassSettings, Queue, Schedule};
 use crate::engine::Plan;
 use crate::instant::Instant;
 use crate::policy::{Look, Policy, Rules};
-use crate::selection::{Reached, Slot};
+use crate::selection::{Reached, Shard, Slot};
 use crate::store::{Database, LineLock, LineState, StateDir};
 
 pub struct Line {
@@ -14,15 +14,18 @@ pub struct Line {
     pub rules: Rules,
     pub state: StateDir,
     pub name: String,
+    shard: Option<Shard>,
+    /// Whether the store keeps the schedule itself.
+    is_kept: bool,
     /// What the last pass left.
     pub last: LineState,
 }
 
 impl Line {
-    pub fn new(queue: &Queue, schedule: &Schedule, database: &Database) -> Result<Self> {
-        let state = state_dir(queue, database)?;
+    pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
+        let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, schedule, database);
-        Ok(Self::standing(state, name, schedule, database))
+        Ok(Self::standing(queue, state, name, schedule, database))
     }
 
     /// With its lock: two passes of one line never run at once. `None` if there is one, unless
@@ -30,19 +33,27 @@ impl Line {
     pub fn locked(
         queue: &Queue,
         schedule: &Schedule,
-        database: &Database,
+        database: &dyn Database,
         wait: bool,
     ) -> Result<Option<(Self, LineLock)>> {
-        let state = state_dir(queue, database)?;
+        let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, schedule, database);
         let lock = state.lock_line(&name, wait)?;
-        Ok(lock.map(|lock| (Self::standing(state, name, schedule, database), lock)))
+        Ok(lock.map(|lock| (Self::standing(queue, state, name, schedule, database), lock)))
     }
 
-    fn standing(state: StateDir, name: String, schedule: &Schedule, database: &Database) -> Self {
-        let rules = schedule.rules(database.table.counting());
+    fn standing(
+        queue: &Queue,
+        state: StateDir,
+        name: String,
+        schedule: &Schedule,
+        database: &dyn Database,
+    ) -> Self {
+        let rules = schedule.rules(database.table().counting());
         let last = state.line_state(&name);
-        Self { policy: schedule.policy.clone(), rules, state, name, last }
+        let is_kept = database.table().due_at.is_some();
+        let policy = schedule.policy.clone();
+        Self { policy, rules, state, name, shard: queue.shard, is_kept, last }
     }
 
     /// Where a pass by slots begins.
@@ -53,7 +64,7 @@ impl Line {
     /// What a pass would look at now.
     pub fn look(&self, now: Instant, drain: bool) -> Look {
         let moment = self.policy.moment(self.reached(), now, drain);
-        Look { policy: self.policy.clone(), rules: self.rules, moment }
+        Look { policy: self.policy.clone(), rules: self.rules, moment, shard: self.shard }
     }
 
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
@@ -61,6 +72,7 @@ impl Line {
     pub fn plan(&self, settings: &PassSettings, now: Instant) -> Plan {
         let order = settings.order;
         match &self.policy {
+            _ if self.is_kept => Plan::Full { order },
             Policy::Slots(slots) => {
                 if self.reached().is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {
                     log::warn!("the last pass ran in the future: the clock was set back");
@@ -76,22 +88,15 @@ impl Line {
     }
 }
 
-/// What tells a line from others: queue, table, policy and conditions. The handler does not count,
+/// What tells a line from others: queue, table, policy, conditions and shard. The handler does not count,
 /// because two lines with different ones would be after the same records.
-fn name(queue: &Queue, schedule: &Schedule, database: &Database) -> String {
-    let mut name = format!("{} {} {}", queue.name, database.table.name, schedule.policy.line());
+fn name(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> String {
+    let mut name = format!("{} {} {}", queue.name, database.table().name, schedule.policy.line());
     for condition in &queue.mapping.conditions {
         name += &format!(" --where {condition}");
     }
+    if let Some(shard) = &queue.shard {
+        name += &format!(" --shard {shard}");
+    }
     name
-}
-
-/// Where the claims on a database's records are, and what its lines leave behind.
-pub fn state_dir(queue: &Queue, database: &Database) -> Result<StateDir> {
-    let model = std::fs::metadata(&database.path)
-        .with_context(|| format!("could not read {}", database.path.display()))?;
-    Ok(match &queue.state_dir {
-        Some(path) => StateDir::shared(path.clone(), model),
-        None => StateDir::beside(database.default_state_dir(), model),
-    })
 }

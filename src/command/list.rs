@@ -35,13 +35,13 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
     }
     let mut database = open_for(queue, schedule.as_ref())?;
     let look = match &schedule {
-        Some(schedule) => Some(Line::new(queue, schedule, &database)?.look(now, false)),
+        Some(schedule) => Some(Line::new(queue, schedule, &*database)?.look(now, false)),
         None => None,
     };
     if !args.json {
         out.write_all(report::list_header(look.is_some()).as_bytes())?;
     }
-    let has_counter = database.table.counting() != Counting::No;
+    let has_counter = database.table().counting() != Counting::No;
     database.scan(&statuses, args.order.into(), &mut |record| {
         let verdict = look.as_ref().map(|look| look.verdict(record.facts()));
         if args.due && !matches!(verdict, Some(Verdict::Due(_))) {

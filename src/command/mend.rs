@@ -5,15 +5,15 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::line::state_dir;
 use super::{AMBIGUOUS, GONE, find, open};
 use crate::cli;
+use crate::clock::Clock;
 use crate::config::Queue;
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::record::{Counter, Id, Record, Settlement, Status, Step, counted};
-use crate::selection::{Order, Selection, Window};
-use crate::store::{Applied, Change, Found, SqliteStore, Store};
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step, counted};
+use crate::selection::{Order, Selection, Shard, Window};
+use crate::store::{Applied, Change, Claim, Store};
 
 /// How many records are claimed and changed at a time.
 const BATCH: usize = 200;
@@ -67,8 +67,9 @@ impl Mending {
 
 /// The command at work.
 struct Work<'a> {
-    store: SqliteStore,
+    store: Box<dyn Store>,
     id_columns: usize,
+    shard: Option<Shard>,
     mending: &'a Mending,
     now: Instant,
     out: &'a mut dyn Write,
@@ -80,24 +81,35 @@ struct Work<'a> {
     failed: bool,
 }
 
-pub fn run(queue: &Queue, mending: &Mending, now: Instant, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(queue: &Queue, mending: &Mending, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+    let now = clock.now();
     let database = open(queue)?;
+    let table = database.table();
     if mending.verb.to.0 == Step::Archived {
-        database.require_archived("archive")?;
+        table.require_archived("archive")?;
     }
     if mending.verb.from == [Status::Archived] {
-        database.require_told_archived()?;
+        table.require_told_archived()?;
     }
     if mending.verb.to == (Step::Renewed, Counter::AsBefore) {
-        database.require_renewal()?;
+        table.require_renewal()?;
     }
-    let state = state_dir(queue, &database)?;
-    let id_columns = database.table.id.len();
-    let store = SqliteStore::new(database, &state)?;
-    let mut work =
-        Work { store, id_columns, mending, now, out, done: 0, busy: false, failed: false };
+    let id_columns = table.id.len();
+    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let store = database.into_store(&state, clock)?;
+    let mut work = Work {
+        store,
+        id_columns,
+        shard: queue.shard,
+        mending,
+        now,
+        out,
+        done: 0,
+        busy: false,
+        failed: false,
+    };
     let ids = work.chosen()?;
-    for batch in ids.chunks(BATCH) {
+    for batch in ids.chunks(BATCH.min(work.store.most_claims())) {
         work.work_off(batch)?;
     }
     let records = counted(work.done, "record");
@@ -142,7 +154,10 @@ impl Work<'_> {
                     up_to: None,
                     limit: usize::MAX,
                 };
-                Ok(reader.due(&selection, &mut |_| true)?.ids)
+                let shard = self.shard;
+                let is_meant =
+                    &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
+                Ok(reader.due(&selection, is_meant)?.ids)
             }
         }
     }
@@ -154,28 +169,26 @@ impl Work<'_> {
         for record in &claimed {
             self.store.release(&record.id);
         }
-        result
+        result.and(self.store.rest())
     }
 
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
-        for id in batch {
-            if !self.store.claim(id)? {
-                self.busy = true;
-                writeln!(self.out, "{id}: a pass is handling it; try again later")?;
-                continue;
-            }
-            match self.store.reader().read(id)? {
-                Found::Record(record) if self.mending.verb.from.contains(&record.status) => {
+        for (id, claim) in self.store.claim_named(batch)? {
+            match claim {
+                Claim::Held(record) if self.mending.verb.from.contains(&record.status) => {
                     claimed.push(*record);
-                    continue;
                 }
-                Found::Record(record) => {
+                Claim::Held(record) => {
+                    self.store.release(&id);
                     writeln!(self.out, "{id}: is {}, and is left so", record.status_text)?;
                 }
-                Found::Ambiguous => self.fail(id, AMBIGUOUS)?,
-                Found::Gone => self.fail(id, GONE)?,
+                Claim::Busy => {
+                    self.busy = true;
+                    writeln!(self.out, "{id}: a pass is handling it; try again later")?;
+                }
+                Claim::Ambiguous => self.fail(&id, AMBIGUOUS)?,
+                Claim::Gone => self.fail(&id, GONE)?,
             }
-            self.store.release(id);
         }
         Ok(())
     }
@@ -191,15 +204,17 @@ impl Work<'_> {
             self.done += claimed.len() as u64;
             return Ok(());
         }
-        let changes: Vec<_> = claimed
-            .iter()
-            .map(|record| Change { record, charged: false, settlement: settlement.clone() })
-            .collect();
+        let changes: Vec<_> =
+            claimed.iter().map(|record| Change::new(record, false, settlement.clone())).collect();
         for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
             match applied {
                 Applied::Written => self.done += 1,
                 Applied::ChangedMeanwhile => {
                     writeln!(self.out, "{}: was changed by the application just now", record.id)?;
+                }
+                Applied::ClaimLost => {
+                    self.busy = true;
+                    writeln!(self.out, "{}: its claim was lost; try again later", record.id)?;
                 }
                 Applied::Refused(error) => {
                     self.fail(&record.id, &format!("the table refuses it: {error}"))?;

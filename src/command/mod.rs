@@ -22,8 +22,9 @@ use crate::cli::{Command, Typed};
 use crate::clock::Clock;
 use crate::config::{Environment, PassSettings, Queue, Resolved, Schedule, Sources};
 use crate::exit::{self, Exit, usage};
+use crate::policy::Policy;
 use crate::record::{Id, Record};
-use crate::store::{self, Database, Found, Reader};
+use crate::store::{self, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
 use mend::Mending;
 
@@ -110,11 +111,13 @@ impl Run<'_> {
             Command::List(args) => list::run(&place.queue()?, args, now, out),
             Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
             Command::Archive(args) => {
-                mend::run(&place.queue()?, &Mending::archive(args.ids, args.dry_run), now, out)
+                mend::run(&place.queue()?, &Mending::archive(args.ids, args.dry_run), clock, out)
             }
-            Command::Restore(args) => mend::run(&place.queue()?, &Mending::restore(args), now, out),
+            Command::Restore(args) => {
+                mend::run(&place.queue()?, &Mending::restore(args), clock, out)
+            }
             Command::Retry(args) => {
-                mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), now, out)
+                mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), clock, out)
             }
             Command::Simulate(args) => simulate::run(place, &args, clock, out),
             Command::Check(args) => check::run(place, &args, sources, now, out),
@@ -130,27 +133,34 @@ fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
     said.with_context(|| format!("{done}, but this could not be said"))
 }
 
-fn open(queue: &Queue) -> Result<Database> {
-    Database::open(&queue.db, &queue.mapping)
+fn open(queue: &Queue) -> Result<Box<dyn Database>> {
+    queue.db.open(&queue.mapping)
 }
 
 /// Opens the database and makes sure that it has the columns that the schedule goes by.
-fn open_for(queue: &Queue, schedule: Option<&Schedule>) -> Result<Database> {
+fn open_for(queue: &Queue, schedule: Option<&Schedule>) -> Result<Box<dyn Database>> {
     let database = open(queue)?;
-    schedule.map_or(Ok(()), |schedule| require_columns(&database, schedule))?;
+    schedule.map_or(Ok(()), |schedule| require_columns(database.table(), schedule))?;
     Ok(database)
 }
 
-fn require_columns(database: &Database, schedule: &Schedule) -> Result<()> {
+fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
+    if table.due_at.is_some() && matches!(schedule.policy, Policy::Age(_)) {
+        return Err(usage(
+            "a queue keeps the waits of its messages itself, and --ndays has none: say --policy, \
+             --fibonacci or --progressive",
+        )
+        .into());
+    }
     if schedule.policy.needs_counter() {
-        database.require_counter(&schedule.policy.line(), true)?;
+        table.require_counter(&schedule.policy.line(), true)?;
     }
     if schedule.max_attempts.is_some() {
-        database.require_counter("a limit of attempts", false)?;
-        database.require_archived("a limit of attempts")?;
+        table.require_counter("a limit of attempts", false)?;
+        table.require_archived("a limit of attempts")?;
     }
     if schedule.max_age_secs.is_some() {
-        database.require_archived("a limit of age")?;
+        table.require_archived("a limit of age")?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::handler::{Exec, ExecSettings};
 use crate::report;
 use crate::selection::Reached;
-use crate::store::{self, LineState, SqliteStore, StateDir};
+use crate::store::{self, LineState, StateDir};
 use crate::terminal::Terminal;
 
 pub fn run(
@@ -29,8 +29,8 @@ pub fn run(
     terminal: &Terminal,
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.schedule))?;
-    database.require_success()?;
-    let locked = Line::locked(queue, &settings.schedule, &database, settings.wait)?;
+    database.table().require_success()?;
+    let locked = Line::locked(queue, &settings.schedule, &*database, settings.wait)?;
     let Some((line, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");
         return Ok(Exit::Done);
@@ -50,12 +50,12 @@ pub fn run(
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
-    let table = database.table.name.clone();
-    let store = SqliteStore::new(database, &line.state)?;
+    let table = database.table().name.clone();
+    let store = database.into_store(&line.state, clock)?;
     let token = token()?;
     let began = clock.monotonic();
     let pass = Pass {
-        store: Box::new(store),
+        store,
         look,
         limits: settings.limits.clone(),
         clock,
@@ -119,7 +119,7 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         }
         Some(Stopped::Runtime) | None => {}
     }
-    let lost = summary.archived + summary.given_up + summary.unable > 0;
+    let lost = summary.archived + summary.given_up + summary.unable + summary.lost > 0;
     let failed = lost || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }

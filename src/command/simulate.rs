@@ -117,6 +117,7 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
             inserted_at: Some(Instant(over * number / count)),
             failures: 0,
             last_failure_at: None,
+            due_at: None,
         })
         .collect();
     let course = |schedule: Schedule| {
@@ -140,19 +141,23 @@ fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario,
     let schedules = config::simulated(args)?;
     let mut database = open(queue)?;
     let course = |schedule: &Schedule| {
-        require_columns(&database, schedule)?;
-        let line = Line::new(queue, schedule, &database)?;
+        require_columns(database.table(), schedule)?;
+        let line = Line::new(queue, schedule, &*database)?;
         Ok(Course { reached: line.reached(), policy: line.policy, rules: line.rules })
     };
     let courses = schedules.iter().map(course).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+        if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
+            return Ok(());
+        }
         rows.push(MemoryRow {
             id: record.id,
             status: record.status,
             inserted_at: record.inserted_at,
             failures: record.failures,
             last_failure_at: record.last_failure_at,
+            due_at: record.due_at,
         });
         Ok(())
     })?;

@@ -23,11 +23,11 @@ pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write)
     let schedule = Schedule::chosen(&args.schedule)?;
     let mut database = open_for(queue, schedule.as_ref())?;
     let look = match &schedule {
-        Some(schedule) => Some(Line::new(queue, schedule, &database)?.look(now, false)),
+        Some(schedule) => Some(Line::new(queue, schedule, &*database)?.look(now, false)),
         None => None,
     };
-    let (db, table) = (database.path.display().to_string(), database.table.name.clone());
-    let found = report(&mut database, look.as_ref(), now)?;
+    let (db, table) = (database.place(), database.table().name.clone());
+    let found = report(&mut *database, look.as_ref(), now)?;
     let text = if args.json {
         report::status_json(&db, &table, &found)
     } else {
@@ -37,7 +37,7 @@ pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write)
     Ok(Exit::Done)
 }
 
-fn report(database: &mut Database, look: Option<&Look>, now: Instant) -> Result<StatusReport> {
+fn report(database: &mut dyn Database, look: Option<&Look>, now: Instant) -> Result<StatusReport> {
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
     let mut due = look.map(|look| DueReport { line: look.policy.line(), ..DueReport::default() });

@@ -12,6 +12,7 @@ use crate::cli::{self, Typed};
 use crate::crontab;
 use crate::exit::{ExitError, usage};
 use crate::policy;
+use crate::store::{self, Location};
 
 /// What a line of a crontab comes to.
 pub enum CrontabLine {
@@ -75,7 +76,9 @@ impl Sources {
             return Err(usage("this is no pass"));
         };
         let mut queue = place.queue()?;
-        queue.db = self.environment.directory.join(queue.db);
+        if let Location::File(path) = &mut queue.db {
+            *path = self.environment.directory.join(&*path);
+        }
         Ok((queue, Schedule::required(&args.schedule)?))
     }
 
@@ -108,6 +111,8 @@ impl Sources {
             let is_path = options().any(|it| it.long == long && it.kind == Kind::Path);
             let file = value.as_deref().filter(|_| long == "policy").and_then(policy::file_of);
             let value = match (&value, file) {
+                // A password is no word for a command line, which every user of the machine sees.
+                (Some(url), _) if store::is_url(url) => Some(store::without_password(url)),
                 (Some(path), _) if is_path => Some(self.absolute(Path::new(path))?),
                 (Some(spec), Some(file)) => {
                     Some(spec.replace(file, &self.absolute(Path::new(file))?))

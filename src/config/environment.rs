@@ -82,6 +82,12 @@ impl Environment {
         Ok(section)
     }
 
+    /// Where a user's programs keep what they remember.
+    pub fn state_dir(&self) -> Option<PathBuf> {
+        let home = || self.path("HOME").map(|home| home.join(".local/state"));
+        self.path("XDG_STATE_HOME").or_else(home).map(|directory| directory.join("backlog"))
+    }
+
     /// Where backlog.toml is looked for, in this order.
     pub fn places(&self) -> Vec<PathBuf> {
         let home = || self.path("HOME").map(|home| home.join(".config"));

@@ -10,7 +10,7 @@ mod section;
 mod sources;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use crontab::CrontabLine;
@@ -24,7 +24,8 @@ use crate::engine::Limits;
 use crate::exit::{ExitError, usage};
 use crate::mapping::Mapping;
 use crate::record::Status;
-use crate::selection::Order;
+use crate::selection::{Order, Shard};
+use crate::store::Location;
 
 /// The name of a queue that has none.
 const DEFAULT_QUEUE: &str = "default";
@@ -33,8 +34,10 @@ const DEFAULT_QUEUE: &str = "default";
 #[derive(Debug, Clone)]
 pub struct Queue {
     pub name: String,
-    pub db: PathBuf,
+    pub db: Location,
     pub mapping: Mapping,
+    /// The part of the records that is worked off, if not all of them.
+    pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
     /// The handler, if it stands in backlog.toml.
     pub exec: Vec<OsString>,
@@ -68,11 +71,11 @@ impl Queue {
 
     /// Whether both are about the same rows.
     pub fn is_same(&self, other: &Self) -> bool {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
         let (table, others) = (&self.mapping.table.text, &other.mapping.table.text);
-        real(&self.db) == real(&other.db)
+        self.db.identity() == other.db.identity()
             && table.eq_ignore_ascii_case(others)
             && self.mapping.conditions == other.mapping.conditions
+            && self.shard == other.shard
     }
 }
 

@@ -30,10 +30,12 @@ const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
     Key { key, long, kind }
 }
 
-pub const KEYS: [Key; 36] = [
+pub const KEYS: [Key; 38] = [
     key("db", "db", Kind::Path),
     key("state_dir", "state-dir", Kind::Path),
     key("table", "table", Kind::Value),
+    key("pgmq", "pgmq", Kind::Value),
+    key("shard", "shard", Kind::Value),
     key("id", "id-column", Kind::Several),
     key("status.column", "status-column", Kind::Value),
     key("status.new", "new", Kind::Several),
@@ -91,6 +93,10 @@ const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "sprea
 pub const NO_STATUS: &str = "no-status-column";
 const OF_THE_STATUS: [&str; 5] = ["status-column", "new", "error", "success", "archived"];
 
+/// What workers of queues usually do.
+const PGMQ_POLICY: &str = "exponential:first=1s,base=2,max=60s,jitter=30%";
+const PGMQ_ATTEMPTS: &str = "5";
+
 /// What is said of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
@@ -125,7 +131,14 @@ impl Section {
         self.options.insert(key.long, said);
     }
 
-    fn says(&self, long: &str) -> bool {
+    /// What counts for a queue of pgmq where nothing is said.
+    pub fn of_pgmq() -> Self {
+        let said = |value: &str| Said::Value(value.into());
+        let options = [("policy", said(PGMQ_POLICY)), ("max-attempts", said(PGMQ_ATTEMPTS))];
+        Self { options: options.into(), ..Self::default() }
+    }
+
+    pub fn says(&self, long: &str) -> bool {
         self.options.get(long).is_some_and(|said| *said != Said::Off)
     }
 

@@ -1,7 +1,8 @@
 //! Where a command line is read: with what stands in the environment and in backlog.toml.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::environment::{Environment, variable};
 use super::file::File;
@@ -10,6 +11,7 @@ use super::section::{Section, key_of};
 use super::{DEFAULT_QUEUE, Queue};
 use crate::cli::{self, Cli, CommandLine, Typed};
 use crate::exit::{ExitError, usage};
+use crate::store::{self, Location, Server};
 
 /// Everything that may say something of a queue, besides the command line.
 pub struct Sources {
@@ -29,6 +31,7 @@ pub struct Place {
     global: cli::Global,
     table: cli::Table,
     section: Section,
+    environment: Environment,
 }
 
 impl Sources {
@@ -56,7 +59,11 @@ impl Sources {
         let typed_name = queue.or(typed.line.cli.global.queue.as_deref()).map(String::from);
         let named =
             typed_name.map_or_else(|| self.environment.option("queue"), |it| Ok(Some(it)))?;
-        let name = named.clone().unwrap_or_else(|| DEFAULT_QUEUE.into());
+        // A queue of pgmq has its name there already.
+        let of_pgmq = typed.options().find(|(long, _)| *long == "pgmq").and_then(|(_, it)| it);
+        let of_pgmq =
+            of_pgmq.map_or_else(|| self.environment.option("pgmq"), |it| Ok(Some(it.into())))?;
+        let name = named.clone().or(of_pgmq.clone()).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = match &self.file {
             Some(file) => file.section(&name, named.is_some())?,
             None => Section::default(),
@@ -69,10 +76,16 @@ impl Sources {
         {
             self.require_default()?;
         }
+        if of_pgmq.is_some() || section.says("pgmq") {
+            section = section.over(Section::of_pgmq());
+        }
         let options = section.beside(typed);
         let line = typed.with(&options).map_err(|error| self.complaint(&name, &options, &error))?;
         let CommandLine { cli: Cli { global, command }, table } = line;
-        Ok(Resolved { command, place: Place { name, global, table, section } })
+        Ok(Resolved {
+            command,
+            place: Place { name, global, table, section, environment: self.environment.clone() },
+        })
     }
 
     /// The environment that the command line is read in.
@@ -124,17 +137,46 @@ impl Place {
     }
 
     pub fn queue(self) -> Result<Queue, ExitError> {
-        let Self { name, global, table, section } = self;
+        let Self { name, global, table, section, environment } = self;
         let db = global.db.ok_or_else(|| {
-            usage("which database? name it with --db FILE, in BACKLOG_DB or in backlog.toml")
+            usage(
+                "which database? name it with --db FILE or --db postgres://..., in BACKLOG_DB or \
+                 in backlog.toml",
+            )
         })?;
+        let db = location(db, &table, &environment)?;
+        let usual = || environment.state_dir().filter(|_| db.file().is_none());
+        let state_dir = global.state_dir.or_else(usual);
         let exec = section.exec.clone().unwrap_or_default();
         Ok(Queue {
             name,
             db,
+            shard: table.shard,
             mapping: mapping(table, &section)?,
-            state_dir: global.state_dir,
+            state_dir,
             exec: exec.into_iter().map(OsString::from).collect(),
         })
     }
+}
+
+/// A file, or a server if it looks like a URL.
+fn location(
+    db: PathBuf,
+    table: &cli::Table,
+    environment: &Environment,
+) -> Result<Location, ExitError> {
+    let Some(url) = db.to_str().filter(|text| store::is_url(text)) else {
+        return match &table.pgmq {
+            None => Ok(Location::File(db)),
+            Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
+        };
+    };
+    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
+    let server = Server::new(url, &variable).map_err(|error| usage(format!("{error:#}")))?;
+    let server = Arc::new(server);
+    let Some(queue) = &table.pgmq else { return Ok(Location::Server(server)) };
+    if table.shard.is_some() {
+        return Err(usage("a queue hands out its messages itself: leave out --shard"));
+    }
+    Ok(Location::Queue(server, queue.clone()))
 }

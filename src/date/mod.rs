@@ -132,7 +132,8 @@ impl Dates {
                 reason = "the cast saturates, and saturated values are out of range"
             )]
             Value::Real(number) => self.read_number(number.floor() as i64),
-            Value::Null | Value::Blob(_) => None,
+            Value::Json(number) => self.read(&Value::Real(number.parse().ok()?)),
+            Value::Null | Value::Blob(_) | Value::Boolean(_) => None,
         }
     }
 

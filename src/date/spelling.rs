@@ -32,6 +32,17 @@ impl Spelling {
         Self::Iso { clock, suffix: "Z".into() }
     }
 
+    /// As SQL has it that knows no zone: `2026-11-21 03:40:00`.
+    pub fn sql() -> Self {
+        let clock = IsoClock::Seconds { separator: ' ', digits: 0 };
+        Self::Iso { clock, suffix: String::new() }
+    }
+
+    /// The day alone.
+    pub fn date() -> Self {
+        Self::Iso { clock: IsoClock::None, suffix: String::new() }
+    }
+
     pub fn epoch() -> Self {
         Self::Epoch { unit: Unit::Seconds, as_text: false }
     }
@@ -46,7 +57,9 @@ impl Spelling {
                 Err(_) => return Some(Self::of_iso(text)),
             },
             Value::Integer(number) => (*number, false),
-            Value::Real(_) | Value::Null | Value::Blob(_) => return Some(Self::epoch()),
+            Value::Real(_) | Value::Null | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
+                return Some(Self::epoch());
+            }
         };
         let unit = Unit::ALL.into_iter().find(|unit| unit.range().contains(&number));
         Some(unit.map_or(Self::Compact { as_text }, |unit| Self::Epoch { unit, as_text }))

@@ -34,7 +34,15 @@ impl Zone {
 
     /// Whether its clock always goes on.
     pub fn is_fixed(&self) -> bool {
-        matches!(self, Self::Fixed(_))
+        self.fixed_secs().is_some()
+    }
+
+    /// How many seconds ahead of UTC its clock always is.
+    pub fn fixed_secs(&self) -> Option<i64> {
+        match self {
+            Self::Fixed(ahead) => Some(*ahead),
+            Self::Named(_) => None,
+        }
     }
 
     /// How many seconds its clock is ahead of UTC.

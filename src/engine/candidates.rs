@@ -150,7 +150,14 @@ impl Candidates {
     }
 
     pub fn next(&mut self, reader: &mut dyn Reader) -> Result<Option<Id>> {
-        Ok(if self.any(reader)? { self.ids.pop_front() } else { None })
+        Ok(self.next_few(1, reader)?.pop())
+    }
+
+    /// At most `most`; none if there is no more.
+    pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Id>> {
+        let any = self.any(reader)?;
+        let few = if any { most.min(self.ids.len()) } else { 0 };
+        Ok(self.ids.drain(..few).collect())
     }
 
     /// Whether there is another one.

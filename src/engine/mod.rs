@@ -138,7 +138,10 @@ impl Inbox {
 
     /// A round without an answer, to fill the free places.
     fn round(&self) {
-        self.with(|coordinator| coordinator.take_up(Vec::new(), &|| self.reply()));
+        self.with(|coordinator| {
+            coordinator.take_up(Vec::new(), &|| self.reply());
+            coordinator.rest();
+        });
     }
 
     /// Takes the answer in and, unless somebody is at it who will take it up, runs a round.
@@ -165,6 +168,9 @@ impl Inbox {
             };
             let answers = std::mem::take(&mut *lock(&self.answers));
             coordinator.take_up(answers, &|| self.reply());
+            if lock(&self.answers).is_empty() {
+                coordinator.rest();
+            }
         }
     }
 }

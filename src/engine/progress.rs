@@ -105,6 +105,7 @@ mod tests {
             inserted_at: None,
             failures: 0,
             last_failure_at: None,
+            due_at: None,
             last_error: None,
             row: Row { columns: [].into(), values: Vec::new() },
         };

@@ -2,7 +2,7 @@
 //! it was the last.
 
 use crate::policy::{End, Look, Policy, Rules};
-use crate::record::{Counter, Facts, Outcome, Record, Settlement, Step, counted};
+use crate::record::{Outcome, Record, Settlement, Step, counted};
 
 pub fn begun(record: &Record, rules: Rules) {
     log::info!("processing record {}{}", record.id, attempt(record, rules));
@@ -47,6 +47,15 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
     }
 }
 
+/// A record that somebody else got while its handler ran, because a connection was lost.
+pub fn lost(record: &Record, outcome: &Outcome) {
+    let (id, name) = (&record.id, outcome.name());
+    log::error!(
+        "record {id}: the connection that held its claim was lost, and another pass has it now; \
+         this handler's outcome ({name}) is not written"
+    );
+}
+
 /// A record that is archived without another attempt.
 pub fn given_up(record: &Record, end: End) {
     let id = &record.id;
@@ -67,18 +76,8 @@ fn is_stranded(record: &Record, look: &Look) -> bool {
 
 /// `will retry at ...`, as far as the policy alone decides that.
 fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
-    let facts = match &settlement.counter {
-        Counter::Set { failures, last_failure_at, .. } => Facts {
-            status: settlement.status(record.status),
-            failures: *failures,
-            last_failure_at: Some(*last_failure_at),
-            ..record.facts()
-        },
-        Counter::AsBefore | Counter::Reset => return "will retry".into(),
-    };
-    let next = look.policy.next_attempt(facts, look.moment);
-    match next {
-        Some(next) => format!("will retry at {}", next.now),
+    match look.retry_at(record, settlement) {
+        Some(at) => format!("will retry at {at}"),
         None if matches!(look.policy, Policy::Slots(_)) => "has had all its retries".into(),
         None => "will retry".into(),
     }

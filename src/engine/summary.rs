@@ -18,6 +18,8 @@ pub struct Summary {
     pub unable: u64,
     /// Rows that the application changed while their handler ran.
     pub changed: u64,
+    /// Records that somebody else got while their handler ran, because a connection was lost.
+    pub lost: u64,
     /// Records that other passes held.
     pub busy: u64,
     pub stopped: Option<Stopped>,
@@ -48,7 +50,7 @@ pub struct Attempt<'a> {
 
 impl Summary {
     pub fn attempts(&self) -> u64 {
-        self.succeeded + self.failed + self.snoozed + self.archived + self.changed
+        self.succeeded + self.failed + self.snoozed + self.archived + self.changed + self.lost
     }
 
     /// Books an outcome and what was written for it.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
 
 use super::process::{self, Bounds, Ended, Forced};
 use super::{Handler, Job};
@@ -246,6 +247,11 @@ impl Serialize for RowJson<'_> {
                 Value::Real(number) => object.serialize_entry(name, number)?,
                 Value::Text(text) => object.serialize_entry(name, text)?,
                 Value::Blob(_) => object.serialize_entry(name, &value.to_string())?,
+                Value::Boolean(truth) => object.serialize_entry(name, truth)?,
+                Value::Json(json) => {
+                    let raw = serde_json::from_str::<&RawValue>(json);
+                    object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
+                }
             }
         }
         object.end()
@@ -315,6 +321,7 @@ mod tests {
             inserted_at: None,
             failures: 0,
             last_failure_at: None,
+            due_at: None,
             last_error: None,
             row: Row {
                 columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),

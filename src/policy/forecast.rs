@@ -32,6 +32,9 @@ impl<'a> Forecast<'a> {
                 Some(policy.moment(moment.span.map(|span| span.after), soonest, false))
             }
             Verdict::Due(_) => Some(*moment),
+            Verdict::Wait { until } if facts.due_at.is_some() => {
+                Some(policy.moment(None, until, false))
+            }
             Verdict::Wait { .. } => policy.next_attempt(facts, *moment),
             Verdict::Archive(_) | Verdict::Never(_) => None,
         };
@@ -53,6 +56,7 @@ impl Iterator for Forecast<'_> {
             status: Status::Error,
             failures: attempt,
             last_failure_at: Some(moment.now),
+            due_at: None,
             ..self.facts
         };
         let is_last = exhausted(self.facts, *rules, moment.now).is_some();

@@ -2,13 +2,16 @@
 
 use super::{End, Moment, Obstacle, Policy, Reason, Rules, exhausted};
 use crate::instant::Instant;
-use crate::record::Facts;
+use crate::record::{Counter, Facts, Record, Settlement, Status};
+use crate::selection::Shard;
 
 #[derive(Debug, Clone)]
 pub struct Look {
     pub policy: Policy,
     pub rules: Rules,
     pub moment: Moment,
+    /// The only records that are looked at, if not all.
+    pub shard: Option<Shard>,
 }
 
 /// What a pass does with a record.
@@ -28,11 +31,35 @@ impl Look {
     /// A record that has grown too old is given up at once, one that has had its last attempt
     /// when it would be due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
-        let verdict = self.policy.verdict(facts, self.moment);
+        if self.shard.is_some_and(|shard| !shard.holds(facts.id)) {
+            return Verdict::Never(Obstacle::OtherShard);
+        }
+        let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
+            None => self.policy.verdict(facts, self.moment),
+            Some(until) if until > self.moment.now => Verdict::Wait { until },
+            Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
+            Some(_) => Verdict::Due(Reason::WaitOver),
+        };
         match (exhausted(facts, self.rules, self.moment.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
         }
+    }
+
+    /// When a record that has just failed, as `settlement` has it, is tried again, as far as the
+    /// policy alone decides that.
+    pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
+        let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
+            return None;
+        };
+        let facts = Facts {
+            status: settlement.status(record.status),
+            failures: *failures,
+            last_failure_at: Some(*last_failure_at),
+            due_at: None,
+            ..record.facts()
+        };
+        self.policy.next_attempt(facts, self.moment).map(|next| next.now)
     }
 }

@@ -86,6 +86,8 @@ pub enum Obstacle {
     OutOfSlots,
     /// The insertion date is NULL or cannot be read.
     Undated,
+    /// It belongs to another part of the records.
+    OtherShard,
 }
 
 impl Policy {

@@ -44,7 +44,7 @@ fn ids() -> impl Strategy<Value = Id> {
 
 fn facts(id: &Id, failures: u32, failed_at: Instant) -> Facts<'_> {
     let (status, last_failure_at) = (Status::Error, Some(failed_at));
-    Facts { id, status, inserted_at: Some(failed_at), failures, last_failure_at }
+    Facts { id, status, inserted_at: Some(failed_at), failures, last_failure_at, due_at: None }
 }
 
 /// Counts over all of u32, and among them those at which something happens.
@@ -179,7 +179,7 @@ proptest! {
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
         let rules = Rules { has_counter: false, can_snooze: false, max_attempts: None, max_age_secs: None };
         let look =
-            Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false) };
+            Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false), shard: None };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);

@@ -136,6 +136,7 @@ fn value(function: &str, row: &Row) -> String {
                 inserted_at: Some(row.inserted_at()),
                 failures: 0,
                 last_failure_at: None,
+                due_at: None,
             };
             let due = matches!(
                 row.slots().verdict(facts, span, Instant(0)),

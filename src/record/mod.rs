@@ -40,6 +40,9 @@ pub enum Value {
     Real(f64),
     Text(String),
     Blob(Vec<u8>),
+    Boolean(bool),
+    /// What is JSON as it stands: a document, or a number that no other variant holds exactly.
+    Json(String),
 }
 
 impl Value {
@@ -51,6 +54,8 @@ impl Value {
             Self::Real(number) => format!("{number:?}"),
             Self::Text(text) => format!("'{}'", cut(one_line(text))),
             Self::Blob(_) => format!("x'{}'", cut(self.to_string())),
+            Self::Boolean(truth) => truth.to_string(),
+            Self::Json(json) => cut(one_line(json)),
         }
     }
 }
@@ -62,7 +67,8 @@ impl fmt::Display for Value {
             Self::Null => Ok(()),
             Self::Integer(number) => write!(f, "{number}"),
             Self::Real(number) => write!(f, "{number}"),
-            Self::Text(text) => f.write_str(text),
+            Self::Text(text) | Self::Json(text) => f.write_str(text),
+            Self::Boolean(truth) => write!(f, "{truth}"),
             Self::Blob(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
         }
     }
@@ -112,6 +118,8 @@ pub struct Record {
     pub inserted_at: Option<Instant>,
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
+    /// When it is due, where the store keeps the schedule itself.
+    pub due_at: Option<Instant>,
     pub last_error: Option<String>,
     /// Every column of the row, for the handler.
     pub row: Row,
@@ -125,6 +133,7 @@ pub struct Facts<'a> {
     pub inserted_at: Option<Instant>,
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
+    pub due_at: Option<Instant>,
 }
 
 impl Record {
@@ -135,6 +144,7 @@ impl Record {
             inserted_at: self.inserted_at,
             failures: self.failures,
             last_failure_at: self.last_failure_at,
+            due_at: self.due_at,
         }
     }
 
@@ -166,9 +176,11 @@ impl Row {
         self.columns.iter().map(String::as_str).zip(&self.values)
     }
 
-    /// The value of a column, whose name is matched without regard to case.
+    /// The value of a column, whose name is matched without regard to case if it must be.
     pub fn get(&self, column: &str) -> Option<&Value> {
-        self.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)).map(|(_, value)| value)
+        let exact = self.iter().find(|(name, _)| *name == column);
+        let found = exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)));
+        found.map(|(_, value)| value)
     }
 }
 
@@ -244,6 +256,13 @@ pub enum Step {
     Archived,
     /// A person wants it to be tried again.
     Renewed,
+}
+
+impl Step {
+    /// Whether the record is not to be tried again.
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Archived)
+    }
 }
 
 impl Settlement {

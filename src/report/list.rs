@@ -45,6 +45,7 @@ pub fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
         Obstacle::NotPending => format!("is {}", one_line(&record.status_text)),
         Obstacle::TooOld => "older than --ndays".into(),
         Obstacle::OutOfSlots => "has had all its retries".into(),
+        Obstacle::OtherShard => "in another shard".into(),
         Obstacle::Undated => "its insertion date cannot be read".into(),
     }
 }

@@ -17,6 +17,11 @@ pub fn reckoning(look: &Look, facts: Facts<'_>) -> Vec<String> {
     if !facts.status.is_pending() {
         return Vec::new();
     }
+    if let Some(at) = facts.due_at {
+        return vec![format!(
+            "the queue shows it from {at} on; a failure puts that off by the policy"
+        )];
+    }
     match policy {
         Policy::Age(age) => vec![by_plain_age(age)],
         Policy::Counted(_) | Policy::Slots(_) if facts.status == Status::New => {

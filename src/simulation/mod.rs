@@ -85,7 +85,7 @@ impl Course {
     /// What a pass at `now` looks at, if there was one in each tick since `first`.
     fn look(&self, first: Instant, now: Instant) -> Look {
         let moment = self.moment(first, now);
-        Look { policy: self.policy.clone(), rules: self.rules, moment }
+        Look { policy: self.policy.clone(), rules: self.rules, moment, shard: None }
     }
 
     fn moment(&self, first: Instant, now: Instant) -> Moment {

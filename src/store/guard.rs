@@ -12,7 +12,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -43,15 +43,15 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard that keeps `claims` until every process with `token` or the marker is gone.
-    pub fn start(claims: BorrowedFd<'_>, token: &str) -> Result<Self> {
-        let duplicate = claims.try_clone_to_owned().context("could not duplicate the claims")?;
+    /// Starts a guard that keeps `claims`, if there is a descriptor that holds them, until every
+    /// process with `token` or the marker is gone.
+    pub fn start(claims: Option<OwnedFd>, token: &str) -> Result<Self> {
         let marker = marker().context("could not make the pipe that marks the handlers")?;
         let its_marker = marker.try_clone().context("could not duplicate the marker")?;
         let mut child = Command::new("/proc/self/exe")
             .args([SUBCOMMAND, token])
             .stdin(Stdio::piped())
-            .stdout(duplicate)
+            .stdout(claims.map_or_else(Stdio::null, Stdio::from))
             .stderr(its_marker)
             .arg0("backlog")
             .env_clear()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 
-use super::{Applied, Change, Found, Page, Reader, Store};
+use super::{Applied, Change, Claim, Found, Page, Reader, Store};
 use crate::instant::Instant;
 use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
 use crate::selection::Selection;
@@ -19,6 +19,7 @@ pub struct MemoryRow {
     pub inserted_at: Option<Instant>,
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
+    pub due_at: Option<Instant>,
 }
 
 /// When a row that has just been settled will be due again, as far as anybody can tell.
@@ -46,6 +47,7 @@ impl MemoryRow {
             inserted_at: self.inserted_at,
             failures: self.failures,
             last_failure_at: self.last_failure_at,
+            due_at: self.due_at,
         }
     }
 }
@@ -99,6 +101,7 @@ impl Memory {
             inserted_at: row.inserted_at,
             failures: row.failures,
             last_failure_at: row.last_failure_at,
+            due_at: row.due_at,
             last_error: None,
             row: Row { columns: self.columns.clone(), values: Vec::new() },
         }
@@ -113,6 +116,7 @@ impl Memory {
         if row.status != expected {
             return Applied::ChangedMeanwhile;
         }
+        row.due_at = None;
         row.status = change.settlement.status(change.record.status);
         match &change.settlement.counter {
             Counter::AsBefore => {
@@ -177,12 +181,26 @@ impl Store for MemoryStore {
         self
     }
 
-    fn claim(&mut self, _id: &Id) -> Result<bool> {
-        Ok(true)
+    fn most_claims(&self) -> usize {
+        usize::MAX
+    }
+
+    /// A simulation has one pass at a time.
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        let memory = self.memory();
+        let claim = |id: &Id| {
+            let row = memory.by_id.get(id).map(|index| &memory.rows[*index]);
+            row.map_or(Claim::Gone, |row| Claim::Held(Box::new(memory.record(row))))
+        };
+        Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
     fn release(&mut self, id: &Id) {
         self.memory().put_off(id);
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        Ok(())
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {

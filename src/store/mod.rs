@@ -1,22 +1,40 @@
 //! WHERE the records are: what a store must do, and the stores there are.
 
 mod claims;
+mod examination;
+mod gathering;
 mod guard;
+mod location;
 mod memory;
+mod pgmq;
+mod postgres;
 mod sqlite;
 mod state_dir;
+mod table;
 
 pub use claims::LineLock;
+pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated};
 pub use guard::{TOKEN, keep_watch};
+pub use location::{Location, Schemas};
 pub use memory::{MemoryRow, MemoryStore};
-pub use sqlite::{Database, SqliteStore, create};
+pub use postgres::{Server, is_url, without_password};
 pub use state_dir::{LineState, StateDir};
+pub use table::Table;
+
+use std::path::Path;
 
 use anyhow::Result;
 
+use crate::clock::Clock;
 use crate::instant::Instant;
-use crate::record::{Facts, Id, Key, Record, Settlement, Status, Value};
-use crate::selection::Selection;
+use crate::record::{Facts, Id, Key, Record, Settlement, Status};
+use crate::selection::{Order, Selection};
+
+/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
+const NOT_TAKEN: &str = "the table did not take the change";
+
+/// What a mapping did that finishes a record, and leaves it pending.
+const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
 
 /// What a pass asks of a table. Nothing here writes or locks.
 pub trait Reader {
@@ -32,16 +50,67 @@ pub trait Reader {
     fn read(&mut self, id: &Id) -> Result<Found>;
 }
 
+/// A table that is there, and what commands ask of it besides.
+pub trait Database: Reader {
+    fn table(&self) -> &Table;
+
+    /// Where it is, as messages have it.
+    fn place(&self) -> String;
+
+    /// Where claims and cursors are kept, unless the user names a place.
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
+
+    /// Hands every record with one of these statuses to `each`, in order; all records if
+    /// `statuses` is empty.
+    fn scan(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()>;
+
+    /// How many rows there are of each status and of each age.
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
+
+    /// Adds pending records with these payloads, all or none.
+    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
+
+    /// From now on nothing is written, not even what a crash left to be tidied up.
+    fn leave_alone(&mut self) -> Result<()>;
+
+    /// Why this user could not settle records here, if so.
+    fn obstacle(&mut self) -> Result<Option<String>>;
+
+    /// `by_count` says whether records are due by their count of failures.
+    fn examine(&mut self, by_count: bool) -> Result<Examination>;
+
+    /// The table together with the means to claim its records.
+    fn into_store(self: Box<Self>, state: &StateDir, clock: Clock)
+    -> Result<Box<dyn Store + Send>>;
+}
+
 /// What a pass does with a table. All claims end with the process that holds them.
 pub trait Store {
     fn reader(&mut self) -> &mut dyn Reader;
 
-    /// Claims a record for this pass. False if another pass, or an earlier claim of this one,
-    /// holds it.
-    fn claim(&mut self, id: &Id) -> Result<bool>;
+    /// How many claims it holds at a time, at most.
+    fn most_claims(&self) -> usize;
+
+    /// Claims these records for this pass as far as nobody has them, and reads each afresh under
+    /// its claim; a queue claims as many, but in its own order. Only those that are held need to
+    /// be released.
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
+
+    /// The same of just these records, as a person names them, also of those that are not pending.
+    fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        self.claim(ids)
+    }
 
     /// Gives a claim back, not before all that was applied until now is durable.
     fn release(&mut self, id: &Id);
+
+    /// Nothing is claimed or applied for a while: what was released must be free now.
+    fn rest(&mut self) -> Result<()>;
 
     /// Makes each row what its settlement says, all in one transaction, and says row by row how
     /// it went. An error means that nothing was written. The death of this process
@@ -69,6 +138,17 @@ pub struct Page {
     pub next: Option<Key>,
 }
 
+/// What has come of a claim.
+#[derive(Debug)]
+pub enum Claim {
+    Held(Box<Record>),
+    /// Another pass holds the record, or an earlier claim of this one.
+    Busy,
+    Gone,
+    /// More than one row has this id.
+    Ambiguous,
+}
+
 /// The result of [`Reader::read`].
 #[derive(Debug)]
 pub enum Found {
@@ -85,6 +165,14 @@ pub struct Change<'a> {
     /// Whether this pass has written that an attempt has begun.
     pub charged: bool,
     pub settlement: Settlement,
+    /// When the policy has it tried again, for a store that keeps the schedule itself.
+    pub retry_at: Option<Instant>,
+}
+
+impl<'a> Change<'a> {
+    pub fn new(record: &'a Record, charged: bool, settlement: Settlement) -> Self {
+        Self { record, charged, settlement, retry_at: None }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +180,8 @@ pub enum Applied {
     Written,
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
+    /// The claim went with a lost connection, and somebody else has the record now.
+    ClaimLost,
     /// The table refuses the change, by a constraint or a trigger's error, or just does not make it.
     Refused(String),
 }
@@ -106,82 +196,4 @@ pub struct Count {
     /// bounds if it exceeds them all, `None` if the row has no readable date.
     pub band: Option<usize>,
     pub rows: u64,
-}
-
-/// What there is to know of a table before it is worked off.
-#[derive(Debug)]
-pub struct Examination {
-    pub journal_mode: String,
-    pub rows: u64,
-    pub pending: u64,
-    pub columns: Vec<InColumn>,
-    /// Most frequent first; none without a status column.
-    pub values: Vec<StatusValue>,
-    /// How many pending records have no usable id, and what one of them has instead.
-    pub without_id: Option<(u64, String)>,
-    /// Pending records that no age can be told of.
-    pub undated: Undated,
-    /// The formats of the pending records' dates, how many have them, and the id of one.
-    pub formats: Vec<(String, u64, String)>,
-    /// The insertion date of the newest pending record.
-    pub newest: Option<Instant>,
-    pub triggers: Vec<String>,
-    pub missing: Vec<MissingIndex>,
-    /// An id that more than one row has.
-    pub duplicate: Option<String>,
-}
-
-/// Which column is what.
-#[derive(Debug)]
-pub struct InColumn {
-    pub role: &'static str,
-    pub name: String,
-    /// Its type, as the table declares it.
-    pub declared: String,
-}
-
-/// One value of the status column.
-#[derive(Debug)]
-pub struct StatusValue {
-    pub shown: String,
-    pub status: Status,
-    pub rows: u64,
-    /// If it is mapped to no status: a value that is, and differs in case or blanks only.
-    pub like: Option<String>,
-}
-
-#[derive(Debug, Default)]
-pub struct Undated {
-    pub rows: u64,
-    /// Ids and dates of some of them.
-    pub named: Vec<(String, String)>,
-}
-
-impl Undated {
-    /// How many are named.
-    const NAMED: usize = 5;
-
-    pub fn add(&mut self, id: String, date: &Value) {
-        self.rows += 1;
-        if self.named.len() < Self::NAMED {
-            self.named.push((id, date.shown()));
-        }
-    }
-
-    /// `4 with 'soon', 7 with NULL, ...`
-    pub fn shown(&self) -> String {
-        let named: Vec<_> =
-            self.named.iter().map(|(id, date)| format!("{id} with {date}")).collect();
-        let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
-        format!("{}{more}", named.join(", "))
-    }
-}
-
-/// An index without which a pass reads the whole table.
-#[derive(Debug)]
-pub struct MissingIndex {
-    /// What it would find.
-    pub finds: &'static str,
-    /// What creates it.
-    pub statement: String,
 }

@@ -22,9 +22,9 @@ const STATE_LENGTH: usize = 256;
 #[derive(Clone)]
 pub struct StateDir {
     path: PathBuf,
-    /// What new files take after: the database, so that whoever may write
+    /// What new files take after: the database, if it is a file, so that whoever may write
     /// that may take claims.
-    model: Metadata,
+    model: Option<Metadata>,
     /// What tells this database's files from those of others in the same directory.
     scope: String,
 }
@@ -44,12 +44,18 @@ impl StateDir {
     /// before the first file is needed. `model` is the metadata of the database.
     pub fn shared(path: PathBuf, model: Metadata) -> Self {
         let scope = format!("{}-{} ", model.dev(), model.ino());
-        Self { path, model, scope }
+        Self { path, model: Some(model), scope }
+    }
+
+    /// A directory of this user's, for databases that are no files; `identity` tells one of them
+    /// from others.
+    pub fn own(path: PathBuf, identity: &str) -> Self {
+        Self { path, model: None, scope: format!("{identity} ") }
     }
 
     /// The directory beside a database, which is its own.
     pub fn beside(path: PathBuf, model: Metadata) -> Self {
-        Self { path, model, scope: String::new() }
+        Self { path, model: Some(model), scope: String::new() }
     }
 
     pub fn path(&self) -> &Path {
@@ -130,7 +136,8 @@ impl StateDir {
             return Ok(());
         }
         fs::create_dir_all(&self.path).map_err(|error| not_opened(&self.path, &error))?;
-        take_after(&self.path, &self.model, dir_mode(&self.model));
+        let mode = self.model.as_ref().map_or(0o700, dir_mode);
+        self.take_after(&self.path, mode);
         Ok(())
     }
 
@@ -143,20 +150,23 @@ impl StateDir {
                 self.make()?;
                 let file = options.create(true).truncate(false).open(&path);
                 let file = file.map_err(|error| not_opened(&path, &error))?;
-                take_after(&path, &self.model, self.model.mode() & 0o777);
+                let mode = self.model.as_ref().map_or(0o600, |model| model.mode() & 0o777);
+                self.take_after(&path, mode);
                 Ok(file)
             }
             opened => opened.map_err(|error| not_opened(&path, &error)),
         }
     }
-}
 
-/// Gives a new file the model's owner and the mode. Only root can give a file away; for
-/// anybody else the file is their own, and that is right.
-fn take_after(path: &Path, model: &Metadata, mode: u32) {
-    let _ = std::os::unix::fs::chown(path, Some(model.uid()), Some(model.gid()));
-    if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
-        log::warn!("could not set the mode of {}: {error}", path.display());
+    /// Gives a new file the model's owner and the mode. Only root can give a file away; for
+    /// anybody else the file is their own, and that is right.
+    fn take_after(&self, path: &Path, mode: u32) {
+        if let Some(model) = &self.model {
+            let _ = std::os::unix::fs::chown(path, Some(model.uid()), Some(model.gid()));
+        }
+        if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
+            log::warn!("could not set the mode of {}: {error}", path.display());
+        }
     }
 }
 
@@ -203,6 +213,8 @@ fn state_to_json(state: &LineState) -> serde_json::Value {
                 Value::Real(number) => (*number).into(),
                 Value::Text(text) => text.as_str().into(),
                 Value::Blob(bytes) => bytes.as_slice().into(),
+                Value::Boolean(truth) => (*truth).into(),
+                Value::Json(json) => json.as_str().into(),
             };
             json["id"] = serde_json::json!(key.id);
         }

@@ -11,6 +11,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::cluster::Database;
+
 /// 2026-11-21T00:00:00Z, a Saturday.
 pub const MIDNIGHT: i64 = 1_795_219_200;
 pub const MINUTE: i64 = 60;
@@ -19,6 +21,8 @@ pub const DAY: i64 = 86_400;
 
 pub struct TestEnv {
     dir: TempDir,
+    /// The database, if it is not a file in the directory.
+    url: Option<String>,
 }
 
 /// What a run of the program came to.
@@ -46,7 +50,12 @@ impl TestEnv {
 
     /// No database.
     pub fn empty() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), url: None }
+    }
+
+    /// A database on a server.
+    pub fn on(database: &Database) -> Self {
+        Self { url: Some(database.url()), ..Self::empty() }
     }
 
     /// A database that somebody else made.
@@ -152,7 +161,8 @@ impl TestEnv {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/")
             .env("SHELL", "/bin/sh")
-            .env("BACKLOG_DB", self.db())
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("BACKLOG_DB", self.url.as_ref().map_or_else(|| self.db(), PathBuf::from))
             .current_dir(self.dir.path())
             .stdin(Stdio::null());
         command

@@ -57,35 +57,37 @@ pub fn run(
     if let Some(file) = sources.path() {
         findings.fine("config", format!("{}, queue {}", file.display(), queue.name));
     }
+    let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
     match open(&queue) {
         Err(error) => findings.mend("database", format!("{error:#}")),
-        Ok(database) => {
+        Ok(mut database) => {
             database.leave_alone()?;
-            the_database(&mut findings, &queue, &database);
-            if let Err(error) = database.require_success() {
+            the_database(&mut findings, &queue, &mut *database)?;
+            let found = database.examine(by_count)?;
+            let table = database.table();
+            if let Err(error) = table.require_success() {
                 findings.mend("on_success", format!("{error:#}"));
             }
-            for key in database.table.ends_that_change_nothing() {
+            for key in table.ends_that_change_nothing() {
                 findings.mend(key, "it sets no column that `where` reads: the row stays pending");
             }
             if let Some(schedule) = &schedule {
-                match require_columns(&database, schedule) {
+                match require_columns(table, schedule) {
                     Ok(()) => findings.fine("schedule", schedule.policy.line()),
                     Err(error) => findings.mend("schedule", format!("{error:#}")),
                 }
             }
-            let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
             for condition in &queue.mapping.conditions {
                 findings.fine("where", condition.clone());
             }
-            the_table(&mut findings, &database, &database.examine(by_count)?, now);
+            the_table(&mut findings, table, &found, now);
         }
     }
     let handler = queue.handler(&args.handler).ok().and_then(<[_]>::first);
     the_handler(&mut findings, handler.map(OsString::as_os_str), sources.environment());
     the_crontab(&mut findings, &queue, sources);
     let text = if args.json {
-        let db = queue.db.display().to_string();
+        let db = queue.db.to_string();
         report::findings_json(&queue.name, &db, &queue.mapping.table.text, &findings.0)
     } else {
         report::findings_text(&findings.0)

@@ -1,51 +1,43 @@
 //! What is found of the database and the table.
 
-use std::path::Path;
+use anyhow::Result;
 
-use rustix::fs::{Access, access};
-
-use super::super::line::state_dir;
 use super::Findings;
 use crate::config::Queue;
 use crate::instant::{Instant, span};
 use crate::record::{Status, counted};
 use crate::report::{Finding, Level};
-use crate::store::{Database, Examination};
+use crate::store::{Database, Examination, Pending, Table};
 
 /// Below this a table is read from one end to the other in no time.
 const SMALL: u64 = 100_000;
 /// How far a date may lie in the future without a word.
 const SKEW_SECS: i64 = 60;
 
-pub fn the_database(findings: &mut Findings, queue: &Queue, database: &Database) {
-    let path = database.path.display();
-    // Its journal is made beside it.
-    let directory = database.path.parent().unwrap_or(Path::new("/"));
-    let writable = access(&database.path, Access::WRITE_OK)
-        .and_then(|()| access(directory, Access::WRITE_OK | Access::EXEC_OK));
-    match writable {
-        Ok(()) => findings.fine("database", path.to_string()),
-        Err(error) => findings.mend(
-            "database",
-            format!("{path} or its directory cannot be written by this user: {error}"),
-        ),
+pub fn the_database(
+    findings: &mut Findings,
+    queue: &Queue,
+    database: &mut dyn Database,
+) -> Result<()> {
+    let place = database.place();
+    match database.obstacle()? {
+        None => findings.fine("database", place),
+        Some(why) => findings.mend("database", format!("{place}: {why}")),
     }
-    match state_dir(queue, database) {
+    match database.state_dir(queue.state_dir.as_deref()) {
         Ok(state) => match state.check_writable() {
             Ok(()) => findings.fine("claims", format!("kept in {}", state.path().display())),
             Err(error) => findings.mend("claims", format!("{error:#}")),
         },
         Err(error) => findings.mend("claims", format!("{error:#}")),
     }
+    Ok(())
 }
 
-pub fn the_table(findings: &mut Findings, database: &Database, found: &Examination, now: Instant) {
-    let table = &database.table;
-    let (rows, pending) = (counted(found.rows, "row"), found.pending);
-    findings.fine(
-        "table",
-        format!("{}, {rows}, {pending} pending; journal mode {}", table.name, found.journal_mode),
-    );
+pub fn the_table(findings: &mut Findings, table: &Table, found: &Examination, now: Instant) {
+    let (rows, pending) = (counted(found.rows, "row"), found.pending.rows);
+    let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
+    findings.fine("table", format!("{}, {rows}, {pending} pending{aside}", table.name));
     let columns: Vec<_> = found
         .columns
         .iter()
@@ -53,8 +45,8 @@ pub fn the_table(findings: &mut Findings, database: &Database, found: &Examinati
         .collect();
     findings.fine("columns", columns.join(", "));
     the_statuses(findings, found);
-    the_dates(findings, &table.inserted.name, found, now);
-    if let Some((records, first)) = &found.without_id {
+    the_dates(findings, &table.inserted.name, &found.pending, now);
+    if let Some((records, first)) = &found.pending.without_id {
         let records = counted(*records, "pending record");
         findings.mend("ids", format!("{records} never tried, because the id is none: {first}"));
     }
@@ -107,9 +99,9 @@ fn the_statuses(findings: &mut Findings, found: &Examination) {
     }
 }
 
-fn the_dates(findings: &mut Findings, column: &str, found: &Examination, now: Instant) {
+fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
     let formats: Vec<_> =
-        found.formats.iter().map(|(format, rows, id)| (format, *rows, id)).collect();
+        found.formats.iter().map(|(format, (rows, id))| (format, *rows, id)).collect();
     match &formats[..] {
         [] => {}
         [(format, _, _)] => findings.fine("dates", format!("{column} is written as {format}")),

@@ -92,8 +92,7 @@ impl Coordinator {
         if self.error.is_none()
             && let Err(error) = self.round(&answers, replies)
         {
-            self.error = Some(error);
-            self.handler.stop(self.pass.limits.grace);
+            self.fail(error);
         }
         if self.error.is_some() {
             let in_hand = &self.in_hand;
@@ -102,6 +101,20 @@ impl Coordinator {
         if self.is_idle() {
             self.wake.idle();
         }
+    }
+
+    /// There is no answer to take up: nothing is claimed before the next one comes.
+    pub fn rest(&mut self) {
+        if self.error.is_none()
+            && let Err(error) = self.pass.store.rest()
+        {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: anyhow::Error) {
+        self.error = Some(error);
+        self.handler.stop(self.pass.limits.grace);
     }
 
     pub fn is_idle(&self) -> bool {

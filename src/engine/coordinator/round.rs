@@ -12,7 +12,7 @@ use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
 use crate::record::{Answer, Id, Outcome, Record, Settlement, Status};
 use crate::selection::Slot;
-use crate::store::{Applied, Change, Found};
+use crate::store::{Applied, Change, Claim};
 
 /// A due record that this pass holds.
 struct Claimed {
@@ -24,15 +24,19 @@ struct Claimed {
 impl Coordinator {
     /// Settles what has come in and fills the free places.
     pub(super) fn round(&mut self, answers: &[Answer], replies: Replies<'_>) -> Result<()> {
+        let mut answers = answers;
         let still_in_hand = self.in_hand.len() - answers.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
-        let mut claimed = Vec::new();
-        while claimed.len() < free
-            && let Some(next) = self.claim_next()?
-        {
-            claimed.push(next);
+        if free > self.room() && !answers.is_empty() {
+            // What has been answered is held until it is settled, and leaves no room until then.
+            self.write_and_hand_out(answers, &mut Vec::new(), replies)?;
+            answers = &[];
         }
-        let result = self.write_and_hand_out(answers, &mut claimed, replies);
+        let free = free.min(self.room());
+        let mut claimed = Vec::new();
+        let result = self
+            .claim(free, &mut claimed)
+            .and_then(|()| self.write_and_hand_out(answers, &mut claimed, replies));
         // What was claimed but not handed out goes back as it is.
         for Claimed { record, .. } in claimed {
             self.pass.store.release(&record.id);
@@ -40,42 +44,79 @@ impl Coordinator {
         result
     }
 
-    /// The next due record, claimed for this pass and read afresh.
-    fn claim_next(&mut self) -> Result<Option<Claimed>> {
-        while !self.is_cut_short() {
-            let Some(id) = self.candidates.next(self.pass.store.reader())? else {
+    /// How many more records the store can hold.
+    fn room(&self) -> usize {
+        self.pass.store.most_claims().saturating_sub(self.in_hand.len())
+    }
+
+    /// Claims up to `free` due records, several at a time.
+    fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
+        while claimed.len() < free && !self.is_cut_short() {
+            let left =
+                self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+            let few = left.min(free - claimed.len());
+            let mut ids = self.candidates.next_few(few, self.pass.store.reader())?;
+            if ids.is_empty() {
                 break;
-            };
-            if self.unable.contains(&id) {
-                continue;
             }
-            if !self.pass.store.claim(&id)? {
-                log::debug!("record {id} is in the hands of another pass");
-                self.busy.push(id);
-                continue;
-            }
-            match self.inspect(&id)? {
-                Some(claimed) => {
-                    self.left = self.left.map(|left| left - 1);
-                    return Ok(Some(claimed));
+            ids.retain(|id| !self.unable.contains(id));
+            let mut claims = self.pass.store.claim(&ids)?.into_iter();
+            for (id, claim) in claims.by_ref() {
+                match self.inspect(id, claim) {
+                    Ok(Some(due)) => {
+                        self.left = self.left.map(|left| left - 1);
+                        claimed.push(due);
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.let_go(claims);
+                        return Err(error);
+                    }
                 }
-                None => self.pass.store.release(&id),
             }
         }
-        Ok(None)
+        Ok(())
+    }
+
+    fn let_go(&mut self, claims: impl Iterator<Item = (Id, Claim)>) {
+        for (id, claim) in claims {
+            if matches!(claim, Claim::Held(_)) {
+                self.pass.store.release(&id);
+            }
+        }
+    }
+
+    /// Looks at a record that is due as far as the selection saw. `None` if there is nothing to
+    /// try.
+    fn inspect(&mut self, id: Id, claim: Claim) -> Result<Option<Claimed>> {
+        match claim {
+            Claim::Held(record) => {
+                let due = self.due(*record);
+                if !matches!(due, Ok(Some(_))) {
+                    self.pass.store.release(&id);
+                }
+                due
+            }
+            Claim::Busy => {
+                log::debug!("record {id} is in the hands of another pass");
+                self.busy.push(id);
+                Ok(None)
+            }
+            Claim::Gone => Ok(None),
+            Claim::Ambiguous => {
+                log::warn!("record {id} is not tried: more than one row has this id");
+                Ok(None)
+            }
+        }
     }
 
     /// Looks at a claimed record once more: another pass may have settled it since it was
-    /// selected. `None` if there is nothing to try.
-    fn inspect(&mut self, id: &Id) -> Result<Option<Claimed>> {
-        let record = match self.pass.store.reader().read(id)? {
-            Found::Record(record) => *record,
-            Found::Gone => return Ok(None),
-            Found::Ambiguous => {
-                log::warn!("record {id} is not tried: more than one row has this id");
-                return Ok(None);
-            }
-        };
+    /// selected.
+    fn due(&mut self, record: Record) -> Result<Option<Claimed>> {
+        // Something may have stopped the pass since its claim.
+        if self.is_cut_short() {
+            return Ok(None);
+        }
         let now = self.pass.clock.now();
         self.pass.look.moment.now = now;
         let reason = match self.pass.look.verdict(record.facts()) {
@@ -94,6 +135,7 @@ impl Coordinator {
         let slot = match reason {
             Reason::Slot(slot) => Some(slot),
             Reason::ClockSetBack => {
+                let id = &record.id;
                 log::warn!(
                     "record {id} is tried at once: its last failure lies in the future, so the \
                      clock was set back"
@@ -120,14 +162,14 @@ impl Coordinator {
     /// it has grown too old.
     fn give_up(&mut self, record: &Record, end: End) -> Result<()> {
         let settlement = policy::give_up(self.pass.clock.now());
-        let change = Change { record, charged: false, settlement };
+        let change = Change::new(record, false, settlement);
         match self.pass.store.apply(&[change])?.first() {
             Some(Applied::Written) => {
                 self.summary.given_up += 1;
                 say::given_up(record, end);
             }
             Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),
-            Some(Applied::ChangedMeanwhile) | None => {}
+            Some(Applied::ChangedMeanwhile | Applied::ClaimLost) | None => {}
         }
         Ok(())
     }
@@ -145,21 +187,19 @@ impl Coordinator {
             let Some(in_hand) = self.in_hand.get(&answer.id) else {
                 bail!("record {} was answered but is not in hand", answer.id);
             };
-            changes.push(Change {
-                record: &in_hand.record,
-                charged: in_hand.charged,
-                settlement: policy::settle(
-                    &in_hand.record,
-                    &answer.outcome,
-                    now,
-                    self.pass.look.rules,
-                ),
-            });
+            let InHand { record, charged, .. } = in_hand;
+            let look = &self.pass.look;
+            let settlement = policy::settle(record, &answer.outcome, now, look.rules);
+            let retry_at = look.retry_at(record, &settlement);
+            let change = Change::new(record, *charged, settlement);
+            changes.push(Change { retry_at, ..change });
         }
         let has_counter = self.pass.look.rules.has_counter;
-        changes.extend(claimed.iter().filter(|_| has_counter).map(|Claimed { record, .. }| {
-            Change { record, charged: false, settlement: policy::charge(record, now) }
-        }));
+        changes.extend(
+            claimed.iter().filter(|_| has_counter).map(|Claimed { record, .. }| {
+                Change::new(record, false, policy::charge(record, now))
+            }),
+        );
         let mut applied = self.pass.store.apply(&changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());
         let settlements: Vec<_> =
@@ -196,7 +236,7 @@ impl Coordinator {
         let charged = match charged {
             None => false,
             Some(Applied::Written) => true,
-            Some(Applied::ChangedMeanwhile) => {
+            Some(Applied::ChangedMeanwhile | Applied::ClaimLost) => {
                 self.pass.store.release(&record.id);
                 return;
             }
@@ -234,13 +274,18 @@ impl Coordinator {
         let unable_before = std::mem::take(&mut self.unable_last);
         let written = match applied {
             Applied::Written => Some(settlement),
-            Applied::ChangedMeanwhile => None,
+            Applied::ChangedMeanwhile | Applied::ClaimLost => None,
             Applied::Refused(error) => {
                 return self.refused(&record.id, settlement.status(record.status), error);
             }
         };
-        self.summary.count(&answer.outcome, written);
-        say::ended(&record, &answer.outcome, written, &self.pass.look);
+        if *applied == Applied::ClaimLost {
+            self.summary.lost += 1;
+            say::lost(&record, &answer.outcome);
+        } else {
+            self.summary.count(&answer.outcome, written);
+            say::ended(&record, &answer.outcome, written, &self.pass.look);
+        }
         if let Outcome::Unable { error } = &answer.outcome {
             self.unable(answer, error, unable_before);
         }

@@ -3,18 +3,16 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::errors::{is_busy, words};
 use super::sql::quote;
 
-/// Makes sure that a condition cannot widen what it is to narrow: it must be one whole expression,
-/// and where it is closed early and opened again, `1) OR (1`, this is none. And it must be one
-/// about a single row. Says which columns of the table it reads.
+/// See [`crate::store::table::Catalog`]. A condition must be one whole expression, and where it is
+/// closed early and opened again, `1) OR (1`, this is none.
 pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Result<HashSet<String>> {
-    ensure!(!condition.trim().is_empty(), "the condition is empty; leave it out");
     let name = quote(table);
     let read = Arc::new(Mutex::new(HashSet::new()));
     let (reader, of_table) = (read.clone(), table.to_string());
@@ -45,10 +43,4 @@ pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Resul
     checked?;
     let read = read.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(read.clone())
-}
-
-/// All of the conditions in one; each on a line of its own, so that a comment in it ends there.
-pub fn conjunction(conditions: &[String]) -> Option<String> {
-    let terms: Vec<_> = conditions.iter().map(|condition| format!("({condition}\n)")).collect();
-    Some(terms.join(" AND ")).filter(|all| !all.is_empty())
 }

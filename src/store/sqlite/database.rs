@@ -1,6 +1,5 @@
 //! Opening a SQLite file: what is checked before anything is done with it.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,28 +8,30 @@ use anyhow::{Context, Result, bail};
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
+use rustix::fs::{Access, access};
 
+use super::StateDir;
+use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
-use super::sql::{param, quote, value};
-use super::table::{Table, count, has_failed};
+use super::sql::{param, value};
 use crate::instant::Instant;
 use crate::mapping::Mapping;
-use crate::record::Status;
+use crate::store::gathering::Reported;
+use crate::store::table::{Table, count, has_failed};
 
 /// How long one statement waits for a lock that another connection holds.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An open database and the table in it that the command is about.
-pub struct Database {
+pub struct SqliteDatabase {
     pub connection: Connection,
     pub path: PathBuf,
     pub table: Table,
-    /// What was reported already, so that each thing is said once.
-    pub reported: HashSet<String>,
+    pub reported: Reported,
 }
 
-impl Database {
+impl SqliteDatabase {
     /// Opens an existing database; never creates one.
     pub fn open(path: &Path, mapping: &Mapping) -> Result<Self> {
         let found = match fs::metadata(path) {
@@ -48,28 +49,44 @@ impl Database {
         }
         let path = path.canonicalize()?;
         let mut connection = connect(&path, OpenFlags::empty())?;
-        let table = Table::find(&mut connection, mapping).map_err(|error| {
+        let table = Table::find(&mut SqliteCatalog(&mut connection), mapping).map_err(|error| {
             match error.downcast::<SqlError>() {
                 Ok(error) => explain(&path, &error, "read"),
                 Err(error) => error.context(format!("could not use {}", path.display())),
             }
         })?;
         add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
-        Ok(Self { connection, path, table, reported: HashSet::new() })
+        Ok(Self { connection, path, table, reported: Reported::default() })
     }
 
     /// From now on nothing is written to the file, not even what a crash left in the log.
-    pub fn leave_alone(&self) -> Result<()> {
+    pub fn write_no_more(&self) -> Result<()> {
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         let left = self.connection.set_db_config(config, true);
         left.map(|_| ()).map_err(|error| self.explain(&error, "open"))
     }
 
-    /// Where claims and cursors are kept unless the user names another place.
-    pub fn default_state_dir(&self) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".backlog");
-        name.into()
+    /// Beside the database, unless the user names a place.
+    pub fn state_directory(&self, named: Option<&Path>) -> Result<StateDir> {
+        let model = fs::metadata(&self.path)
+            .with_context(|| format!("could not read {}", self.path.display()))?;
+        Ok(match named {
+            Some(path) => StateDir::shared(path.into(), model),
+            None => {
+                let mut name = self.path.clone().into_os_string();
+                name.push(".backlog");
+                StateDir::beside(name.into(), model)
+            }
+        })
+    }
+
+    /// Why this user cannot write to it, if so. Its journal is made beside it.
+    pub fn unwritable(&self) -> Option<String> {
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        let writable = access(&self.path, Access::WRITE_OK)
+            .and_then(|()| access(directory, Access::WRITE_OK | Access::EXEC_OK));
+        let error = writable.err()?;
+        Some(format!("it or its directory cannot be written by this user: {error}"))
     }
 
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
@@ -92,103 +109,10 @@ impl Database {
         Ok(Some(log.into()))
     }
 
-    /// Fails, with what to do about it, if the table does not count failures, or not when the
-    /// last one was, if that counts as well.
-    pub fn require_counter(&self, wanted_by: &str, with_last_failure: bool) -> Result<()> {
-        let table = &self.table;
-        let missing: Vec<_> = [
-            ("FAILURES", "INTEGER NOT NULL DEFAULT 0", table.failures.is_none()),
-            ("LAST_FAILURE", "TEXT", with_last_failure && table.last_failure.is_none()),
-        ]
-        .into_iter()
-        .filter(|(_, _, is_missing)| *is_missing)
-        .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<_> = missing.iter().map(|(name, _, _)| *name).collect();
-        let added: Vec<_> = missing
-            .iter()
-            .map(|(name, definition, _)| {
-                let table = quote(&table.name);
-                format!("ALTER TABLE {table} ADD COLUMN {name} {definition};")
-            })
-            .collect();
-        bail!(
-            "{wanted_by} goes by {}, and table {} has no such column; name one that it has \
-             (--failures-column, --last-failure-column) or add them with: {}",
-            names.join(" and "),
-            table.name,
-            added.join(" ")
-        );
-    }
-
-    /// Fails if nothing can be written that makes a record finished.
-    pub fn require_success(&self) -> Result<()> {
-        if self.table.can_be(Status::Success) {
-            return Ok(());
-        }
-        bail!(
-            "table {} has no status column: say in backlog.toml what makes a row finished, such as \
-             on_success = {{ processed_at = \"{{now}}\" }}",
-            self.table.name
-        );
-    }
-
-    /// Fails if nothing can be written that makes a record archived.
-    pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
-        if self.table.can_be(Status::Archived) {
-            return Ok(());
-        }
-        bail!(
-            "{wanted_by} archives records, and it is not known how table {} does: say which value \
-             of the status that is (--archived) or which columns it sets (on_archive)",
-            self.table.name
-        );
-    }
-
-    /// Fails if nothing can be written that makes a record due now.
-    pub fn require_renewal(&self) -> Result<()> {
-        let table = &self.table;
-        if table.statuses.tell() || table.last_failure.is_some() {
-            return Ok(());
-        }
-        bail!(
-            "nothing in table {} makes a record due now: no value of a status tells new from \
-             failed, and no column says when the last attempt failed",
-            table.name
-        );
-    }
-
-    /// Fails if archived records cannot be told from others.
-    pub fn require_told_archived(&self) -> Result<()> {
-        if self.table.statuses.value(Status::Archived).is_some() {
-            return Ok(());
-        }
-        bail!(
-            "archived records of table {} cannot be told from others: no value of a status column \
-             says so (--archived)",
-            self.table.name
-        );
-    }
-
     /// Adds pending records with these payloads, all or none.
-    pub fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+    pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let table = &self.table;
-        let Some(payload) = &table.payload else {
-            bail!(
-                "table {} has no column PAYLOAD to add records with; say which with \
-                 --payload-column",
-                table.name
-            );
-        };
-        if let Some(id) = table.id.iter().find(|column| !column.has_default) {
-            bail!(
-                "the database gives no {} to new rows of table {}; insert them yourself",
-                id.name,
-                table.name
-            );
-        }
+        let payload = table.require_payload()?;
         let inserted = param(&table.inserted.spelling.write(now, &table.dates.zone));
         let (sql, status) = change::insert(table, payload);
         let mut insert = || {

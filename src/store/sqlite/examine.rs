@@ -1,102 +1,48 @@
 //! What there is to know of a table before it is worked off. Nothing here writes.
 
-use std::collections::BTreeMap;
-
-use anyhow::Result;
-
 use super::sql::{quote, value};
-use super::table::typed_id;
-use super::{Database, query, waiting};
-use crate::date::Spelling;
+use super::{SqliteDatabase, query, waiting};
 use crate::instant::Instant;
-use crate::record::{Status, Value};
+use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
-use crate::store::{Examination, InColumn, MissingIndex, StatusValue, Undated};
+use crate::store::table::typed_id;
+use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
 
-impl Database {
-    /// `by_count` says whether records are due by their count of failures.
-    pub fn examine(&self, by_count: bool) -> Result<Examination> {
-        self.examined(by_count).map_err(|error| self.explain(&error, "read"))
-    }
-
-    fn examined(&self, by_count: bool) -> rusqlite::Result<Examination> {
+impl SqliteDatabase {
+    pub fn examined(&self, by_count: bool) -> rusqlite::Result<Examination> {
         let table = &self.table;
-        let count = format!("SELECT count(*) FROM {}", quote(&table.name));
+        let count = format!("SELECT count(*) FROM {}", table.sql);
         let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0))?;
-        let (mut formats, mut undated) = (BTreeMap::new(), Undated::default());
-        let (mut pending, mut without_id, mut newest) = (0, None, None);
-        self.each_pending_date(&mut |ids, inserted| {
-            pending += 1;
-            let id = match typed_id(ids) {
-                Ok(id) => id,
-                Err(shown) => {
-                    without_id.get_or_insert((0, shown)).0 += 1;
-                    return;
-                }
-            };
-            let at = table.dates.read(&inserted);
-            newest = newest.max(at);
-            match Spelling::of(&inserted, &table.dates) {
-                Some(spelling) => {
-                    formats.entry(spelling.format().to_string()).or_insert_with(|| (0, id)).0 += 1;
-                }
-                None => undated.add(id, &inserted),
-            }
-        })?;
+        let journal_mode: String =
+            self.connection.pragma_query_value(None, "journal_mode", |it| it.get(0))?;
         Ok(Examination {
-            journal_mode: self
-                .connection
-                .pragma_query_value(None, "journal_mode", |it| it.get(0))?,
+            aside: format!("journal mode {journal_mode}"),
             rows: rows.unsigned_abs(),
-            pending,
-            columns: self.in_columns(),
+            columns: InColumn::all(table),
             values: self.status_values()?,
-            without_id,
-            undated,
-            formats: formats.into_iter().map(|(format, (rows, id))| (format, rows, id)).collect(),
-            newest,
+            pending: self.pending()?,
             triggers: self.triggers()?,
             missing: self.missing_indexes(by_count)?,
             duplicate: self.duplicate()?,
         })
     }
 
-    fn each_pending_date(&self, each: &mut dyn FnMut(&[Value], Value)) -> rusqlite::Result<()> {
+    fn pending(&self) -> rusqlite::Result<Pending> {
         let table = &self.table;
         let sql = format!(
             "SELECT {}, {} FROM {} WHERE {}",
             query::ids(table),
             quote(&table.inserted.name),
-            quote(&table.name),
+            table.sql,
             query::pending(table)
         );
+        let mut pending = Pending::default();
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            each(&self.id_values(row)?, value(row.get_ref(table.id.len())?));
+            pending.add(table, &self.id_values(row)?, &value(row.get_ref(table.id.len())?));
         }
-        Ok(())
-    }
-
-    /// What is where.
-    fn in_columns(&self) -> Vec<InColumn> {
-        let table = &self.table;
-        let ids = table.id.iter().map(|column| ("id", column));
-        let optional = [
-            ("status", &table.statuses.column),
-            ("failures", &table.failures),
-            ("last_failure", &table.last_failure),
-            ("last_error", &table.last_error),
-        ];
-        let optional = optional.into_iter().filter_map(|(role, it)| Some((role, it.as_ref()?)));
-        ids.chain([("date_inserted", &table.inserted)])
-            .chain(optional)
-            .map(|(role, column)| InColumn {
-                role,
-                name: column.name.clone(),
-                declared: column.declared.clone(),
-            })
-            .collect()
+        Ok(pending)
     }
 
     fn status_values(&self) -> rusqlite::Result<Vec<StatusValue>> {
@@ -109,15 +55,8 @@ impl Database {
         );
         let mut statement = self.connection.prepare(&sql)?;
         let values = statement.query_map([], |row| {
-            let value = value(row.get_ref(0)?);
-            let status = table.statuses.status(&|mapped| *mapped == value, true, None);
-            let text = value.to_string();
-            let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
-            let mapped = table.statuses.all_values(&Status::OURS);
-            let like = mapped.into_iter().find(is_like).map(Value::shown);
-            let like = like.filter(|_| status == Status::Foreign);
             let rows = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
-            Ok(StatusValue { shown: value.shown(), status, rows, like })
+            Ok(StatusValue::new(table, &value(row.get_ref(0)?), rows))
         })?;
         values.collect()
     }

@@ -1,5 +1,6 @@
 //! The SQLite store: the table in a file, the claims in a side file.
 
+mod catalog;
 mod change;
 mod column;
 mod condition;
@@ -7,41 +8,42 @@ mod database;
 mod durable;
 mod errors;
 mod examine;
-mod lookup;
 mod query;
 mod reader;
 mod sql;
-mod statuses;
-mod table;
 mod waiting;
 
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
-pub use database::{Database, create};
+pub use database::{SqliteDatabase, create};
 
 use super::claims::Claims;
 use super::guard::Guard;
 use super::state_dir::StateDir;
-use super::{Applied, Change, Reader, Store};
+use super::table::Table;
+use super::{
+    Applied, Change, Claim, Count, Database, Examination, Found, NOT_TAKEN, Reader, STILL_PENDING,
+    Store,
+};
+use crate::clock::Clock;
+use crate::instant::Instant;
 use crate::record::{Id, Record, Settlement, Status, Step};
+use crate::selection::Order;
 use change::Statement;
 use durable::{LogSync, SharedClaims};
 use errors::{is_busy, is_refusal, words};
-use table::Table;
 
 /// How often a settlement is tried again when the database stays locked; each try waits for
 /// [`database::BUSY_TIMEOUT`]. An outcome is not given up lightly.
 const SETTLE_TRIES: u32 = 10;
 
-/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
-const NOT_TAKEN: &str = "the table did not take the change";
-
-/// What a mapping did that finishes a record, and leaves it pending.
-const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
+/// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
+const MOST_CLAIMS: usize = 1024;
 
 /// A table together with the means to claim its records.
 pub struct SqliteStore {
@@ -49,11 +51,11 @@ pub struct SqliteStore {
     claims: SharedClaims,
     /// In WAL mode; otherwise every commit is durable by itself.
     log_sync: Option<LogSync>,
-    database: Database,
+    database: SqliteDatabase,
 }
 
 impl SqliteStore {
-    pub fn new(database: Database, state: &StateDir) -> Result<Self> {
+    fn new(database: SqliteDatabase, state: &StateDir) -> Result<Self> {
         let claims = Claims::new(state.claims_file(&database.table.name)?);
         let claims = Arc::new(Mutex::new(claims));
         Ok(Self { guard: None, claims, log_sync: None, database })
@@ -63,6 +65,22 @@ impl SqliteStore {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn claim_one(&mut self, id: &Id) -> Result<Claim> {
+        let claimed = self.claims().claim(id);
+        if !claimed.with_context(|| format!("could not claim record {id}"))? {
+            return Ok(Claim::Busy);
+        }
+        let found = self.database.read(id);
+        if !matches!(found, Ok(Found::Record(_))) {
+            self.claims().release(id);
+        }
+        Ok(match found? {
+            Found::Record(record) => Claim::Held(record),
+            Found::Gone => Claim::Gone,
+            Found::Ambiguous => Claim::Ambiguous,
+        })
+    }
+
     fn write(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Applied>> {
         let table = &self.database.table;
         let tx =
@@ -70,11 +88,11 @@ impl SqliteStore {
         let mut applied = Vec::with_capacity(changes.len());
         for change in changes {
             // Without a status column nothing but the condition makes a row finished.
-            let is_to_be_seen = table.statuses.column.is_none() && is_end(change.settlement.step);
+            let is_to_be_seen = table.statuses.column.is_none() && change.settlement.step.is_end();
             if is_to_be_seen {
                 tx.execute_batch("SAVEPOINT settled")?;
             }
-            applied.push(match write(&tx, table.write(change))? {
+            applied.push(match write(&tx, change::write(table, change))? {
                 0 if is_as_expected(&tx, table, change.record, change.charged)? => {
                     Applied::Refused(NOT_TAKEN.into())
                 }
@@ -93,7 +111,7 @@ impl SqliteStore {
 
     /// Writes each chain, and takes it back.
     fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Proof> {
-        let Database { connection, table, .. } = &mut self.database;
+        let SqliteDatabase { connection, table, .. } = &mut self.database;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !is_as_expected(&tx, table, record, false)? {
             return Ok(Proof::ChangedMeanwhile);
@@ -102,9 +120,9 @@ impl SqliteStore {
             tx.execute_batch("SAVEPOINT proof")?;
             let mut charged = false;
             for settlement in chain {
-                let change = Change { record, charged, settlement: settlement.clone() };
-                let why = match write(&tx, table.write(&change)) {
-                    Ok(1) if is_end(settlement.step) && is_pending(&tx, table, record)? => {
+                let change = Change::new(record, charged, settlement.clone());
+                let why = match write(&tx, change::write(table, &change)) {
+                    Ok(1) if settlement.step.is_end() && is_pending(&tx, table, record)? => {
                         Some(STILL_PENDING.into())
                     }
                     Ok(1) => None,
@@ -150,13 +168,64 @@ enum Proof {
     },
 }
 
+impl Database for SqliteDatabase {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
+        self.state_directory(named)
+    }
+
+    fn scan(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        self.scan_records(statuses, order, each)
+    }
+
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        self.counts(bounds, now)
+    }
+
+    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        self.insert(payloads, now)
+    }
+
+    fn leave_alone(&mut self) -> Result<()> {
+        self.write_no_more()
+    }
+
+    fn obstacle(&mut self) -> Result<Option<String>> {
+        Ok(self.unwritable())
+    }
+
+    fn examine(&mut self, by_count: bool) -> Result<Examination> {
+        self.examined(by_count).map_err(|error| self.explain(&error, "read"))
+    }
+
+    fn into_store(self: Box<Self>, state: &StateDir, _: Clock) -> Result<Box<dyn Store + Send>> {
+        Ok(Box::new(SqliteStore::new(*self, state)?))
+    }
+}
+
 impl Store for SqliteStore {
     fn reader(&mut self) -> &mut dyn Reader {
         &mut self.database
     }
 
-    fn claim(&mut self, id: &Id) -> Result<bool> {
-        self.claims().claim(id).with_context(|| format!("could not claim record {id}"))
+    fn most_claims(&self) -> usize {
+        MOST_CLAIMS
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        ids.iter().map(|id| Ok((id.clone(), self.claim_one(id)?))).collect()
     }
 
     fn release(&mut self, id: &Id) {
@@ -164,6 +233,10 @@ impl Store for SqliteStore {
             Some(log_sync) => log_sync.release(id),
             None => self.claims().release(id),
         }
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        Ok(())
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
@@ -191,7 +264,7 @@ impl Store for SqliteStore {
             Ok(Proof::Taken) => Ok(true),
             Ok(Proof::ChangedMeanwhile) => Ok(false),
             Ok(Proof::Refused { status, why }) => {
-                let Database { path, table, .. } = &self.database;
+                let SqliteDatabase { path, table, .. } = &self.database;
                 bail!(
                     "could not write to {}: table {} refuses {} for record {}: {why}; \
                      no handler was started",
@@ -206,8 +279,9 @@ impl Store for SqliteStore {
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {
-        let guard = Guard::start(self.claims().as_fd(), token)?;
-        self.guard = Some(guard);
+        let claims = self.claims().as_fd().try_clone_to_owned();
+        let claims = claims.context("could not duplicate the claims")?;
+        self.guard = Some(Guard::start(Some(claims), token)?);
         if let Some(log) = self.database.defer_sync()? {
             self.log_sync = Some(LogSync::start(log, self.claims.clone())?);
         }
@@ -237,12 +311,7 @@ fn is_as_expected(
     record: &Record,
     charged: bool,
 ) -> rusqlite::Result<bool> {
-    write(connection, table.as_expected(record, charged)).map(|found| found > 0)
-}
-
-/// Whether the record is not to be tried again.
-fn is_end(step: Step) -> bool {
-    matches!(step, Step::Succeeded | Step::Archived)
+    write(connection, change::as_expected(table, record, charged)).map(|found| found > 0)
 }
 
 fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {

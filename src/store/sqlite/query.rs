@@ -4,13 +4,12 @@
 
 use rusqlite::types::Value as Param;
 
-use super::column::{Affinity, Column, distinct};
 use super::sql::{id_param, literal, param, quote};
-use super::table::Table;
 use crate::date::Stretch;
 use crate::instant::Instant;
 use crate::record::{Key, Status};
 use crate::selection::{Order, Selection, Window};
+use crate::store::table::{Column, Holds, Table, distinct};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -171,7 +170,7 @@ fn within(column: &str, stretch: &Stretch) -> String {
 
 /// A column of text makes text of every number.
 fn can_hold_numbers(column: &Column) -> bool {
-    column.affinity() != Affinity::Text
+    column.holds != Holds::Text
 }
 
 fn instant(column: &str) -> String {
@@ -291,12 +290,13 @@ mod tests {
     use super::*;
     use rusqlite::Connection;
 
+    use super::super::catalog::SqliteCatalog;
     use crate::instant::DAY;
     use crate::mapping::Mapping;
 
     fn table(connection: &mut Connection) -> Table {
         connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
-        Table::find(connection, &Mapping::default()).unwrap()
+        Table::find(&mut SqliteCatalog(connection), &Mapping::default()).unwrap()
     }
 
     fn plan(connection: &Connection, sql: &str) -> String {
@@ -351,7 +351,7 @@ mod tests {
         // looks for nothing.
         let schema = include_str!("../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
         connection.execute_batch(&schema).unwrap();
-        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        let table = Table::find(&mut SqliteCatalog(&mut connection), &Mapping::default()).unwrap();
         let plan = plan(&connection, &undated(&table, &Status::PENDING));
         assert_eq!(
             plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),

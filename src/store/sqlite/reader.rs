@@ -6,17 +6,17 @@ use anyhow::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::{Params, Row, ToSql};
 
-use super::column::Column;
 use super::sql::value;
-use super::table::{Table, composed, count, has_failed, id, typed_id};
-use super::{Database, query, sql, waiting};
+use super::{SqliteDatabase, query, sql, waiting};
 use crate::date::Dates;
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Key, Record, Status, Value, counted};
+use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::selection::{Order, Selection, Window};
+use crate::store::gathering::Gathering;
+use crate::store::table::{Column, Table, composed, count, has_failed, id, typed_id};
 use crate::store::{Count, Found, Page, Reader, Undated};
 
-impl Reader for Database {
+impl Reader for SqliteDatabase {
     fn due(
         &mut self,
         selection: &Selection,
@@ -25,24 +25,17 @@ impl Reader for Database {
         if selection.after.is_none() && !self.has_any(&selection.statuses)? {
             return Ok(Page::default());
         }
-        let mut gathered = Gathered { undated: self.undated(selection)?, ..Gathered::default() };
+        let mut gathering = Gathering::new(selection, self.undated(selection)?, is_due);
         let served = waiting::query(&self.connection, &self.table, selection)?;
         let statements =
             served.map_or_else(|| query::due(&self.table, selection), |served| vec![served]);
         for sql in statements {
-            let gather = self.gather(&sql, selection, is_due, &mut gathered);
-            gather.map_err(|error| self.explain(&error, "read"))?;
-            if gathered.page.next.is_some() {
+            let gathered = self.gather(&sql, selection, &mut gathering);
+            if !gathered.map_err(|error| self.explain(&error, "read"))? {
                 break;
             }
         }
-        for problem in gathered.unusable {
-            self.report_once(problem);
-        }
-        if let Some(undated) = gathered.undated {
-            self.report_undated(&undated);
-        }
-        Ok(gathered.page)
+        Ok(gathering.finish(&self.table.inserted.name, &mut self.reported))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
@@ -57,10 +50,8 @@ impl Reader for Database {
     }
 }
 
-impl Database {
-    /// Hands every record with one of these statuses to `each`, in order; all records if
-    /// `statuses` is empty.
-    pub fn scan(
+impl SqliteDatabase {
+    pub fn scan_records(
         &mut self,
         statuses: &[Status],
         order: Order,
@@ -73,8 +64,7 @@ impl Database {
         })
     }
 
-    /// How many rows there are of each status and of each age.
-    pub fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+    pub fn counts(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         let sql = query::census(&self.table, bounds, now);
         let mut statement = self.prepare(&sql)?;
         let counts = statement.query_map([], |row| {
@@ -90,35 +80,13 @@ impl Database {
         counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
     }
 
-    fn report_once(&mut self, message: String) {
-        if !self.reported.contains(&message) {
-            log::warn!("{message}");
-            self.reported.insert(message);
-        }
-    }
-
-    fn report_undated(&mut self, undated: &Undated) {
-        if undated.rows == 0 {
-            return;
-        }
-        let column = &self.table.inserted.name;
-        let records = counted(undated.rows, "pending record");
-        let (are, their) = if undated.rows == 1 { ("is", "its") } else { ("are", "their") };
-        self.report_once(format!(
-            "{records} {are} not tried, because {their} {column} cannot be read as a date: {}",
-            undated.shown()
-        ));
-    }
-
-    /// Gathers the ids of one statement, up to the limit of the selection.
+    /// Gathers the ids of one statement. False if the page is full.
     fn gather(
         &self,
         sql: &str,
         selection: &Selection,
-        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
-        gathered: &mut Gathered,
-    ) -> rusqlite::Result<()> {
-        let Gathered { page, undated, unusable } = gathered;
+        gathering: &mut Gathering<'_>,
+    ) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let params = query::due_params(selection);
         let params: Vec<_> =
@@ -126,34 +94,18 @@ impl Database {
         let mut rows = statement.query(&params[..])?;
         let columns = FactColumns::new(&self.table, &selection.window);
         while let Some(row) = rows.next()? {
-            let id = match columns.id(row)? {
-                Ok(id) => id,
-                Err(problem) => {
-                    let problem =
-                        format!("a pending record is not tried, because its id is {problem}");
-                    unusable.push(problem);
-                    continue;
+            let inserted = row.get_ref(columns.inserted)?;
+            match columns.id(row)? {
+                Ok(id) => {
+                    let facts = columns.facts(&self.table, &id, row)?;
+                    if !gathering.row(facts, &|| value(inserted)) {
+                        return Ok(false);
+                    }
                 }
-            };
-            let facts = columns.facts(&self.table, &id, row)?;
-            if !selection.statuses.contains(&facts.status) {
-                continue;
+                Err(problem) => gathering.unusable(problem),
             }
-            if let (Some(undated), None) = (&mut *undated, facts.inserted_at) {
-                undated.add(id.full(), &value(row.get_ref(columns.inserted)?));
-            }
-            if !is_due(facts) {
-                continue;
-            }
-            if page.ids.len() + 1 == selection.limit {
-                let inserted = value(row.get_ref(columns.inserted)?);
-                page.next = Some(Key { inserted, id: id.clone() });
-                page.ids.push(id);
-                return Ok(());
-            }
-            page.ids.push(id);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether there is any record with one of these statuses: mostly there is none.
@@ -165,9 +117,7 @@ impl Database {
     /// The records that no age can be told of, as far as they do not sort into the window; `None`
     /// if the selection does not go by age, or goes on with an earlier one.
     fn undated(&self, selection: &Selection) -> Result<Option<Undated>> {
-        let goes_by_age =
-            matches!(&selection.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
-        if !goes_by_age || selection.after.is_some() {
+        if !selection.misses_undated() {
             return Ok(None);
         }
         let explain = |error| self.explain(&error, "read");
@@ -229,16 +179,6 @@ impl Database {
     }
 }
 
-/// What a selection comes to.
-#[derive(Default)]
-struct Gathered {
-    page: Page,
-    /// Where it goes by age.
-    undated: Option<Undated>,
-    /// Why records without a usable id are not tried.
-    unusable: Vec<String>,
-}
-
 /// Where [`query::facts`] has what a policy goes by.
 struct FactColumns {
     id: Vec<usize>,
@@ -287,6 +227,7 @@ impl FactColumns {
             inserted_at,
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
+            due_at: None,
         })
     }
 }

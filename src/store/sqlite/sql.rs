@@ -15,8 +15,9 @@ pub fn literal(value: &Value) -> String {
         Value::Null => "NULL".into(),
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => format!("{number:?}"),
-        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Text(text) | Value::Json(text) => format!("'{}'", text.replace('\'', "''")),
         Value::Blob(_) => format!("x'{value}'"),
+        Value::Boolean(truth) => i64::from(*truth).to_string(),
     }
 }
 
@@ -45,7 +46,8 @@ pub fn param(value: &Value) -> Param {
         Value::Null => Param::Null,
         Value::Integer(number) => (*number).into(),
         Value::Real(number) => (*number).into(),
-        Value::Text(text) => text.clone().into(),
+        Value::Text(text) | Value::Json(text) => text.clone().into(),
+        Value::Boolean(truth) => i64::from(*truth).into(),
         Value::Blob(bytes) => bytes.clone().into(),
     }
 }

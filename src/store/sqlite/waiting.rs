@@ -7,14 +7,13 @@
 use anyhow::Result;
 use rusqlite::Connection;
 
-use super::column::Column;
 use super::query::{bounds_and_order, facts, pending_values, statuses};
 use super::sql::{literal, quote};
-use super::table::Table;
 use crate::date::{Dates, Spelling, Unit, text_bound};
 use crate::instant::Instant;
 use crate::record::{Status, Value};
 use crate::selection::{Selection, Window};
+use crate::store::table::{Column, Table};
 
 /// The name of the counts that there are. It is longer than the table's, so it is another.
 fn counts_name(table: &Table) -> String {
@@ -199,6 +198,7 @@ fn is_in(text: &str, spelling: &Spelling, dates: &Dates) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::catalog::SqliteCatalog;
     use super::*;
     use crate::mapping::Mapping;
     use crate::selection::Order;
@@ -220,7 +220,7 @@ mod tests {
                 "INSERT INTO BACKLOG (ID, STATUS, FAILURES, LAST_FAILURE) VALUES {rows}"
             ))
             .unwrap();
-        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        let table = Table::find(&mut SqliteCatalog(&mut connection), &Mapping::default()).unwrap();
         (connection, table)
     }
 

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::column::{Affinity, Column};
+use super::{Column, Holds};
 use crate::mapping::StatusValues;
 use crate::record::{Status, Value};
 
@@ -21,13 +21,14 @@ impl Statuses {
         for (status, values) in Status::OURS.iter().zip(&values) {
             for value in values {
                 let held = column.hold(value);
-                let fits = !matches!(
-                    (column.affinity(), &held),
-                    (Affinity::Integer | Affinity::Real, Value::Text(_))
-                );
+                let legal = match &column.legal {
+                    Some(legal) => format!("it takes {}", legal.join(", ")),
+                    None if column.holds == Holds::Booleans => "say true or false".into(),
+                    None => "say which number it is".into(),
+                };
                 ensure!(
-                    fits,
-                    "{} is to be {} in column {}, which is {}: say which number it is",
+                    column.fits(&held),
+                    "{} is to be {} in column {}, which is {}: {legal}",
                     status.name(),
                     held.shown(),
                     column.name,

@@ -1,16 +1,29 @@
-//! The user's table: its columns as the mapping names them, and how a row becomes a record.
+//! The user's table, whichever database it is in: its columns as the mapping names them, how a row
+//! becomes a record, and what is written to it.
 
-use super::column::Column;
-use super::statuses::Statuses;
+mod change;
+mod column;
+mod lookup;
+mod require;
+mod statuses;
+
+pub use change::{Action, Guard, Set};
+pub use column::{Column, Holds, distinct};
+pub use lookup::{Catalog, Listed};
+pub use statuses::Statuses;
+
 use crate::date::Dates;
 use crate::instant::Instant;
 use crate::mapping::{Assigned, Counting};
 use crate::record::{Id, Record, Row, Status, Value};
 
-/// A table that was found to have what the mapping says ([`super::lookup`]). Names are spelt as
-/// the table spells them.
+/// A table that was found to have what the mapping says ([`Table::find`]). Names are spelt as the
+/// table spells them.
 pub struct Table {
+    /// As messages have it.
     pub name: String,
+    /// As SQL has it.
+    pub sql: String,
     /// All of them, as the table has them.
     pub columns: Vec<Column>,
     pub id: Vec<Column>,
@@ -22,6 +35,8 @@ pub struct Table {
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,
+    /// Where the store keeps the schedule itself: when a pending record is due.
+    pub due_at: Option<Column>,
     /// What holds for the rows of the queue, and for no others.
     pub condition: Option<String>,
     /// The columns that it reads.
@@ -86,6 +101,7 @@ impl Table {
             inserted,
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
+            due_at: optional(&self.due_at).and_then(|value| self.other_dates.read(value)),
             last_error: optional(&self.last_error)
                 .filter(|value| **value != Value::Null)
                 .map(Value::to_string),
@@ -163,6 +179,7 @@ pub fn id(value: &Value) -> Result<Id, &'static str> {
         Value::Null => Err("NULL"),
         Value::Real(_) => Err("a Real; ids are integers or text"),
         Value::Blob(_) => Err("a Blob; ids are integers or text"),
+        Value::Boolean(_) | Value::Json(_) => Err("neither an integer nor text"),
     }
 }
 
@@ -182,11 +199,14 @@ pub fn composed(mut parts: Vec<Id>) -> Id {
 
 /// A count of failures, as the column holds it; what is no number counts as none.
 pub fn count(value: &Value) -> u32 {
-    let count = match value {
+    let found = match value {
         Value::Integer(count) => *count,
         #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]
         Value::Real(count) => *count as i64,
-        Value::Null | Value::Text(_) | Value::Blob(_) => 0,
+        Value::Json(number) => {
+            return number.parse().map_or(0, |number| count(&Value::Real(number)));
+        }
+        Value::Null | Value::Text(_) | Value::Blob(_) | Value::Boolean(_) => 0,
     };
-    u32::try_from(count.max(0)).unwrap_or(u32::MAX)
+    u32::try_from(found.max(0)).unwrap_or(u32::MAX)
 }

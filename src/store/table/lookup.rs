@@ -3,13 +3,8 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use rusqlite::Connection;
 
-use super::column::Column;
-use super::condition;
-use super::sql::{quote, value};
-use super::statuses::Statuses;
-use super::table::{Effect, Effects, Table};
+use super::{Column, Effect, Effects, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
     Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
@@ -17,36 +12,60 @@ use crate::mapping::{
 };
 use crate::record::Value;
 
-/// How many of the newest rows are looked at to see how a column spells instants.
-const SAMPLES: u32 = 8;
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
 
-/// One table of the database.
+/// What a database says of its tables.
+pub trait Catalog {
+    /// The table with this name, however its case is.
+    fn table(&self, name: &str) -> Result<Listed>;
+
+    /// Values of the newest rows of the table, a few.
+    fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>>;
+
+    /// Makes sure that a condition is one, about a single row of the table, and cannot widen what
+    /// it is to narrow. Says which columns it reads.
+    fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
+}
+
+/// A table as its database has it.
+pub struct Listed {
+    /// As messages have it.
+    pub name: String,
+    /// As SQL has it.
+    pub sql: String,
+    pub columns: Vec<Column>,
+}
+
 struct Lookup<'a> {
-    connection: &'a Connection,
-    table: String,
-    has_row_numbers: bool,
-    columns: Vec<Column>,
+    catalog: &'a dyn Catalog,
+    table: Listed,
 }
 
 impl Table {
     /// Looks the table up. An error names what is missing and what there is.
-    pub fn find(connection: &mut Connection, mapping: &Mapping) -> Result<Self> {
-        let table = find(connection, mapping)?;
+    pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping) -> Result<Self> {
+        let table = find(catalog, mapping)?;
         check_roles(&table)?;
         let mut read = HashSet::new();
         for condition in &mapping.conditions {
-            read.extend(condition::check(connection, &table.name, condition)?);
+            ensure!(!condition.trim().is_empty(), "the condition is empty; leave it out");
+            read.extend(catalog.condition_columns(&table, condition)?);
         }
         let condition_columns = table.columns.iter().filter(|it| read.contains(&it.name));
         Ok(Self { condition_columns: condition_columns.cloned().collect(), ..table })
     }
 }
 
+/// All of the conditions in one; each on a line of its own, so that a comment in it ends there.
+fn conjunction(conditions: &[String]) -> Option<String> {
+    let terms: Vec<_> = conditions.iter().map(|condition| format!("({condition}\n)")).collect();
+    Some(terms.join(" AND ")).filter(|all| !all.is_empty())
+}
+
 /// The table with its columns, the conditions as yet unseen.
-fn find(connection: &Connection, mapping: &Mapping) -> Result<Table> {
-    let lookup = Lookup::new(connection, &mapping.table.text)?;
+fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
+    let lookup = Lookup { catalog, table: catalog.table(&mapping.table.text)? };
     let id = mapping.id.iter().map(|name| lookup.expected(name, "--id-column"));
     let id: Vec<_> = id.collect::<Result<_>>()?;
     let statuses = lookup.statuses(mapping)?;
@@ -75,7 +94,8 @@ fn find(connection: &Connection, mapping: &Mapping) -> Result<Table> {
         failures: lookup.named(&mapping.failures)?,
         last_failure: lookup.named(&mapping.last_failure)?.map(last_failure).transpose()?,
         last_error: lookup.named(&mapping.last_error)?,
-        condition: condition::conjunction(&mapping.conditions),
+        due_at: None,
+        condition: conjunction(&mapping.conditions),
         condition_columns: Vec::new(),
         payload: match &mapping.payload {
             Some(name) => Some(lookup.required(name)?),
@@ -92,42 +112,24 @@ fn find(connection: &Connection, mapping: &Mapping) -> Result<Table> {
         statuses,
         inserted,
         other_dates,
-        name: lookup.table,
-        columns: lookup.columns,
+        name: lookup.table.name,
+        sql: lookup.table.sql,
+        columns: lookup.table.columns,
     })
 }
 
-impl<'a> Lookup<'a> {
-    fn new(connection: &'a Connection, name: &str) -> Result<Self> {
-        let found: Vec<(String, String, bool)> = connection
-            .prepare("SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main'")?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        let listed = found.iter().find(|(found, _, _)| found.eq_ignore_ascii_case(name));
-        let Some((name, kind, without_row_numbers)) = listed else {
-            let others: Vec<_> = found
-                .iter()
-                .filter(|(name, kind, _)| kind == "table" && !name.starts_with("sqlite_"))
-                .map(|(name, _, _)| name.as_str())
-                .collect();
-            let others = if others.is_empty() { "none".into() } else { others.join(", ") };
-            bail!("no table {name:?}; tables here: {others}");
-        };
-        if kind == "view" {
-            bail!("{name} is a view; name the table behind it");
-        }
-        let columns = Column::all(connection, name)?;
-        Ok(Self { connection, table: name.clone(), has_row_numbers: !without_row_numbers, columns })
-    }
-
+impl Lookup<'_> {
     fn optional(&self, name: &str) -> Option<Column> {
-        self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)).cloned()
+        let columns = || self.table.columns.iter();
+        let exact = columns().find(|column| column.name == name);
+        exact.or_else(|| columns().find(|it| it.name.eq_ignore_ascii_case(name))).cloned()
     }
 
     fn required(&self, name: &str) -> Result<Column> {
         self.optional(name).with_context(|| {
-            let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            format!("table {} has no column {name}; it has {}", self.table, names.join(", "))
+            let Listed { name: table, columns, .. } = &self.table;
+            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+            format!("table {table} has no column {name}; it has {}", names.join(", "))
         })
     }
 
@@ -172,7 +174,13 @@ impl<'a> Lookup<'a> {
     /// is, it must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
         let mut column = self.expected(&mapping.inserted, "--date-column")?;
-        let samples = self.samples(&column)?;
+        let (name, table) = (&column.name, &self.table.name);
+        let declared = &column.declared;
+        ensure!(
+            column.holds.dates(),
+            "column {name} of table {table} holds no date: it is {declared}"
+        );
+        let samples = self.catalog.samples(&self.table, &column)?;
         let spelling = samples.iter().find_map(|value| Spelling::of(value, &mapping.dates));
         let other = samples.iter().find(|value| !is_never(value));
         match (spelling, other) {
@@ -180,7 +188,7 @@ impl<'a> Lookup<'a> {
             (None, Some(value)) if mapping.inserted.is_given => {
                 let format = mapping.dates.format;
                 let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-                let (column, table, value) = (&column.name, &self.table, value.shown());
+                let (column, table, value) = (&column.name, &self.table.name, value.shown());
                 bail!("column {column} of table {table} holds no date{format}, but {value}");
             }
             (None, _) => {}
@@ -191,7 +199,7 @@ impl<'a> Lookup<'a> {
     /// A column that holds instants, in the spelling of the newest rows, or else in that of the
     /// insertion date, if its type does not speak against it.
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
-        let samples = self.samples(&column)?;
+        let samples = self.catalog.samples(&self.table, &column)?;
         match samples.iter().find_map(|value| Spelling::of(value, dates)) {
             Some(spelling) => column.spelling = spelling,
             None if inserted.is_text() == column.spelling.is_text() => {
@@ -200,16 +208,6 @@ impl<'a> Lookup<'a> {
             None => {}
         }
         Ok(column)
-    }
-
-    /// Values of the newest rows.
-    fn samples(&self, column: &Column) -> Result<Vec<Value>> {
-        let (column, table) = (quote(&column.name), quote(&self.table));
-        let newest = if self.has_row_numbers { "ORDER BY rowid DESC" } else { "" };
-        let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
-        let mut statement = self.connection.prepare(&sql)?;
-        let values = statement.query_map([], |row| Ok(value(row.get_ref(0)?)))?;
-        Ok(values.collect::<rusqlite::Result<_>>()?)
     }
 
     fn effects(&self, key: &str, assignments: &[Assignment]) -> Result<Vec<Effect>> {
@@ -273,6 +271,10 @@ fn is_never(value: &Value) -> bool {
     match value {
         Value::Null | Value::Integer(0) => true,
         Value::Text(text) => text.is_empty() || text.starts_with("0000-00-00"),
-        Value::Integer(_) | Value::Real(_) | Value::Blob(_) => false,
+        Value::Integer(_)
+        | Value::Real(_)
+        | Value::Blob(_)
+        | Value::Boolean(_)
+        | Value::Json(_) => false,
     }
 }

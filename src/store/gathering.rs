@@ -1,0 +1,91 @@
+//! How what a selection finds becomes the ids that a pass tries, and what is said of the rest.
+
+use std::collections::HashSet;
+
+use super::{Page, Undated};
+use crate::record::{Facts, Key, Value, counted};
+use crate::selection::{Selection, Window};
+
+/// One selection, while its rows come in.
+pub struct Gathering<'a> {
+    selection: &'a Selection,
+    is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
+    page: Page,
+    /// Records that no age can be told of, where the selection goes by age.
+    undated: Option<Undated>,
+    /// Why records without a usable id are not tried.
+    unusable: Vec<String>,
+}
+
+impl<'a> Gathering<'a> {
+    pub fn new(
+        selection: &'a Selection,
+        undated: Option<Undated>,
+        is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Self {
+        Self { selection, is_due, page: Page::default(), undated, unusable: Vec::new() }
+    }
+
+    /// A row whose id is none, and why.
+    pub fn unusable(&mut self, why: &str) {
+        self.unusable.push(format!("a pending record is not tried, because its id is {why}"));
+    }
+
+    /// A row, and its insertion date as it stands there. False if the page is full.
+    pub fn row(&mut self, facts: Facts<'_>, inserted: &dyn Fn() -> Value) -> bool {
+        if !self.selection.statuses.contains(&facts.status) {
+            return true;
+        }
+        if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
+            undated.add(facts.id.full(), &inserted());
+        }
+        if !(self.is_due)(facts) {
+            return true;
+        }
+        let id = facts.id.clone();
+        if self.page.ids.len() + 1 == self.selection.limit {
+            self.page.next = Some(Key { inserted: inserted(), id: id.clone() });
+        }
+        self.page.ids.push(id);
+        self.page.next.is_none()
+    }
+
+    /// The ids, after the rest was reported; `column` is that of the insertion date.
+    pub fn finish(self, column: &str, reported: &mut Reported) -> Page {
+        for problem in self.unusable {
+            reported.warn(problem);
+        }
+        if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
+            let records = counted(undated.rows, "pending record");
+            let (are, their) = if undated.rows == 1 { ("is", "its") } else { ("are", "their") };
+            reported.warn(format!(
+                "{records} {are} not tried, because {their} {column} cannot be read as a date: {}",
+                undated.shown()
+            ));
+        }
+        self.page
+    }
+}
+
+impl Selection {
+    /// Whether records that no age can be told of are to be looked for: it goes by age, and does
+    /// not go on with an earlier one.
+    pub fn misses_undated(&self) -> bool {
+        let goes_by_age =
+            matches!(&self.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
+        goes_by_age && self.after.is_none()
+    }
+}
+
+/// What was said already, so that each thing is said once.
+#[derive(Default)]
+pub struct Reported(HashSet<String>);
+
+impl Reported {
+    fn warn(&mut self, message: String) {
+        if !self.0.contains(&message) {
+            log::warn!("{message}");
+            self.0.insert(message);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where a table is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::Database;
+use super::pgmq::{self, PgmqQueue};
+use super::postgres::{self, PgDatabase, Server};
+use super::sqlite::{self, SqliteDatabase};
+use crate::mapping::Mapping;
+
+#[derive(Debug, Clone)]
+pub enum Location {
+    /// A SQLite database.
+    File(PathBuf),
+    /// A PostgreSQL database.
+    Server(Arc<Server>),
+    /// A queue of pgmq there.
+    Queue(Arc<Server>, String),
+}
+
+/// What creates the usual table, in each dialect.
+pub struct Schemas {
+    pub sqlite: &'static str,
+    pub postgres: &'static str,
+}
+
+impl Location {
+    /// Opens an existing database; never creates one.
+    pub fn open(&self, mapping: &Mapping) -> Result<Box<dyn Database>> {
+        Ok(match self {
+            Self::File(path) => Box::new(SqliteDatabase::open(path, mapping)?),
+            Self::Server(server) => Box::new(PgDatabase::open(server, mapping)?),
+            Self::Queue(server, queue) => Box::new(PgmqQueue::open(server, queue, mapping)?),
+        })
+    }
+
+    /// Creates `table`, unless there is such a table, or the queue; a file also, if there is none.
+    /// Says what was made.
+    pub fn create(&self, table: &str, schemas: &Schemas) -> Result<String> {
+        match self {
+            Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,
+            Self::Server(server) => postgres::create(server, table, schemas.postgres)?,
+            Self::Queue(server, queue) => {
+                pgmq::create(server, queue)?;
+                return Ok(format!("queue {queue}"));
+            }
+        }
+        Ok(format!("table {table}"))
+    }
+
+    /// What tells it from others, whoever asks.
+    pub fn identity(&self) -> String {
+        match self {
+            Self::File(path) => {
+                let real = path.canonicalize();
+                real.as_deref().unwrap_or(path).display().to_string()
+            }
+            Self::Server(server) => server.identity(),
+            Self::Queue(server, queue) => format!("{} {queue}", server.identity()),
+        }
+    }
+
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Server(_) | Self::Queue(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Server(server) | Self::Queue(server, _) => f.write_str(&server.shown()),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The SQL that writes to a queue, all of it. Whatever is written for a message that was read
+//! is written only if nobody has read it since: its count of reads tells.
+
+use super::Queue;
+use super::catalog::ERROR;
+
+impl Queue {
+    /// Hides messages for `$2` seconds, at most `$3`, and says which.
+    pub fn read(&self) -> String {
+        "SELECT msg_id, read_ct FROM pgmq.read($1, $2::text::integer, $3::text::integer)".into()
+    }
+
+    /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.
+    pub fn held(&self) -> String {
+        format!(
+            "SELECT q.msg_id FROM {} q JOIN unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
+             ON q.msg_id = given.id AND q.read_ct = given.reads FOR UPDATE OF q",
+            self.waiting
+        )
+    }
+
+    pub fn archive(&self) -> &'static str {
+        "SELECT pgmq.archive($1, $2::bigint[])"
+    }
+
+    pub fn delete(&self) -> &'static str {
+        "SELECT pgmq.delete($1, $2::bigint[])"
+    }
+
+    /// Shows message `$2[i]` again at `$3[i]`.
+    pub fn show_at(&self) -> &'static str {
+        "SELECT pgmq.set_vt($1, given.id, given.at::timestamptz) \
+         FROM unnest($2::bigint[], $3::text[]) AS given(id, at)"
+    }
+
+    /// Shows messages `$2` again in `$3` seconds.
+    pub fn show_in(&self) -> &'static str {
+        "SELECT pgmq.set_vt($1, given.id, $3::text::integer) FROM unnest($2::bigint[]) AS given(id)"
+    }
+
+    /// Notes in the headers of messages `$1` why they ran out of attempts.
+    pub fn note(&self) -> String {
+        if !self.has_headers {
+            return "SELECT $1::bigint[], $2::text[]".into();
+        }
+        format!(
+            "UPDATE {} q SET headers = coalesce(q.headers, '{{}}') || \
+             jsonb_build_object('{ERROR}', given.error) \
+             FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id",
+            self.waiting
+        )
+    }
+
+    /// Brings archived messages `$1` back as if they had never been read, and says which.
+    pub fn restore(&self) -> String {
+        let Self { waiting, archive, .. } = self;
+        let (name, value) = if self.has_headers {
+            (", headers", format!(", nullif(headers - '{ERROR}', '{{}}')"))
+        } else {
+            ("", String::new())
+        };
+        format!(
+            "WITH gone AS (DELETE FROM {archive} WHERE msg_id = ANY($1::bigint[]) RETURNING *) \
+             INSERT INTO {waiting} (msg_id, read_ct, enqueued_at, vt, message{name}) \
+             OVERRIDING SYSTEM VALUE \
+             SELECT msg_id, 0, enqueued_at, clock_timestamp(), message{value} FROM gone \
+             RETURNING msg_id"
+        )
+    }
+}

@@ -1,0 +1,152 @@
+//! What a PostgreSQL database says of its tables.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use anyhow::{Result, bail};
+use postgres::Row;
+
+use super::errors::{is_lost, words};
+use super::session::Session;
+use super::sql::{Param, quote, value};
+use crate::date::Spelling;
+use crate::record::Value;
+use crate::store::table::{Catalog, Column, Holds, Listed, Table};
+
+/// How many rows are looked at to see how a column spells instants.
+const SAMPLES: u32 = 8;
+
+pub struct PgCatalog<'a> {
+    session: RefCell<&'a mut Session>,
+}
+
+impl<'a> PgCatalog<'a> {
+    pub fn new(session: &'a mut Session) -> Self {
+        Self { session: RefCell::new(session) }
+    }
+
+    fn query(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+        Ok(self.session.borrow_mut().query(sql, params)?)
+    }
+
+    fn columns(&self, table: &str) -> Result<Vec<Column>> {
+        // A domain holds what the type behind it does.
+        let rows = self.query(
+            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
+             a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
+             a.atttypmod - 4, \
+             ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
+             ORDER BY e.enumsortorder) \
+             FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
+             JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
+             WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
+             ORDER BY a.attnum",
+            &[Param::Text(Some(table.into()))],
+        )?;
+        Ok(rows.iter().map(column).collect())
+    }
+}
+
+fn column(row: &Row) -> Column {
+    let base: String = row.get(2);
+    let labels: Vec<String> = row.get(7);
+    let has_length = matches!(base.as_str(), "varchar" | "bpchar");
+    let length: Option<i32> = row.get(6);
+    Column {
+        name: row.get(0),
+        declared: row.get(1),
+        holds: holds(&base),
+        legal: (!labels.is_empty()).then_some(labels),
+        most_chars: length.filter(|_| has_length).and_then(|length| usize::try_from(length).ok()),
+        has_default: row.get(3),
+        is_generated: row.get(4),
+        not_null: row.get(5),
+        spelling: match base.as_str() {
+            "timestamp" => Spelling::sql(),
+            "date" => Spelling::date(),
+            "int2" | "int4" | "int8" | "numeric" | "float4" | "float8" => Spelling::epoch(),
+            _ => Spelling::rfc3339(),
+        },
+    }
+}
+
+fn holds(base: &str) -> Holds {
+    match base {
+        "int2" | "int4" | "int8" => Holds::Integers,
+        "float4" | "float8" => Holds::Reals,
+        "numeric" => Holds::Numbers,
+        "bool" => Holds::Booleans,
+        "text" | "varchar" | "bpchar" | "name" => Holds::Text,
+        "timestamptz" => Holds::Instants,
+        "timestamp" | "date" => Holds::ClockTimes,
+        "json" | "jsonb" => Holds::Documents,
+        "bytea" => Holds::Bytes,
+        _ => Holds::Anything,
+    }
+}
+
+impl Catalog for PgCatalog<'_> {
+    fn table(&self, name: &str) -> Result<Listed> {
+        let rows = self.query(
+            "SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_table_is_visible(c.oid) \
+             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
+             AND (lower(c.relname) = lower($1) AND pg_table_is_visible(c.oid) \
+             OR lower(n.nspname || '.' || c.relname) = lower($1)) \
+             ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC LIMIT 1",
+            &[Param::Text(Some(name.into()))],
+        )?;
+        let Some(row) = rows.first() else {
+            let others = self.query(
+                "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
+                 ELSE n.nspname || '.' || c.relname END \
+                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
+                 AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
+                 ORDER BY 1 LIMIT 20",
+                &[],
+            )?;
+            let others: Vec<String> = others.iter().map(|row| row.get(0)).collect();
+            let others = if others.is_empty() { "none".into() } else { others.join(", ") };
+            bail!("no table {name:?}; tables here: {others}");
+        };
+        let (schema, table, kind): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+        let sql = format!("{}.{}", quote(&schema), quote(&table));
+        let name = if row.get(3) { table } else { format!("{schema}.{table}") };
+        if ["v", "m"].contains(&kind.as_str()) {
+            bail!("{name} is a view; name the table behind it");
+        }
+        Ok(Listed { columns: self.columns(&sql)?, sql, name })
+    }
+
+    /// Of just any rows: which are the newest could only be told by reading the whole table, and
+    /// of most types it is known without a look how they are spelt.
+    fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
+        if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+            return Ok(Vec::new());
+        }
+        let name = quote(&column.name);
+        let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
+        let rows = self.query(&sql, &[])?;
+        Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
+    }
+
+    /// A column counts as read if its name occurs in the condition: there may be some too many,
+    /// which only means that a row that changed there meanwhile is left alone.
+    fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
+        let name = &table.sql;
+        for sql in [
+            format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {name} LIMIT 0"),
+            format!("SELECT 1 FROM {name} WHERE ({condition}\n) LIMIT 0"),
+        ] {
+            match self.session.borrow_mut().query(&sql, &[]) {
+                Ok(_) => {}
+                Err(error) if is_lost(&error) => return Err(error.into()),
+                Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(&error)),
+            }
+        }
+        let text = condition.to_lowercase();
+        let is_read = |column: &&Column| text.contains(&column.name.to_lowercase());
+        Ok(table.columns.iter().filter(is_read).map(|column| column.name.clone()).collect())
+    }
+}

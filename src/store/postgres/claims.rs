@@ -1,0 +1,193 @@
+//! Claims on records: advisory locks that the server holds for a living session.
+//!
+//! Each claim is two locks with keys of their own, in two sessions: whoever wants the record has to
+//! get the first and then the second. So the loss of one session, be it by an administrator, frees
+//! no record in hand: the other lock stands until the session is made again and has taken its own
+//! back. Locks are taken several at a time, because the way to the server is what they cost, and
+//! few are held, because all locks of all sessions share one table of the server.
+//!
+//! Behind a pooler that hands out the server's sessions for a transaction each, a lock of a session
+//! is everybody's. There a claim is one lock of a transaction that stays open, in a connection of
+//! its own; those locks go all at once, with the transaction's end.
+
+use std::collections::{HashMap, HashSet};
+
+use postgres::Error as SqlError;
+
+use super::session::Session;
+use super::sql::Param;
+use crate::hash::{fnv1a64, splitmix64};
+use crate::record::Id;
+
+/// How many records are claimed at a time, at most: two locks each, and a stock server has room for
+/// some twelve thousand in all.
+pub const MOST_CLAIMS: usize = 128;
+
+/// What holds a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keys {
+    pub first: i64,
+    pub second: i64,
+}
+
+impl Keys {
+    /// Those of a record of a table, as SQL has its name.
+    pub fn of(table: &str, id: &Id) -> Self {
+        let record = splitmix64(fnv1a64(id.text().as_bytes()));
+        let first = splitmix64(fnv1a64(table.as_bytes()) ^ record);
+        Self { first: first.cast_signed(), second: splitmix64(first).cast_signed() }
+    }
+}
+
+/// What this pass holds.
+#[derive(Default)]
+pub struct Claims {
+    /// The session of the first locks; made when the first is needed.
+    pub session: Option<Session>,
+    /// Whether it is one for a transaction only.
+    pub pooled: bool,
+    pub held: HashMap<Id, Keys>,
+    /// Records that were claimed, and that somebody else got when a session was lost.
+    pub lost: HashSet<Id>,
+    /// Released, but not yet free.
+    freed: Freed,
+    /// Locks of the open transaction.
+    taken: usize,
+}
+
+#[derive(Default)]
+struct Freed {
+    first: Vec<i64>,
+    second: Vec<i64>,
+}
+
+impl Claims {
+    pub fn most(&self) -> usize {
+        if self.pooled && !self.held.is_empty() {
+            self.held.len() + (2 * MOST_CLAIMS).saturating_sub(self.taken)
+        } else {
+            MOST_CLAIMS
+        }
+    }
+
+    /// Takes first locks, and says which were granted.
+    pub fn take_first(&mut self, keys: &[i64]) -> Result<Vec<bool>, SqlError> {
+        let Some(session) = &mut self.session else { return Ok(vec![false; keys.len()]) };
+        let freed = std::mem::take(&mut self.freed.first);
+        if !self.pooled {
+            return take(session, "pg_try_advisory_lock", keys, freed);
+        }
+        if self.held.is_empty() && self.taken > 0 {
+            self.taken = 0;
+            session.batch("COMMIT")?;
+        }
+        if self.taken == 0 {
+            // It waits for handlers, however long they take.
+            session.batch(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; \
+                 SET LOCAL idle_in_transaction_session_timeout = 0",
+            )?;
+        }
+        self.taken += keys.len();
+        take(session, "pg_try_advisory_xact_lock", keys, Vec::new())
+    }
+
+    /// Second locks that are to be given back together with the next ones that are taken.
+    pub fn freed_second(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.freed.second)
+    }
+
+    /// Gives a lock back that is half of a claim.
+    pub fn free_first(&mut self, keys: Keys) {
+        self.freed.first.push(keys.first);
+    }
+
+    pub fn release(&mut self, id: &Id) {
+        self.lost.remove(id);
+        if let Some(keys) = self.held.remove(id) {
+            self.freed.first.push(keys.first);
+            if !self.pooled {
+                self.freed.second.push(keys.second);
+            }
+        }
+    }
+
+    /// Makes what was released free. `reading` is the session of the second locks.
+    pub fn rest(&mut self, reading: &mut Session) -> Result<(), SqlError> {
+        let (first, second) = (std::mem::take(&mut self.freed.first), self.freed_second());
+        if let Some(session) = &mut self.session {
+            if !self.pooled {
+                give_back(session, first)?;
+            } else if self.held.is_empty() && self.taken > 0 {
+                self.taken = 0;
+                session.batch("COMMIT")?;
+            }
+        }
+        give_back(reading, second)
+    }
+
+    /// A session was made again, so it holds nothing: nothing is left to be given back there.
+    pub fn forget_first(&mut self) {
+        self.freed.first.clear();
+        self.taken = 0;
+    }
+
+    pub fn forget_second(&mut self) {
+        self.freed.second.clear();
+    }
+}
+
+/// Takes locks and gives others back, and says which were granted.
+pub fn take(
+    session: &mut Session,
+    function: &str,
+    keys: &[i64],
+    freed: Vec<i64>,
+) -> Result<Vec<bool>, SqlError> {
+    // Materialized, so that each lock is asked for once.
+    let sql = format!(
+        "WITH wanted AS MATERIALIZED (SELECT key, n FROM unnest($1::bigint[]) \
+         WITH ORDINALITY AS given(key, n)), freed AS MATERIALIZED (SELECT count(*) \
+         FROM unnest($2::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)) \
+         SELECT n, {function}(key) FROM wanted CROSS JOIN freed"
+    );
+    let rows = session.query(&sql, &[Param::Keys(keys.to_vec()), Param::Keys(freed)])?;
+    let mut granted = vec![false; keys.len()];
+    for row in rows {
+        let number: i64 = row.get(0);
+        let place = usize::try_from(number - 1).ok().and_then(|index| granted.get_mut(index));
+        if let Some(place) = place {
+            *place = row.get(1);
+        }
+    }
+    Ok(granted)
+}
+
+fn give_back(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let sql = "SELECT count(*) FROM unnest($1::bigint[]) AS given(key) \
+               WHERE pg_advisory_unlock(key)";
+    session.query(sql, &[Param::Keys(keys)]).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_tables_have_keys_of_their_own() {
+        let of = |table: &str, id: Id| Keys::of(table, &id);
+        let one = of("\"public\".\"orders\"", Id::Integer(7));
+        assert_eq!(one, of("\"public\".\"orders\"", Id::Text("7".into())));
+        let mut all: Vec<i64> = ["\"public\".\"orders\"", "\"public\".\"mails\""]
+            .iter()
+            .flat_map(|table| (0..1_000).map(move |id| of(table, Id::Integer(id))))
+            .flat_map(|keys| [keys.first, keys.second])
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 4_000);
+    }
+}

@@ -1,0 +1,397 @@
+//! The SQL with which the PostgreSQL store reads, all of it. Names are quoted, values are bound,
+//! except for statuses and instants: those are literals, because only literals are served by a
+//! partial index.
+
+use super::claims::Keys;
+use super::sql::{Param, literal, param, quote, quoted};
+use crate::date::{Stretch, Zone};
+use crate::instant::{Instant, WRITABLE};
+use crate::record::{Id, Key, Status};
+use crate::selection::{Order, Selection, Window};
+use crate::store::table::{Column, Holds, Table, distinct};
+
+/// Rows with one of these values in the status column; all rows if there is no such column.
+fn status_in(table: &Table, statuses: &[Status]) -> String {
+    let Some(column) = &table.statuses.column else {
+        return statuses.iter().any(|status| status.is_pending()).to_string();
+    };
+    let values: Vec<_> = table.statuses.all_values(statuses).into_iter().map(literal).collect();
+    if values.is_empty() {
+        return "false".into();
+    }
+    format!("{} IN ({})", quote(&column.name), values.join(", "))
+}
+
+/// Rows with a pending status, whichever queue they belong to.
+pub fn pending_values(table: &Table) -> String {
+    status_in(table, &Status::PENDING)
+}
+
+/// Pending rows of the queue.
+pub fn pending(table: &Table) -> String {
+    statuses(table, &Status::PENDING)
+}
+
+/// Rows of the queue with one of these statuses, or more of them: where the status column does
+/// not tell NEW from ERROR, the reader has the last word.
+pub fn statuses(table: &Table, statuses: &[Status]) -> String {
+    let condition = table.condition.iter().cloned();
+    let terms: Vec<_> = std::iter::once(status_in(table, statuses)).chain(condition).collect();
+    terms.join(" AND ")
+}
+
+/// The columns of the id.
+pub fn ids(table: &Table) -> Vec<String> {
+    table.id.iter().map(|column| quote(&column.name)).collect()
+}
+
+fn order_by(table: &Table, order: Order) -> String {
+    let direction = match order {
+        Order::Newest => "DESC",
+        Order::Oldest => "ASC",
+    };
+    let columns = std::iter::once(&table.inserted).chain(&table.id);
+    let terms: Vec<_> = columns.map(|it| format!("{} {direction}", quote(&it.name))).collect();
+    format!("ORDER BY {}", terms.join(", "))
+}
+
+/// What a policy goes by, of the records that can be due, in the order asked for.
+pub fn due(table: &Table, selection: &Selection) -> (String, Vec<Param>) {
+    let mut terms = vec![statuses(table, &selection.statuses)];
+    match &selection.window {
+        Window::All => {}
+        Window::Inserted { from, until } => {
+            terms.push(within(table, *from, *until));
+        }
+        Window::Failed { before, future } => terms.extend(failed(table, before, *future)),
+    }
+    let mut params = Vec::new();
+    if let Some(key) = &selection.after {
+        terms.push(behind(table, selection.order, key, &mut params));
+    }
+    if let Some(key) = &selection.up_to {
+        let behind = behind(table, selection.order, key, &mut params);
+        terms.push(format!("NOT coalesce({behind}, false)"));
+    }
+    let sql = format!(
+        "SELECT {} FROM {} WHERE {} {}",
+        selected(fact_columns(table)),
+        table.sql,
+        terms.join(" AND "),
+        order_by(table, selection.order)
+    );
+    (sql, params)
+}
+
+/// What a policy goes by: the id, the insertion date, the status, failures and the last of them,
+/// as far as there are any, each column once.
+pub fn fact_columns(table: &Table) -> Vec<&Column> {
+    let optional = [&table.statuses.column, &table.failures, &table.last_failure, &table.due_at];
+    let optional = optional.into_iter().flatten();
+    distinct(table.id.iter().chain([&table.inserted]).chain(optional))
+}
+
+/// A column as text, from which a cast makes the same value again. Times are as JSON has them.
+pub fn as_text(column: &Column) -> String {
+    let name = quote(&column.name);
+    match column.holds {
+        Holds::Instants | Holds::ClockTimes => format!("(to_json({name}) #>> '{{}}')"),
+        Holds::Integers
+        | Holds::Reals
+        | Holds::Numbers
+        | Holds::Text
+        | Holds::Booleans
+        | Holds::Documents
+        | Holds::Bytes
+        | Holds::Anything => format!("{name}::text"),
+    }
+}
+
+/// Columns as text, under names of their own: an order that names a column means what the table
+/// holds, and not this text.
+fn selected<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
+    let columns = columns.into_iter().zip(0..);
+    let texts: Vec<_> =
+        columns.map(|(it, number)| format!("{} AS \"backlog {number}\"", as_text(it))).collect();
+    texts.join(", ")
+}
+
+/// Whether there is any row with one of these statuses.
+pub fn any(table: &Table, of_statuses: &[Status]) -> String {
+    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))
+}
+
+/// Whether a row comes after a key in the order. NULL is the largest of all.
+fn behind(table: &Table, order: Order, key: &Key, params: &mut Vec<Param>) -> String {
+    let mut bound = |value: Option<String>, column: &Column| {
+        params.push(Param::Text(value));
+        format!("${}::text::{}", params.len(), column.declared)
+    };
+    let date = quote(&table.inserted.name);
+    let at = bound(param(&key.inserted), &table.inserted);
+    let parts = key.id.parts().iter().zip(&table.id);
+    let key_ids: Vec<_> = parts.map(|(part, column)| bound(Some(id_text(part)), column)).collect();
+    let same = format!(
+        "{date} IS NOT DISTINCT FROM {at} AND ({}) {{cmp}} ({})",
+        ids(table).join(", "),
+        key_ids.join(", ")
+    );
+    match order {
+        Order::Newest => format!(
+            "(coalesce({date} < {at}, {at} IS NULL AND {date} IS NOT NULL) OR {})",
+            same.replace("{cmp}", "<")
+        ),
+        Order::Oldest => format!(
+            "(coalesce({date} > {at}, {at} IS NOT NULL AND {date} IS NULL) OR {})",
+            same.replace("{cmp}", ">")
+        ),
+    }
+}
+
+pub fn id_text(part: &Id) -> String {
+    part.text().replace('\0', "")
+}
+
+/// Rows that can have been inserted in a window, or more of them.
+fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
+    let column = quote(&table.inserted.name);
+    let bound = |cmp: &str, at: Option<Instant>, shown: &dyn Fn(Instant) -> String| {
+        let at = at.filter(|at| WRITABLE.contains(&at.0))?;
+        Some(format!("{column} {cmp} {}", quoted(&shown(at))))
+    };
+    let both = |from: Option<String>, until: Option<String>| {
+        let terms: Vec<_> = from.into_iter().chain(until).collect();
+        if terms.is_empty() { "true".into() } else { terms.join(" AND ") }
+    };
+    match table.inserted.holds {
+        Holds::Instants => {
+            let shown = |at: Instant| at.to_string();
+            both(bound(">=", Some(from), &shown), bound("<", until, &shown))
+        }
+        // A day wider on either side, because a clock may differ from UTC.
+        Holds::ClockTimes => {
+            let shown = |at: Instant| at.date();
+            let day = |at: Instant, days: i64| at.saturating_add(days * crate::instant::DAY);
+            both(
+                bound(">=", Some(day(from, -1)), &shown),
+                bound("<", until.map(|until| day(until, 2)), &shown),
+            )
+        }
+        Holds::Integers | Holds::Reals | Holds::Numbers => {
+            let numbers = table.dates.stretches(from, until).into_iter().filter(|it| !it.is_text);
+            any_of(numbers.map(|it| stretch(&column, &it)))
+        }
+        // As bytes, whatever the order of the column's language.
+        Holds::Text | Holds::Anything => {
+            let text = table.dates.stretches(from, until).into_iter().filter(|it| it.is_text);
+            any_of(text.map(|it| stretch(&format!("{column} COLLATE \"C\""), &it)))
+        }
+        Holds::Booleans | Holds::Documents | Holds::Bytes => "false".into(),
+    }
+}
+
+fn any_of(terms: impl Iterator<Item = String>) -> String {
+    let terms: Vec<_> = terms.collect();
+    if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
+}
+
+fn stretch(column: &str, stretch: &Stretch) -> String {
+    format!("{column} >= {} AND {column} < {}", literal(&stretch.from), literal(&stretch.to))
+}
+
+/// Rows that can be due by their count of failures; `None` where the server cannot say which, and
+/// the reader has to.
+fn failed(table: &Table, before: &[Instant], future: Instant) -> Option<String> {
+    let (failures, last_failure) = (table.failures.as_ref()?, table.last_failure.as_ref()?);
+    if last_failure.holds != Holds::Instants || failures.holds != Holds::Integers {
+        return None;
+    }
+    let (count, at) = (quote(&failures.name), quote(&last_failure.name));
+    let shown =
+        |at: &Instant| quoted(&Instant(at.0.clamp(*WRITABLE.start(), *WRITABLE.end())).to_string());
+    let (last, others) = before.split_last()?;
+    let arms: String = others
+        .iter()
+        .zip(1..)
+        .map(|(at, failures)| format!(" WHEN {failures} THEN {}::timestamptz", shown(at)))
+        .collect();
+    let bound = match before.first() {
+        // What is below 1 counts as 1.
+        Some(first) if !others.is_empty() => format!(
+            "CASE WHEN {count} < 1 THEN {}::timestamptz ELSE CASE {count}{arms} \
+             ELSE {}::timestamptz END END",
+            shown(first),
+            shown(last)
+        ),
+        _ => format!("{}::timestamptz", shown(last)),
+    };
+    let new = table.statuses.tell().then(|| status_in(table, &[Status::New]));
+    let new = new.map_or_else(String::new, |new| format!("{new} OR "));
+    Some(format!(
+        "({new}{count} IS NULL OR {at} IS NULL OR {at} < {bound} OR {at} >= {})",
+        shown(&future)
+    ))
+}
+
+/// Rows with one of these statuses whose date is none, or may be: id and date. Those that sort
+/// into a window are met there.
+pub fn undated(table: &Table, selection: &Selection) -> String {
+    let column = quote(&table.inserted.name);
+    let none = match (table.inserted.holds, &selection.window) {
+        (Holds::Instants | Holds::ClockTimes, _) => {
+            format!("({column} IS NULL OR {column} IN ('infinity', '-infinity'))")
+        }
+        (_, Window::Inserted { from, until }) => {
+            format!("NOT coalesce({}, false)", within(table, *from, *until))
+        }
+        (_, Window::All | Window::Failed { .. }) => "false".into(),
+    };
+    let columns: Vec<_> = table.id.iter().chain([&table.inserted]).map(as_text).collect();
+    format!(
+        "SELECT {} FROM {} WHERE {} AND {none}",
+        columns.join(", "),
+        table.sql,
+        statuses(table, &selection.statuses)
+    )
+}
+
+/// Every column, and at the end whether the row belongs to the queue.
+pub fn row(table: &Table) -> String {
+    format!("{}, {}", selected(&table.columns), is_in_queue(table))
+}
+
+/// Whether a row belongs to the queue.
+pub fn is_in_queue(table: &Table) -> String {
+    table.condition.as_ref().map_or_else(|| "true".into(), |it| format!("({it}) IS TRUE"))
+}
+
+/// Whether a row is pending, after it was written.
+pub fn is_pending(table: &Table) -> String {
+    format!("({}) IS TRUE", pending(table))
+}
+
+/// At most two rows with an id: the second shows that the id is not unique.
+pub fn by_id(table: &Table) -> String {
+    let terms: Vec<_> = table
+        .id
+        .iter()
+        .zip(1..)
+        .map(|(it, number)| format!("{} = ${number}::text::{}", quote(&it.name), it.declared))
+        .collect();
+    format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), table.sql, terms.join(" AND "))
+}
+
+/// All rows of the queue; without a status column also those that are not pending.
+pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
+    let condition =
+        if of_statuses.is_empty() { of_the_queue(table) } else { statuses(table, of_statuses) };
+    format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, order_by(table, order))
+}
+
+fn of_the_queue(table: &Table) -> String {
+    match (&table.statuses.column, &table.condition) {
+        (Some(_), Some(condition)) => condition.clone(),
+        (None, _) | (_, None) => "true".into(),
+    }
+}
+
+/// How many rows there are: whether they are in the queue, by status, by whether they have failed
+/// before and by age. The server tells the ages of what it knows to be an instant; of the rest it
+/// counts each date, and so it does with what tells failed rows from new ones.
+pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
+    let status = table.statuses.column.as_ref().map_or_else(|| "NULL".into(), as_text);
+    let told_by = if table.statuses.tell() {
+        [None, None]
+    } else {
+        [table.failures.as_ref(), table.last_failure.as_ref()]
+    };
+    let inserted = quote(&table.inserted.name);
+    let zone = zone(&table.dates.zone);
+    let at = match (table.inserted.holds, zone, told_by) {
+        // A last failure is compared with the date itself.
+        (_, _, [_, Some(_)]) => None,
+        (Holds::Instants, _, _) => Some(inserted.clone()),
+        (Holds::ClockTimes, Some(zone), _) => {
+            Some(format!("({inserted}::timestamp AT TIME ZONE {zone})"))
+        }
+        _ => None,
+    };
+    let (band, date) = match at {
+        Some(at) => {
+            let arms: String = bounds
+                .iter()
+                .enumerate()
+                .map(|(band, bound)| {
+                    let from = quoted(&now.saturating_sub(*bound).to_string());
+                    format!(" WHEN {at} >= {from} THEN {band}")
+                })
+                .collect();
+            let band = format!(
+                "CASE WHEN {at} IS NULL OR NOT isfinite({at}) THEN NULL{arms} ELSE {} END",
+                bounds.len()
+            );
+            (band, "NULL".into())
+        }
+        None => ("NULL".into(), as_text(&table.inserted)),
+    };
+    let or_null = |column: Option<&Column>| column.map_or_else(|| "NULL".into(), as_text);
+    let [failures, last_failure] = told_by.map(or_null);
+    format!(
+        "SELECT {}, {status}, {failures}, {last_failure}, {band}::bigint, {date}, count(*) \
+         FROM {} WHERE {} GROUP BY 1, 2, 3, 4, 5, 6",
+        is_in_queue(table),
+        table.sql,
+        of_the_queue(table),
+    )
+}
+
+/// A zone as the server is told it; one by rules has them here.
+fn zone(zone: &Zone) -> Option<String> {
+    let ahead = zone.fixed_secs()?;
+    Some(format!("INTERVAL '{ahead} seconds'"))
+}
+
+/// Takes the second lock of each wanted record, if `locks`, and reads it; gives the locks back
+/// whose keys are the last parameter. A row for each record found, or one if there is none: its
+/// number, whether the lock was granted, whether there is a record, and the record.
+pub fn lock_and_read(table: &Table, wanted: &[(Id, Keys)], locks: bool) -> (String, Vec<Param>) {
+    let columns = table.id.len();
+    let mut params: Vec<_> = (0..columns)
+        .map(|index| {
+            let parts = wanted.iter().map(|(id, _)| id.parts().get(index).map(id_text));
+            Param::Texts(parts.collect())
+        })
+        .collect();
+    params.push(Param::Keys((0..).take(wanted.len()).collect()));
+    params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys.second).collect()));
+    let arrays: Vec<_> = (1..=columns).map(|place| format!("${place}::text[]")).collect();
+    let names: Vec<_> = (0..columns).map(|index| format!("\"backlog {index}\"")).collect();
+    let (number, key, freed) = (columns + 1, columns + 2, columns + 3);
+    let granted = if locks { "pg_try_advisory_lock(\"backlog key\")" } else { "true" };
+    let same: Vec<_> = table
+        .id
+        .iter()
+        .zip(&names)
+        .map(|(id, name)| {
+            format!("{}.{} = held.{name}::{}", table.sql, quote(&id.name), id.declared)
+        })
+        .collect();
+    let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
+    let sql = format!(
+        "WITH wanted AS MATERIALIZED (SELECT * FROM unnest({}, ${number}::bigint[], \
+         ${key}::bigint[]) AS given({}, \"backlog number\", \"backlog key\")), \
+         freed AS MATERIALIZED (SELECT count(*) AS \"backlog freed\" \
+         FROM unnest(${freed}::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)), \
+         held AS MATERIALIZED (SELECT *, {granted} AS \"backlog granted\" \
+         FROM wanted CROSS JOIN freed) \
+         SELECT held.\"backlog number\", held.\"backlog granted\", {}.{first} IS NOT NULL, {} \
+         FROM held LEFT JOIN {} ON held.\"backlog granted\" AND {}",
+        arrays.join(", "),
+        names.join(", "),
+        table.sql,
+        row(table),
+        table.sql,
+        same.join(" AND "),
+    );
+    (sql, params)
+}

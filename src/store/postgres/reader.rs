@@ -1,0 +1,231 @@
+//! Reading: what is due, one record afresh, all of them, and how many there are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use postgres::{Error as SqlError, Row};
+
+use super::errors::is_no_value;
+use super::sql::{Param, quote, value};
+use super::{PgDatabase, query};
+use crate::instant::Instant;
+use crate::record::{self, Facts, Id, Record, Status, Value};
+use crate::selection::{Order, Selection};
+use crate::store::gathering::Gathering;
+use crate::store::table::{Column, Table, composed, count, has_failed, id, typed_id};
+use crate::store::{Count, Found, Page, Reader, Undated};
+
+impl Reader for PgDatabase {
+    fn due(
+        &mut self,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Result<Page> {
+        let any = query::any(&self.table, &selection.statuses);
+        if selection.after.is_none() && self.query(&any, &[])?.is_empty() {
+            return Ok(Page::default());
+        }
+        let undated =
+            if selection.misses_undated() { Some(self.undated(selection)?) } else { None };
+        let mut gathering = Gathering::new(selection, undated, is_due);
+        let (sql, params) = query::due(&self.table, selection);
+        let Self { session, table, place, .. } = self;
+        let columns = FactColumns::new(table);
+        session
+            .each(&sql, &params, &mut |row| match columns.id(table, row) {
+                Ok(id) => {
+                    let inserted = || value(&table.inserted, row.get(columns.inserted));
+                    gathering.row(columns.facts(table, &id, row), &inserted)
+                }
+                Err(problem) => {
+                    gathering.unusable(problem);
+                    true
+                }
+            })
+            .map_err(|error| super::errors::explain(place, &error, "read"))?;
+        Ok(gathering.finish(&self.table.inserted.name, &mut self.reported))
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        let parts = id.parts().iter().map(|part| Param::Text(Some(query::id_text(part))));
+        let params: Vec<_> = parts.collect();
+        let rows = match self.session.query(&query::by_id(&self.table), &params) {
+            // What cannot be one is the id of no row.
+            Err(error) if is_no_value(&error) => return Ok(Found::Gone),
+            rows => rows.map_err(|error| self.explain(&error, "read"))?,
+        };
+        let names = self.names();
+        Ok(match &rows[..] {
+            [] => Found::Gone,
+            [row] => self.record(row, 0, &names).map_or(Found::Gone, |it| Found::Record(it.into())),
+            [_, ..] => Found::Ambiguous,
+        })
+    }
+}
+
+impl PgDatabase {
+    pub fn scan_records(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        each: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let sql = query::scan(&self.table, statuses, order);
+        let names = self.names();
+        let Self { session, table, place, .. } = self;
+        let mut result = Ok(());
+        session
+            .each(&sql, &[], &mut |row| {
+                let record = record(table, row, 0, &names);
+                let is_wanted = |it: &Record| statuses.is_empty() || statuses.contains(&it.status);
+                if let Some(record) = record.filter(is_wanted) {
+                    result = each(record);
+                }
+                result.is_ok()
+            })
+            .map_err(|error| super::errors::explain(place, &error, "read"))?;
+        result
+    }
+
+    pub fn counts(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        let sql = query::census(&self.table, bounds, now);
+        // Where the server counts each date, several counts are of one age.
+        let mut counts = BTreeMap::new();
+        for row in self.query(&sql, &[])? {
+            let count = self.count(&row, bounds, now);
+            let key = (count.text.clone(), count.band);
+            counts.entry(key).and_modify(|it: &mut Count| it.rows += count.rows).or_insert(count);
+        }
+        Ok(counts.into_values().collect())
+    }
+
+    fn count(&self, row: &Row, bounds: &[i64], now: Instant) -> Count {
+        let table = &self.table;
+        let held = |column: &Option<Column>, index: usize| {
+            column.as_ref().map(|column| value(column, row.get(index)))
+        };
+        let date: Option<&str> = row.get(5);
+        let at = date.and_then(|date| table.dates.read(&value(&table.inserted, Some(date))));
+        let failed = has_failed(
+            held(&table.failures, 2).map(|it| count(&it)),
+            held(&table.last_failure, 3).map(|it| table.other_dates.read(&it)),
+            at,
+        );
+        let (status, text) =
+            table.statuses.of(held(&table.statuses.column, 1).as_ref(), row.get(0), failed);
+        let band = match row.get::<_, Option<i64>>(4) {
+            Some(band) => usize::try_from(band).ok(),
+            None => at.map(|at| {
+                let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
+                bounds.iter().position(is_within).unwrap_or(bounds.len())
+            }),
+        };
+        let rows = u64::try_from(row.get::<_, i64>(6)).unwrap_or(0);
+        Count { status, text, band, rows }
+    }
+
+    fn undated(&mut self, selection: &Selection) -> Result<Undated> {
+        let mut undated = Undated::default();
+        for row in self.query(&query::undated(&self.table, selection), &[])? {
+            let table = &self.table;
+            let ids: Vec<_> = ids(table, &row);
+            let inserted = value(&table.inserted, row.get(ids.len()));
+            if table.dates.read(&inserted).is_none() {
+                undated.add(typed_id(&ids).unwrap_or_else(|shown| shown), &inserted);
+            }
+        }
+        Ok(undated)
+    }
+
+    /// The records of a table whose ids are numbers, those that there are.
+    pub fn records(&mut self, ids: &[i64]) -> Result<Vec<Record>, SqlError> {
+        let Some(id) = self.table.id.first() else { return Ok(Vec::new()) };
+        let id = quote(&id.name);
+        let (row, table) = (query::row(&self.table), &self.table.sql);
+        let sql = format!("SELECT {row} FROM {table} WHERE {id} = ANY($1) ORDER BY {id}");
+        let rows = self.session.query(&sql, &[Param::Keys(ids.to_vec())])?;
+        let names = self.names();
+        Ok(rows.iter().filter_map(|row| self.record(row, 0, &names)).collect())
+    }
+
+    pub fn names(&self) -> Arc<[String]> {
+        self.table.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// The record whose columns begin at `first`, as [`query::row`] has them.
+    pub fn record(&self, row: &Row, first: usize, names: &Arc<[String]>) -> Option<Record> {
+        record(&self.table, row, first, names)
+    }
+}
+
+fn record(table: &Table, row: &Row, first: usize, names: &Arc<[String]>) -> Option<Record> {
+    let places = table.columns.iter().zip(first..);
+    let values = places.map(|(column, index)| value(column, row.get(index))).collect();
+    let in_queue = row.get(first + table.columns.len());
+    let record = table.record(record::Row { columns: names.clone(), values }, in_queue);
+    record.map_err(|problem| log::warn!("{problem}")).ok()
+}
+
+/// The first columns of a row, which are its id.
+pub fn ids(table: &Table, row: &Row) -> Vec<Value> {
+    table
+        .id
+        .iter()
+        .zip(0..)
+        .map(|(column, index)| value(column, row.get::<usize, _>(index)))
+        .collect()
+}
+
+/// Where [`query::due`] has what a policy goes by.
+struct FactColumns {
+    id: Vec<usize>,
+    inserted: usize,
+    status: Option<usize>,
+    failures: Option<usize>,
+    last_failure: Option<usize>,
+    due_at: Option<usize>,
+}
+
+impl FactColumns {
+    fn new(table: &Table) -> Self {
+        let columns = query::fact_columns(table);
+        let place = |name: &str| columns.iter().position(|column| column.name == name);
+        let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
+        Self {
+            id: table.id.iter().filter_map(|column| place(&column.name)).collect(),
+            inserted: place(&table.inserted.name).unwrap_or_default(),
+            status: of(&table.statuses.column),
+            failures: of(&table.failures),
+            last_failure: of(&table.last_failure),
+            due_at: of(&table.due_at),
+        }
+    }
+
+    /// The id of a row; the error says why it has none.
+    fn id(&self, table: &Table, row: &Row) -> Result<Id, &'static str> {
+        let part = |(column, index): (&Column, &usize)| id(&value(column, row.get(*index)));
+        let parts: Result<Vec<_>, _> = table.id.iter().zip(&self.id).map(part).collect();
+        parts.map(composed)
+    }
+
+    fn facts<'a>(&self, table: &Table, id: &'a Id, row: &Row) -> Facts<'a> {
+        let held = |column: &Option<Column>, index: Option<usize>| {
+            Some(value(column.as_ref()?, row.get(index?)))
+        };
+        let inserted_at = table.dates.read(&value(&table.inserted, row.get(self.inserted)));
+        let failures = held(&table.failures, self.failures).map(|it| count(&it));
+        let last_failure =
+            held(&table.last_failure, self.last_failure).map(|it| table.other_dates.read(&it));
+        let failed = has_failed(failures, last_failure, inserted_at);
+        let status = held(&table.statuses.column, self.status).unwrap_or(Value::Null);
+        Facts {
+            id,
+            status: table.statuses.status(&|mapped| *mapped == status, true, failed),
+            inserted_at,
+            failures: failures.unwrap_or(0),
+            last_failure_at: last_failure.flatten(),
+            due_at: held(&table.due_at, self.due_at).and_then(|it| table.other_dates.read(&it)),
+        }
+    }
+}

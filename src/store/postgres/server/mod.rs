@@ -1,0 +1,279 @@
+//! From a URL and the environment to a connection, by the rules of libpq, so that what works with
+//! `psql` works here.
+
+mod endpoint;
+mod failure;
+mod parameters;
+mod passfile;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod url;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::unistd::{Uid, User};
+use postgres::config::{ChannelBinding, Config, SslMode, TargetSessionAttrs};
+use postgres::{Client, Error as SqlError};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
+pub use failure::Failure;
+use failure::{Reason, Refusal};
+use parameters::Parameters;
+use tls::Mode;
+pub use url::{is_url, without_password};
+
+/// How long one host may take to let us in, unless the user says otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A database, and all it takes to connect to it.
+pub struct Server {
+    endpoints: Vec<Endpoint>,
+    user: String,
+    database: String,
+    /// All that is the same for every host.
+    config: Config,
+    /// The limit for each address.
+    timeout: Option<Duration>,
+    is_shuffled: bool,
+    mode: Mode,
+    /// None if no connection can have TLS.
+    tls: Option<MakeRustlsConnect>,
+}
+
+/// Without the password.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.shown())
+    }
+}
+
+impl Server {
+    /// Connects to nothing yet. What the URL leaves open comes from the variables that libpq
+    /// knows, then from libpq's defaults.
+    pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let parameters = Parameters::gather(url, environment)?;
+        let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let user = match parameters.text("user") {
+            Some(user) => user.to_owned(),
+            None => own_name()?,
+        };
+        let database = parameters.text("dbname").unwrap_or(&user).to_owned();
+        let mut endpoints = endpoints(&parameters)?;
+        give_passwords(&mut endpoints, &parameters, home.as_deref(), &user, &database);
+        let mode = Mode::of(&parameters)?;
+        let has_tls = mode != Mode::Disable
+            && endpoints.iter().any(|endpoint| matches!(endpoint.place, Place::Tcp { .. }));
+        let tls = match has_tls {
+            true => Some(tls::connector(mode, &parameters, home.as_deref())?),
+            false => None,
+        };
+        let timeout = match parameters.text("connect_timeout") {
+            Some(_) => parameters.seconds("connect_timeout")?,
+            None => Some(CONNECT_TIMEOUT),
+        };
+        let is_shuffled = parameters
+            .choice("load_balance_hosts", &[("disable", false), ("random", true)])?
+            .unwrap_or(false);
+        let mut config = common_config(&parameters)?;
+        config.user(&user).dbname(&database);
+        if let Some(timeout) = timeout {
+            config.connect_timeout(timeout);
+        }
+        Ok(Self { endpoints, user, database, config, timeout, is_shuffled, mode, tls })
+    }
+
+    /// Opens a connection to the first host that is within reach.
+    pub fn connect(&self) -> Result<Client, Failure> {
+        let mut refusals = Vec::new();
+        for endpoint in in_order(&self.endpoints, self.is_shuffled) {
+            match self.connect_to(endpoint) {
+                Ok(client) => return Ok(client),
+                Err(refusal) if refusal.reason.is_of_this_host() => {
+                    refusals.push((endpoint.shown(), refusal));
+                }
+                Err(refusal) => {
+                    refusals = vec![(endpoint.shown(), refusal)];
+                    break;
+                }
+            }
+        }
+        Err(Failure::new(&self.shown(), &refusals))
+    }
+
+    /// Where the database is, for messages.
+    pub fn shown(&self) -> String {
+        let (user, database) = (url::encode(&self.user), url::encode(&self.database));
+        match &self.endpoints[..] {
+            [Endpoint { place: Place::Socket(directory), port, .. }] => {
+                format!("postgres://{user}@/{database}?host={directory}&port={port}")
+            }
+            endpoints => {
+                let hosts: Vec<_> = endpoints.iter().map(Endpoint::shown).collect();
+                format!("postgres://{user}@{}/{database}", hosts.join(","))
+            }
+        }
+    }
+
+    /// What tells this database from others, whoever connects to it.
+    pub fn identity(&self) -> String {
+        let hosts: Vec<_> = self.endpoints.iter().map(Endpoint::shown).collect();
+        format!("{}/{}", hosts.join(","), url::encode(&self.database))
+    }
+
+    fn connect_to(&self, endpoint: &Endpoint) -> Result<Client, Refusal> {
+        let mut config = self.config.clone();
+        config.port(endpoint.port);
+        if let Some(password) = &endpoint.password {
+            config.password(&password.secret);
+        }
+        let from = endpoint.password.as_ref().map_or("", |password| &password.from);
+        let (name, addresses) = match &endpoint.place {
+            Place::Socket(directory) => {
+                config.host_path(directory);
+                let connected = self.attempt(&config, SslMode::Disable);
+                return connected.map_err(|refusal| refusal.with_password_from(from));
+            }
+            Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
+            Place::Tcp { name, address: None } => (name, look_up(name, endpoint.port)?),
+        };
+        let mut refused = Refusal::new(Reason::UnknownHost, "the host has no address");
+        for address in in_order(&addresses, self.is_shuffled) {
+            let mut config = config.clone();
+            config.host(name).hostaddr(*address);
+            match self.negotiate(&config) {
+                Ok(client) => return Ok(client),
+                Err(refusal) => refused = refusal.with_password_from(from),
+            }
+            if !refused.reason.is_of_this_host() {
+                break;
+            }
+        }
+        Err(refused)
+    }
+
+    /// Connects with TLS or without, and the other way round where the mode leaves that open.
+    fn negotiate(&self, config: &Config) -> Result<Client, Refusal> {
+        let (first, second) = match self.mode {
+            Mode::Disable => (SslMode::Disable, None),
+            Mode::Allow => (SslMode::Disable, Some(SslMode::Require)),
+            Mode::Prefer => (SslMode::Prefer, Some(SslMode::Disable)),
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (SslMode::Require, None),
+        };
+        let refused = match (self.attempt(config, first), second) {
+            (Err(refused), Some(second)) if refused.reason.may_differ_without_tls() => {
+                match self.attempt(config, second) {
+                    Ok(client) => return Ok(client),
+                    Err(again) => refused.or_second(again),
+                }
+            }
+            (connected, _) => return connected,
+        };
+        Err(refused)
+    }
+
+    fn attempt(&self, config: &Config, mode: SslMode) -> Result<Client, Refusal> {
+        let mut config = config.clone();
+        config.ssl_mode(mode);
+        let tls = self.tls.clone();
+        let connect = move || match tls {
+            Some(tls) => config.connect(tls),
+            None => config.connect(postgres::NoTls),
+        };
+        let Some(timeout) = self.timeout else {
+            return connect().map_err(|error| Refusal::of(&error));
+        };
+        within(timeout, connect)
+    }
+}
+
+/// Runs it on another thread, because the crate's own limit ends with the TCP connection: a server
+/// that accepts one and then says nothing would hold the program for ever.
+fn within(
+    limit: Duration,
+    connect: impl FnOnce() -> Result<Client, SqlError> + Send + 'static,
+) -> Result<Client, Refusal> {
+    let (sender, receiver) = mpsc::channel();
+    // Nobody receives it if it came too late, and then the connection is closed.
+    let run = move || drop(sender.send(connect()));
+    if let Err(error) = thread::Builder::new().name("connect".into()).spawn(run) {
+        return Err(Refusal::new(Reason::Other, format!("could not start a thread: {error}")));
+    }
+    match receiver.recv_timeout(limit) {
+        Ok(connected) => connected.map_err(|error| Refusal::of(&error)),
+        Err(RecvTimeoutError::Timeout) => {
+            Err(Refusal::new(Reason::NoAnswer, format!("no answer within {limit:?}")))
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Refusal::new(Reason::Other, "the connection could not be set up"))
+        }
+    }
+}
+
+/// The places in the order in which they are tried.
+fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
+    let mut order: Vec<_> = places.iter().enumerate().collect();
+    if is_shuffled {
+        let random = RandomState::new();
+        order.sort_by_cached_key(|(index, _)| random.hash_one(index));
+    }
+    order.into_iter().map(|(_, place)| place).collect()
+}
+
+/// The name of the user who runs this, which libpq takes as well.
+fn own_name() -> Result<String> {
+    let uid = Uid::effective();
+    let found = User::from_uid(uid).with_context(|| format!("could not look up user {uid}"))?;
+    found.map(|user| user.name).with_context(|| {
+        format!("user {uid} of this system has no name; say in the URL or in PGUSER who connects")
+    })
+}
+
+/// What every connection has, whichever host it is to.
+fn common_config(parameters: &Parameters) -> Result<Config> {
+    let mut config = Config::new();
+    config.application_name(parameters.text("application_name").unwrap_or("backlog"));
+    if let Some(options) = parameters.text("options") {
+        config.options(options);
+    }
+    // So that a server that is gone is noticed within a minute, and not after two hours.
+    let idle = parameters.seconds("keepalives_idle")?;
+    config.keepalives_idle(idle.unwrap_or(Duration::from_secs(30)));
+    let interval = parameters.seconds("keepalives_interval")?;
+    config.keepalives_interval(interval.unwrap_or(Duration::from_secs(10)));
+    let retries = parameters.number("keepalives_count")?;
+    let retries = retries.or(parameters.number("keepalives_retries")?).filter(|it| *it > 0);
+    config.keepalives_retries(retries.unwrap_or(3));
+    if let Some(keepalives) = parameters.number("keepalives")? {
+        config.keepalives(keepalives != 0);
+    }
+    if let Some(millis) = parameters.number("tcp_user_timeout")?.filter(|it| *it > 0) {
+        config.tcp_user_timeout(Duration::from_millis(millis.into()));
+    }
+    let wanted = parameters.choice(
+        "target_session_attrs",
+        &[
+            ("any", TargetSessionAttrs::Any),
+            ("read-write", TargetSessionAttrs::ReadWrite),
+            ("read-only", TargetSessionAttrs::ReadOnly),
+        ],
+    )?;
+    config.target_session_attrs(wanted.unwrap_or(TargetSessionAttrs::Any));
+    let binding = parameters.choice(
+        "channel_binding",
+        &[
+            ("disable", ChannelBinding::Disable),
+            ("prefer", ChannelBinding::Prefer),
+            ("require", ChannelBinding::Require),
+        ],
+    )?;
+    config.channel_binding(binding.unwrap_or(ChannelBinding::Prefer));
+    Ok(config)
+}

@@ -1,0 +1,132 @@
+//! What is said about the server: by the URL, and where that is silent, by the environment.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::url;
+
+/// The parameters that a URL may have, by libpq's names, and the variables that stand in for them.
+pub const KNOWN: [(&str, Option<&str>); 24] = [
+    ("host", Some("PGHOST")),
+    ("hostaddr", Some("PGHOSTADDR")),
+    ("port", Some("PGPORT")),
+    ("dbname", Some("PGDATABASE")),
+    ("user", Some("PGUSER")),
+    ("password", Some("PGPASSWORD")),
+    ("passfile", Some("PGPASSFILE")),
+    ("sslmode", Some("PGSSLMODE")),
+    ("sslrootcert", Some("PGSSLROOTCERT")),
+    ("sslcert", Some("PGSSLCERT")),
+    ("sslkey", Some("PGSSLKEY")),
+    ("application_name", Some("PGAPPNAME")),
+    ("connect_timeout", Some("PGCONNECT_TIMEOUT")),
+    ("options", Some("PGOPTIONS")),
+    ("target_session_attrs", Some("PGTARGETSESSIONATTRS")),
+    ("channel_binding", Some("PGCHANNELBINDING")),
+    ("load_balance_hosts", Some("PGLOADBALANCEHOSTS")),
+    ("tcp_user_timeout", None),
+    ("keepalives", None),
+    ("keepalives_idle", None),
+    ("keepalives_interval", None),
+    ("keepalives_count", None),
+    // The name that the Rust client gives to keepalives_count.
+    ("keepalives_retries", None),
+    ("service", Some("PGSERVICE")),
+];
+
+pub fn known(key: &str) -> Option<&'static str> {
+    KNOWN.into_iter().map(|(known, _)| known).find(|known| *known == key)
+}
+
+/// The values, none of them empty. Not to be shown: the password is one of them.
+pub struct Parameters {
+    values: HashMap<&'static str, Said>,
+}
+
+struct Said {
+    text: String,
+    /// The parameter of the URL, or the variable.
+    by: &'static str,
+}
+
+impl Parameters {
+    pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut values = HashMap::new();
+        for (key, variable) in KNOWN {
+            let Some(by) = variable else { continue };
+            if let Some(text) = environment(by).filter(|text| !text.is_empty()) {
+                if text.contains('\0') {
+                    bail!("{by} contains a zero byte");
+                }
+                values.insert(key, Said { text, by });
+            }
+        }
+        for (key, text) in url::parse(url)? {
+            if !text.is_empty() {
+                values.insert(key, Said { text, by: key });
+            }
+        }
+        if let Some(said) = values.remove("service") {
+            log::warn!("{} is not used: service files are not supported", said.by);
+        }
+        Ok(Self { values })
+    }
+
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(|said| said.text.as_str())
+    }
+
+    /// Which parameter of the URL or which variable said it.
+    pub fn said_by(&self, key: &'static str) -> &'static str {
+        self.values.get(key).map_or(key, |said| said.by)
+    }
+
+    /// The parts of a list with commas; none if nothing is said.
+    pub fn list(&self, key: &str) -> Vec<&str> {
+        self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
+    }
+
+    /// One of the legal words. The error does not quote the value: in a URL with a mistake it may
+    /// be a part of the password.
+    pub fn choice<T: Copy>(&self, key: &'static str, legal: &[(&str, T)]) -> Result<Option<T>> {
+        let Some(text) = self.text(key) else {
+            return Ok(None);
+        };
+        let found = legal.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        let names = || legal.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        found
+            .map(Some)
+            .with_context(|| format!("{} must be one of: {}", self.said_by(key), names()))
+    }
+
+    pub fn number(&self, key: &'static str) -> Result<Option<u32>> {
+        let Some(text) = self.text(key) else {
+            return Ok(None);
+        };
+        let number = text.trim().parse();
+        number
+            .map(Some)
+            .ok()
+            .with_context(|| format!("{} must be a whole number, at least 0", self.said_by(key)))
+    }
+
+    /// A time that is said in seconds; like libpq, 0 leaves it to the system.
+    pub fn seconds(&self, key: &'static str) -> Result<Option<Duration>> {
+        let seconds = self.number(key)?.filter(|seconds| *seconds > 0);
+        Ok(seconds.map(|seconds| Duration::from_secs(seconds.into())))
+    }
+
+    /// The ports, one for each host or one for all.
+    pub fn ports(&self) -> Result<Vec<u16>> {
+        let port = |text: &str| match text.trim() {
+            "" => Ok(5432),
+            text => text.parse().ok().filter(|port| *port > 0).with_context(|| {
+                let by = self.said_by("port");
+                format!("the {by} of the database must be a whole number from 1 to 65535")
+            }),
+        };
+        self.list("port").into_iter().map(port).collect()
+    }
+}

@@ -1,0 +1,253 @@
+//! How much TLS a connection has, in libpq's terms, and what is checked of the server.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore,
+    SignatureScheme,
+};
+use rustls_pki_types::pem::{Error as PemError, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::parameters::Parameters;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Disable,
+    /// Plain, and with TLS only if the server refuses that.
+    Allow,
+    /// With TLS if the server has it.
+    Prefer,
+    Require,
+    /// The certificate comes from an authority that is trusted.
+    VerifyCa,
+    /// And it is for this host.
+    VerifyFull,
+}
+
+const MODES: [(&str, Mode); 6] = [
+    ("disable", Mode::Disable),
+    ("allow", Mode::Allow),
+    ("prefer", Mode::Prefer),
+    ("require", Mode::Require),
+    ("verify-ca", Mode::VerifyCa),
+    ("verify-full", Mode::VerifyFull),
+];
+
+/// The authorities of the operating system, in place of a file.
+const SYSTEM: &str = "system";
+
+impl Mode {
+    pub fn of(parameters: &Parameters) -> Result<Self> {
+        let mode = parameters.choice("sslmode", &MODES)?;
+        if parameters.text("sslrootcert") != Some(SYSTEM) {
+            return Ok(mode.unwrap_or(Self::Prefer));
+        }
+        // Anybody has a certificate from one of those, so it proves nothing but the name.
+        match mode {
+            None | Some(Self::VerifyFull) => Ok(Self::VerifyFull),
+            Some(Self::Disable | Self::Allow | Self::Prefer | Self::Require | Self::VerifyCa) => {
+                bail!("sslrootcert=system needs sslmode=verify-full")
+            }
+        }
+    }
+}
+
+/// What makes TLS connections; reads the certificates, and fails if one that is needed is missing.
+pub fn connector(
+    mode: Mode,
+    parameters: &Parameters,
+    home: Option<&Path>,
+) -> Result<MakeRustlsConnect> {
+    let default = |name: &str| {
+        let path = home?.join(".postgresql").join(name);
+        path.exists().then_some(path)
+    };
+    let given = |key: &str| parameters.text(key).map(PathBuf::from);
+    let authorities = match parameters.text("sslrootcert") {
+        Some(SYSTEM) => Some(system_authorities()?),
+        Some(path) => Some(read_certificates(Path::new(path))?),
+        None => default("root.crt").map(|path| read_certificates(&path)).transpose()?,
+    };
+    if authorities.is_none() && matches!(mode, Mode::VerifyCa | Mode::VerifyFull) {
+        bail!(
+            "sslmode verify-ca and verify-full need the certificate of the authority: name its \
+             file with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or take those of the \
+             system with sslrootcert=system"
+        );
+    }
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Verifier {
+        roots: authorities.as_deref().map(root_store).transpose()?,
+        trusted: authorities.unwrap_or_default(),
+        checks_name: mode == Mode::VerifyFull,
+        algorithms: provider.signature_verification_algorithms,
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("could not set up TLS")?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let certificate = given("sslcert").or_else(|| default("postgresql.crt"));
+    let config = match certificate {
+        None => config.with_no_client_auth(),
+        Some(certificate) => {
+            let key = given("sslkey").or_else(|| default("postgresql.key")).with_context(|| {
+                let shown = certificate.display();
+                format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
+            })?;
+            config
+                .with_client_auth_cert(read_certificates(&certificate)?, read_key(&key)?)
+                .with_context(|| {
+                    let (certificate, key) = (certificate.display(), key.display());
+                    format!("could not use the certificate {certificate} with the key {key}")
+                })?
+        }
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn system_authorities() -> Result<Vec<CertificateDer<'static>>> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let errors = found.errors.iter().map(|error| format!(": {error}")).collect::<String>();
+        bail!(
+            "this system has no certificates of authorities{errors}; name a file: sslrootcert=FILE"
+        );
+    }
+    Ok(found.certs)
+}
+
+/// What is no authority's certificate after all is left out, as long as one is left.
+fn root_store(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(authorities.iter().cloned());
+    if added == 0 {
+        bail!("none of the authorities' certificates can be used");
+    }
+    Ok(roots)
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let shown = path.display();
+    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+    let found = read()
+        .map_err(|error| anyhow!("could not read the certificate {shown}: {}", words(&error)))?;
+    if found.is_empty() {
+        bail!("there is no certificate in {shown}; it must be a PEM file");
+    }
+    Ok(found)
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+    let shown = path.display();
+    let found = fs::metadata(path).with_context(|| format!("could not read the key {shown}"))?;
+    // Administrators share one with a group, as libpq allows them to.
+    let forbidden = if found.uid() == 0 { 0o037 } else { 0o077 };
+    if found.mode() & forbidden != 0 {
+        bail!("others have access to the key {shown}; `chmod 600 {shown}` mends that");
+    }
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        if matches!(error, PemError::NoItemsFound) {
+            return anyhow!(
+                "there is no key in {shown} that can be read; it must be a PEM file without a \
+                 passphrase"
+            );
+        }
+        anyhow!("could not read the key {shown}: {}", words(&error))
+    })
+}
+
+/// Some errors quote the file, which may be a key.
+fn words(error: &PemError) -> String {
+    if let PemError::Io(error) = error { error.to_string() } else { "it is no PEM file".into() }
+}
+
+/// Checks what the mode asks for, and always that the server has the key of its certificate.
+#[derive(Debug)]
+struct Verifier {
+    /// None: any certificate will do.
+    roots: Option<RootCertStore>,
+    trusted: Vec<CertificateDer<'static>>,
+    checks_name: bool,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let Some(roots) = &self.roots else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        let algorithms = self.algorithms.all;
+        match verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            roots,
+            intermediates,
+            now,
+            algorithms,
+        ) {
+            // `openssl req -x509` makes an authority of every certificate that signs itself. One
+            // that is trusted by name needs no other; its dates were checked before this.
+            Err(error) if is_authority(&error) && self.trusted.contains(certificate) => {}
+            checked => checked?,
+        }
+        if self.checks_name {
+            verify_server_name(&parsed, name)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Whether all that is wrong is that the server shows an authority's certificate as its own.
+pub fn is_authority(error: &TlsError) -> bool {
+    other(error).as_deref() == Some("CaUsedAsEndEntity")
+}
+
+/// What is wrong with a certificate and has no name in rustls.
+pub fn other(error: &TlsError) -> Option<String> {
+    if let TlsError::InvalidCertificate(CertificateError::Other(other)) = error {
+        return Some(other.0.to_string());
+    }
+    None
+}

@@ -1,0 +1,215 @@
+//! The grammar of `postgres://` URLs, as libpq reads them, and how one is shown without its
+//! password. No error quotes the URL: where it is malformed, any part of it may be the password.
+
+use anyhow::{Context, Result, bail};
+
+use super::parameters::{KNOWN, known};
+
+/// What to do about a URL that libpq would cut in places that nobody meant.
+const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
+                       database and a value with percent: @ as %40, / as %2F, ? as %3F, & as %26";
+
+pub fn is_url(text: &str) -> bool {
+    split_scheme(text).is_some()
+}
+
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some((start, rest))
+    })
+}
+
+/// What a URL says, under the names of libpq's parameters. The later of two wins.
+pub fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
+    let (_, rest) = split_scheme(url).context("a database URL begins with postgres://")?;
+    let (credentials, rest) = split_credentials(rest)?;
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if place.contains('@') {
+        bail!(UNCLEAR);
+    }
+    let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+    let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    let (hosts, ports) = hosts_and_ports(authority)?;
+    let mut said = Vec::new();
+    for (key, value) in [
+        ("user", user),
+        ("password", password),
+        ("host", &hosts),
+        ("port", &ports),
+        ("dbname", database),
+    ] {
+        // What stands there empty leaves the word to the environment.
+        if !value.is_empty() {
+            said.push((key, decode(value)?));
+        }
+    }
+    said.extend(parse_query(query)?);
+    Ok(said)
+}
+
+/// `user:password` and the rest. Like libpq, the first `@` ends the credentials, if no `/` stands
+/// before it; unlike libpq, a `?` that begins a parameter is never part of them.
+fn split_credentials(rest: &str) -> Result<(&str, &str)> {
+    let end = rest.find(['@', '/']);
+    let Some((credentials, rest)) = end
+        .and_then(|end| rest.split_at_checked(end))
+        .and_then(|(credentials, rest)| Some((credentials, rest.strip_prefix('@')?)))
+    else {
+        return Ok(("", rest));
+    };
+    let user = credentials.split(':').next().unwrap_or_default();
+    if user.contains('?') || credentials.split('?').skip(1).any(begins_parameter) {
+        bail!(UNCLEAR);
+    }
+    Ok((credentials, rest))
+}
+
+/// The hosts and the ports, each as a list with commas.
+fn hosts_and_ports(authority: &str) -> Result<(String, String)> {
+    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
+    for part in authority.split(',') {
+        let (host, port) = match part.strip_prefix('[') {
+            None => part.split_once(':').unwrap_or((part, "")),
+            Some(part) => {
+                let (host, after) = part
+                    .split_once(']')
+                    .filter(|(host, _)| !host.is_empty())
+                    .context("an IPv6 address in the database URL must end with `]`")?;
+                match after.strip_prefix(':') {
+                    Some(port) => (host, port),
+                    None if after.is_empty() => (host, ""),
+                    None => bail!("after the `]` of the database URL only a port may follow"),
+                }
+            }
+        };
+        hosts.push(host);
+        ports.push(port);
+    }
+    Ok((hosts.join(","), ports.join(",")))
+}
+
+fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
+    let mut said: Vec<(&'static str, String)> = Vec::new();
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let Some((key, value)) = part.split_once('=') else {
+            bail!(
+                "a parameter of the database URL has no value; write it as name=value, and the \
+                   sign & in a value as %26"
+            );
+        };
+        if value.split('?').skip(1).any(begins_parameter) {
+            bail!(UNCLEAR);
+        }
+        let (key, value) = (decode(key)?, decode(value)?);
+        // What JDBC's URLs say, which libpq understands as well.
+        if key == "ssl" && value == "true" {
+            said.push(("sslmode", "require".into()));
+            continue;
+        }
+        let Some(key) = known(&key) else {
+            // A name behind a password, or before an `@`, may be the password's second half.
+            let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+            let is_safe = is_plain
+                && !query.contains('@')
+                && said.last().is_none_or(|(before, _)| *before != "password");
+            let shown = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
+            bail!("the database URL has {shown}, which is not known; legal are: {}", legal());
+        };
+        said.push((key, value));
+    }
+    Ok(said)
+}
+
+fn legal() -> String {
+    KNOWN.map(|(key, _)| key).join(", ")
+}
+
+/// Whether the text is `name=` and more, of a parameter that there is.
+fn begins_parameter(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, _)| decode(key).is_ok_and(|key| known(&key).is_some()))
+}
+
+fn decode(text: &str) -> Result<String> {
+    let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let code = digit(bytes.next()).zip(digit(bytes.next())).map(|(high, low)| high * 16 + low);
+        match code.and_then(|code| u8::try_from(code).ok()) {
+            Some(byte) if byte != 0 => decoded.push(byte),
+            _ => bail!(
+                "a % in the database URL must be followed by two hexadecimal digits, not 00; the \
+                 sign itself is %25"
+            ),
+        }
+    }
+    String::from_utf8(decoded).ok().context("the database URL has bytes that are not UTF-8")
+}
+
+/// A text with percent signs for what would end it in a URL.
+pub fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// The URL as it was typed, without its password. Of a malformed one rather too much is left out
+/// than too little; what is no URL comes back as it is.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = split_scheme(url) else {
+        return url.into();
+    };
+    let mut questions = rest.match_indices('?').map(|(at, _)| at);
+    let query = questions.find(|at| begins_parameter(&rest[at + 1..])).unwrap_or(rest.len());
+    let (place, query) = rest.split_at(query);
+    let up_to_colon = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+    let place = match (place.rsplit_once('@'), rest.rsplit_once('@')) {
+        (Some((credentials, place)), _) => match up_to_colon(credentials) {
+            user if user.is_empty() => place.to_owned(),
+            user => format!("{user}@{place}"),
+        },
+        (None, Some((_, after))) if may_hide_password(place, query) => {
+            return without_password(&format!("{scheme}{}@{after}", up_to_colon(place)));
+        }
+        (None, None) if may_hide_password(place, query) => up_to_colon(place),
+        (None, _) => place.to_owned(),
+    };
+    format!("{scheme}{place}{}", query_without_password(query))
+}
+
+/// Whether what looks like a host and its port may be a user and a password with signs that cut
+/// the URL too early.
+fn may_hide_password(place: &str, query: &str) -> bool {
+    let authority = place.split('/').next().unwrap_or_default();
+    let is_port = |ports: String| ports.chars().all(|c| c.is_ascii_digit() || c == ',');
+    let has_ports = hosts_and_ports(authority).is_ok_and(|(_, ports)| is_port(ports));
+    !has_ports || query.contains('@') && authority == place && authority.contains(':')
+}
+
+/// `?a=b&c=d` without the password and whatever may be a part of it.
+fn query_without_password(query: &str) -> String {
+    let mut shown = String::new();
+    let mut is_password = false;
+    for part in query.split_inclusive(['?', '&']).map(|part| part.trim_end_matches(['?', '&'])) {
+        if begins_parameter(part) {
+            let key = part.split('=').next().and_then(|key| decode(key).ok());
+            is_password = key.as_deref() == Some("password");
+        }
+        if !is_password && !part.is_empty() {
+            shown.push(if shown.is_empty() { '?' } else { '&' });
+            shown.push_str(part);
+        }
+    }
+    shown
+}

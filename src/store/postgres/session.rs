@@ -1,0 +1,108 @@
+//! One connection to the server.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::types::ToSql;
+use postgres::{Client, Error as SqlError, Row};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+use super::server::Server;
+use super::sql::Param;
+use crate::exit::try_later;
+
+/// What is needed to read values as they are written here. A pooler between this and the server
+/// keeps these apart for each of its clients, and no others, so nothing else is set here.
+const SPELLING: &str =
+    "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
+
+/// How long a living server takes to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub struct Session {
+    client: Client,
+}
+
+impl Session {
+    /// An error that may pass with the time is one to try again later.
+    pub fn open(server: &Arc<Server>) -> Result<Self> {
+        let client = server.connect().map_err(|error| {
+            let message = error.to_string();
+            if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
+        })?;
+        let mut session = Self { client };
+        session.batch(SPELLING)?;
+        Ok(session)
+    }
+
+    /// One statement, in one round trip, and planned for these very parameters.
+    pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
+        let params: Vec<_> = params.iter().map(Param::typed).collect();
+        self.client.query_typed(sql, &params)
+    }
+
+    /// Hands each row to `each` as it comes in, as long as that says true.
+    pub fn each(
+        &mut self,
+        sql: &str,
+        params: &[Param],
+        each: &mut dyn FnMut(&Row) -> bool,
+    ) -> Result<(), SqlError> {
+        let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
+        let mut rows = self.client.query_typed_raw(sql, params.collect::<Vec<_>>())?;
+        while let Some(row) = rows.next()? {
+            if !each(&row) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Several statements without parameters or results.
+    pub fn batch(&mut self, sql: &str) -> Result<(), SqlError> {
+        self.client.batch_execute(sql)
+    }
+
+    /// Whether the server answers.
+    pub fn is_alive(&mut self) -> bool {
+        !self.client.is_closed() && self.client.is_valid(PATIENCE).is_ok()
+    }
+}
+
+/// Opens a session, and says which socket it has, as a descriptor of its own: whoever holds that
+/// keeps the session alive. None where the system does not give it out.
+pub fn new_socket(open: impl FnOnce() -> Result<Session>) -> Result<(Session, Option<OwnedFd>)> {
+    let before = sockets();
+    let session = open()?;
+    let mut after = sockets();
+    after.retain(|number, socket| before.get(number) != Some(socket));
+    let socket = after.into_keys().next().and_then(|number| {
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+        pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok()
+    });
+    if socket.is_none() {
+        log::info!(
+            "the connection's socket cannot be duplicated: a killed pass frees its claims a \
+                    moment before its handlers end"
+        );
+    }
+    Ok((session, socket))
+}
+
+/// The sockets that this process has open, by descriptor.
+fn sockets() -> HashMap<RawFd, PathBuf> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let target = fs::read_link(entry.path()).ok()?;
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            target.to_str()?.starts_with("socket:").then_some((number, target))
+        })
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! Names and values as PostgreSQL has them. Every value travels as text, out of a column by
+//! `::text` and into it by a cast to the column's type: so each type that the server knows works,
+//! also those that this program does not.
+
+use postgres::types::{ToSql, Type};
+use serde::de::IgnoredAny;
+
+use crate::record::Value;
+use crate::store::table::{Column, Holds};
+
+/// A parameter of a statement.
+#[derive(Debug, Clone)]
+pub enum Param {
+    Text(Option<String>),
+    Texts(Vec<Option<String>>),
+    /// Keys of advisory locks.
+    Keys(Vec<i64>),
+}
+
+impl Param {
+    pub fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Self::Text(text) => (text, Type::TEXT),
+            Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
+            Self::Keys(keys) => (keys, Type::INT8_ARRAY),
+        }
+    }
+}
+
+/// A name as SQL.
+pub fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A value as SQL; it takes the type of what it is compared with.
+pub fn literal(value: &Value) -> String {
+    param(value).map_or_else(|| "NULL".into(), |text| quoted(&text))
+}
+
+/// A text as SQL, whatever the server takes a backslash for.
+pub fn quoted(text: &str) -> String {
+    let text = text.replace('\'', "''");
+    if text.contains('\\') {
+        format!("E'{}'", text.replace('\\', "\\\\"))
+    } else {
+        format!("'{text}'")
+    }
+}
+
+/// A value as the text that a cast makes it of.
+pub fn param(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Blob(_) => Some(format!("\\x{value}")),
+        // No column can hold this character.
+        Value::Text(text) => Some(text.replace('\0', "")),
+        Value::Integer(_) | Value::Real(_) | Value::Boolean(_) | Value::Json(_) => {
+            Some(value.to_string())
+        }
+    }
+}
+
+/// A column's value out of its text.
+pub fn value(column: &Column, text: Option<&str>) -> Value {
+    let Some(text) = text else { return Value::Null };
+    let as_text = || Value::Text(text.into());
+    if [Holds::Integers, Holds::Numbers].contains(&column.holds)
+        && let Ok(number) = text.parse()
+    {
+        return Value::Integer(number);
+    }
+    match column.holds {
+        Holds::Reals => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Value::Real(number),
+            Ok(_) | Err(_) => as_text(),
+        },
+        Holds::Booleans => Value::Boolean(text == "true"),
+        // NaN is none.
+        Holds::Numbers | Holds::Documents if is_json(text) => Value::Json(text.into()),
+        Holds::Bytes => bytes(text).map_or_else(as_text, Value::Blob),
+        Holds::Integers
+        | Holds::Numbers
+        | Holds::Documents
+        | Holds::Text
+        | Holds::Instants
+        | Holds::ClockTimes
+        | Holds::Anything => as_text(),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// `\x00ff`, as the server shows bytes.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?;
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_cannot_break_out_of_their_quotes() {
+        assert_eq!(quote(r#"a"; DROP TABLE b; --"#), r#""a""; DROP TABLE b; --""#);
+        assert_eq!(quoted("it's '; --"), "'it''s ''; --'");
+        assert_eq!(quoted(r"\'; --"), r"E'\\''; --'");
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were() {
+        let bytes = Value::Blob(vec![0, 15, 255]);
+        let text = param(&bytes).unwrap();
+        assert_eq!(text, "\\x000FFF");
+        assert_eq!(super::bytes(&text), Some(vec![0, 15, 255]));
+        assert_eq!(super::bytes("\\x0"), None);
+    }
+}

@@ -1,0 +1,583 @@
+//! What a pass does with a table: two sessions, one that holds claims, and one that holds claims,
+//! reads and writes; and what is done when one of them is lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use postgres::Error as SqlError;
+
+use super::change::{self, Ask};
+use super::claims::{Claims, Keys, take};
+use super::errors::{is_lost, is_refusal, words};
+use super::patience::{Keeper, Patient, connect_again};
+use super::session::{Session, new_socket};
+use super::sql::Param;
+use super::{PgDatabase, query};
+use crate::clock::Clock;
+use crate::record::{Facts, Id, Record, Settlement, Status, Step};
+use crate::selection::Selection;
+use crate::store::guard::Guard;
+use crate::store::table::Effects;
+use crate::store::{Applied, Change, Claim, Found, NOT_TAKEN, Page, Reader, STILL_PENDING, Store};
+
+/// How long a row may be locked by somebody else before a settlement is tried again.
+const LOCK_TIMEOUT: &str = "30s";
+/// How often somebody sees after the sessions while handlers run.
+const BEAT: Duration = Duration::from_secs(1);
+/// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
+/// for so long, so that each pass can take back what its handlers are still at.
+const HOLD_OFF: Duration = Duration::from_secs(3);
+/// How often a lock is asked for that must be this pass's own. Another pass that is after the
+/// record holds it for a moment.
+const RETAKES: u32 = 40;
+const RETAKE_PAUSE: Duration = Duration::from_millis(25);
+
+pub struct PgStore {
+    sessions: Arc<Mutex<Sessions>>,
+    keeper: Option<Keeper>,
+}
+
+struct Sessions {
+    database: PgDatabase,
+    claims: Claims,
+    clock: Clock,
+    /// What the handlers carry, and who ends them if this process is killed.
+    token: Option<String>,
+    guards: Vec<Guard>,
+    /// Whether the sessions were used since the keeper looked.
+    used: bool,
+}
+
+impl PgStore {
+    pub fn new(database: PgDatabase, clock: Clock) -> Self {
+        let sessions = Sessions {
+            database,
+            claims: Claims::default(),
+            clock,
+            token: None,
+            guards: Vec::new(),
+            used: false,
+        };
+        Self { sessions: Arc::new(Mutex::new(sessions)), keeper: None }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        lock(&self.sessions)
+    }
+}
+
+fn lock(sessions: &Mutex<Sessions>) -> MutexGuard<'_, Sessions> {
+    let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+    sessions.used = true;
+    sessions
+}
+
+impl Reader for PgStore {
+    fn due(
+        &mut self,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Result<Page> {
+        self.sessions().database.due(selection, is_due)
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        self.sessions().database.read(id)
+    }
+}
+
+impl Store for PgStore {
+    fn reader(&mut self) -> &mut dyn Reader {
+        self
+    }
+
+    fn most_claims(&self) -> usize {
+        self.sessions().claims.most()
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sessions = self.sessions();
+        sessions.open()?;
+        sessions.patiently("read", |sessions, _| sessions.claim(ids))
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.sessions().claims.release(id);
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.sessions().patiently("read", |Sessions { claims, database, .. }, _| {
+            claims.rest(&mut database.session)
+        })
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+        self.sessions().apply(changes)
+    }
+
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
+        let mut sessions = self.sessions();
+        let proof =
+            sessions.patiently("write to", |sessions, _| sessions.try_out(record, chains))?;
+        match proof {
+            Proof::Taken => Ok(true),
+            Proof::ChangedMeanwhile => Ok(false),
+            Proof::Refused { status, why } => {
+                let PgDatabase { place, table, .. } = &sessions.database;
+                bail!(
+                    "could not write to {place}: table {} refuses {} for record {}: {why}; no \
+                     handler was started",
+                    table.name,
+                    table.shown(status),
+                    record.id,
+                );
+            }
+        }
+    }
+
+    fn guard(&mut self, token: &str) -> Result<()> {
+        let mut sessions = self.sessions();
+        sessions.token = Some(token.into());
+        sessions.open()?;
+        sessions.wait_for_others()?;
+        drop(sessions);
+        let sessions = self.sessions.clone();
+        self.keeper = Some(Keeper::start(BEAT, move || {
+            let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            if !std::mem::take(&mut sessions.used) {
+                sessions.look_after();
+            }
+        })?);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.keeper = None;
+        self.rest()
+    }
+}
+
+/// What came of trying out what may have to be written.
+enum Proof {
+    Taken,
+    /// The row is not what the record says any more.
+    ChangedMeanwhile,
+    Refused {
+        status: Status,
+        why: String,
+    },
+}
+
+impl Patient for Sessions {
+    fn place(&self) -> String {
+        self.database.place.clone()
+    }
+
+    /// Also takes back what they held.
+    fn recover(&mut self, why: &SqlError) -> Result<()> {
+        let (mut reading, mut claiming) = (false, false);
+        connect_again(self.clock, &self.place(), why, || {
+            // A server that goes down ends one session after the other.
+            reading |= !self.database.session.is_alive();
+            let session = self.claims.session.as_mut();
+            claiming |= session.is_some_and(|session| !session.is_alive());
+            self.make_anew(reading, claiming)
+        })?;
+        if reading && claiming {
+            std::thread::sleep(HOLD_OFF);
+        }
+        Ok(())
+    }
+
+    fn roll_back(&mut self) {
+        let _ = self.database.session.batch("ROLLBACK");
+    }
+}
+
+impl Sessions {
+    /// Makes the session of the first locks, if there is none.
+    fn open(&mut self) -> Result<()> {
+        if self.claims.session.is_some() {
+            return Ok(());
+        }
+        self.open_claims()?;
+        let place = self.database.place.clone();
+        let explain = |error| super::errors::explain(&place, &error, "read");
+        self.claims.pooled = self.is_pooled().map_err(explain)?;
+        if self.claims.pooled {
+            log::debug!("{place} is a pooler: a claim is a lock of a transaction");
+        }
+        self.tune().map_err(explain)
+    }
+
+    fn open_claims(&mut self) -> Result<()> {
+        let server = self.database.server.clone();
+        let (session, socket) = new_socket(|| Session::open(&server))?;
+        self.claims.session = Some(session);
+        if let Some(token) = &self.token {
+            // The old one still watches over the handlers that run.
+            self.guards.push(Guard::start(socket, token)?);
+        }
+        Ok(())
+    }
+
+    /// What a session of one's own is told, and one for a transaction must not be.
+    fn tune(&mut self) -> Result<(), SqlError> {
+        let Self { database, claims, .. } = self;
+        if claims.pooled {
+            return Ok(());
+        }
+        let keep = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; \
+                    SET tcp_keepalives_count = 3; SET statement_timeout = 0; \
+                    SET default_transaction_isolation = 'read committed'; \
+                    SELECT set_config(name, '0', false) FROM pg_settings \
+                    WHERE name = 'idle_session_timeout'";
+        if let Some(session) = &mut claims.session {
+            session.batch(keep)?;
+        }
+        database.session.batch(&format!("{keep}; SET lock_timeout = '{LOCK_TIMEOUT}'"))
+    }
+
+    /// Whether a session of ours is one of the server's, or a pooler's, which lends the server's
+    /// for a transaction.
+    fn is_pooled(&mut self) -> Result<bool, SqlError> {
+        let Self { database, claims, .. } = self;
+        let Some(claiming) = &mut claims.session else { return Ok(false) };
+        let pid = |session: &mut Session| -> Result<i32, SqlError> {
+            let rows = session.query("SELECT pg_backend_pid()", &[])?;
+            Ok(rows.first().map_or(0, |row| row.get(0)))
+        };
+        let reading = &mut database.session;
+        for _ in 0..2 {
+            // The pooler has to keep them apart for the while, and then lends the last one first.
+            claiming.batch("BEGIN")?;
+            let first = pid(claiming)?;
+            reading.batch("BEGIN")?;
+            let second = pid(reading)?;
+            claiming.batch("COMMIT")?;
+            reading.batch("COMMIT")?;
+            if first == second || pid(claiming)? != first || pid(reading)? != second {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A server that has just been started has forgotten all claims: other passes get time to take
+    /// theirs back.
+    fn wait_for_others(&mut self) -> Result<()> {
+        let sql =
+            "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8";
+        let rows = self.database.query(sql, &[])?;
+        let secs = rows.first().map_or(f64::MAX, |row| row.get(0));
+        let left = HOLD_OFF.as_secs_f64() - secs;
+        if left > 0.0 {
+            std::thread::sleep(Duration::from_secs_f64(left.min(HOLD_OFF.as_secs_f64())));
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
+        let Self { database, claims, .. } = self;
+        let mut wanted: Vec<(Id, Keys)> = Vec::with_capacity(ids.len());
+        let mut found = HashMap::new();
+        for id in ids {
+            if claims.held.contains_key(id) || wanted.iter().any(|(other, _)| other == id) {
+                found.insert(id, Claim::Busy);
+            } else {
+                wanted.push((id.clone(), Keys::of(&database.table.sql, id)));
+            }
+        }
+        let keys: Vec<_> = wanted.iter().map(|(_, keys)| keys.first).collect();
+        let granted = claims.take_first(&keys)?;
+        let mut granted = granted.into_iter();
+        wanted.retain(|_| granted.next() == Some(true));
+        // A statement of its own, so that it sees what was committed before the locks were free.
+        let freed = if claims.pooled { Vec::new() } else { claims.freed_second() };
+        let read = database.lock_and_read(&wanted, freed, !claims.pooled);
+        let read = read.inspect_err(|_| {
+            wanted.iter().for_each(|(_, keys)| claims.free_first(*keys));
+        })?;
+        for ((id, keys), claim) in wanted.iter().zip(read) {
+            match &claim {
+                Claim::Busy => claims.free_first(*keys),
+                Claim::Held(_) | Claim::Gone | Claim::Ambiguous => {
+                    claims.held.insert(id.clone(), *keys);
+                    if !matches!(claim, Claim::Held(_)) {
+                        claims.release(id);
+                    }
+                }
+            }
+            let place = ids.iter().find(|it| *it == id);
+            found.extend(place.map(|id| (id, claim)));
+        }
+        Ok(ids.iter().map(|id| (id.clone(), found.remove(id).unwrap_or(Claim::Busy))).collect())
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = |sessions: &mut Self, again: bool| sessions.write(changes, again);
+        let result = self.patiently_or_refused(all)?;
+        match result {
+            Ok(applied) => Ok(applied),
+            // One row that the table refuses must not take the others' outcomes with it.
+            Err(_) => changes
+                .iter()
+                .map(|change| {
+                    let one = std::slice::from_ref(change);
+                    let written = self.patiently_or_refused(|it, again| it.write(one, again))?;
+                    Ok(match written {
+                        Ok(applied) => {
+                            applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile)
+                        }
+                        Err(why) => Applied::Refused(why),
+                    })
+                })
+                .collect(),
+        }
+    }
+
+    /// Like `patiently`, but what the table refuses is no failure.
+    fn patiently_or_refused<T>(
+        &mut self,
+        mut act: impl FnMut(&mut Self, bool) -> Result<Result<T, String>, SqlError>,
+    ) -> Result<Result<T, String>> {
+        self.patiently("write to", |sessions, again| match act(sessions, again) {
+            Err(error) if is_refusal(&error) => {
+                sessions.roll_back();
+                Ok(Err(words(&error)))
+            }
+            result => result,
+        })
+    }
+
+    /// Writes changes, all or none. `again` says that this may have been done before, by a
+    /// session that was lost before it could say so.
+    fn write(
+        &mut self,
+        changes: &[Change],
+        again: bool,
+    ) -> Result<Result<Vec<Applied>, String>, SqlError> {
+        let Self { database, claims, .. } = self;
+        let mut applied = vec![Applied::ChangedMeanwhile; changes.len()];
+        let mut mine = Vec::with_capacity(changes.len());
+        for (number, change) in changes.iter().enumerate() {
+            if claims.lost.contains(&change.record.id) {
+                applied[number] = Applied::ClaimLost;
+            } else {
+                mine.push((number, change));
+            }
+        }
+        if mine.is_empty() {
+            return Ok(Ok(applied));
+        }
+        // Without a status column nothing but the condition makes a row finished.
+        let is_to_be_seen = database.table.statuses.column.is_none()
+            && mine.iter().any(|(_, change)| change.settlement.step.is_end());
+        if is_to_be_seen {
+            database.session.batch("BEGIN ISOLATION LEVEL READ COMMITTED")?;
+        }
+        let written = database.ask(&mine, Ask::Write)?;
+        for (number, is_pending) in &written {
+            applied[*number] = Applied::Written;
+            if is_to_be_seen && *is_pending && changes[*number].settlement.step.is_end() {
+                database.session.batch("ROLLBACK")?;
+                return Ok(Err(STILL_PENDING.into()));
+            }
+        }
+        if is_to_be_seen {
+            database.session.batch("COMMIT")?;
+        }
+        mine.retain(|(number, _)| applied[*number] != Applied::Written);
+        if mine.is_empty() {
+            return Ok(Ok(applied));
+        }
+        for (number, _) in database.ask(&mine, Ask::IsExpected)? {
+            applied[number] = Applied::Refused(NOT_TAKEN.into());
+        }
+        if again {
+            let as_written = database.ask(&mine, Ask::IsWritten)?;
+            let deletes = matches!(database.table.on_success, Effects::Delete);
+            for (number, change) in mine {
+                let is_there = as_written.iter().any(|(it, _)| *it == number);
+                let is_deleted = deletes && change.settlement.step == Step::Succeeded;
+                if is_there != is_deleted {
+                    applied[number] = Applied::Written;
+                }
+            }
+        }
+        Ok(Ok(applied))
+    }
+
+    /// Writes each chain, and takes it back.
+    fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof, SqlError> {
+        let session = &mut self.database.session;
+        session.batch("BEGIN ISOLATION LEVEL READ COMMITTED; SET CONSTRAINTS ALL IMMEDIATE")?;
+        let proof = self.database.try_chains(record, chains);
+        if !proof.as_ref().is_err_and(is_lost) {
+            self.database.session.batch("ROLLBACK")?;
+        }
+        proof
+    }
+
+    fn make_anew(&mut self, reading: bool, claiming: bool) -> Result<()> {
+        let explain = |place: &str, error: &SqlError| super::errors::explain(place, error, "read");
+        if reading {
+            self.database.session = Session::open(&self.database.server)?;
+            self.claims.forget_second();
+        }
+        if claiming {
+            self.open_claims()?;
+            self.claims.forget_first();
+        }
+        let result = self.tune().and_then(|()| self.take_back(claiming, reading));
+        result.map_err(|error| explain(&self.database.place, &error))
+    }
+
+    /// Takes the locks of the sessions that were made anew. A record that somebody else has got
+    /// meanwhile is lost to this pass.
+    fn take_back(&mut self, first: bool, second: bool) -> Result<(), SqlError> {
+        let mut all: Vec<(Id, Keys)> =
+            self.claims.held.iter().map(|(id, keys)| (id.clone(), *keys)).collect();
+        let second = second && !self.claims.pooled;
+        for tries in 0..RETAKES {
+            if all.is_empty() {
+                return Ok(());
+            }
+            if tries > 0 {
+                std::thread::sleep(RETAKE_PAUSE);
+            }
+            let mut taken = vec![true; all.len()];
+            if first {
+                let keys: Vec<_> = all.iter().map(|(_, keys)| keys.first).collect();
+                taken = self.claims.take_first(&keys)?;
+            }
+            if second {
+                let mine: Vec<_> = all.iter().zip(&taken).filter(|(_, taken)| **taken).collect();
+                let keys: Vec<_> = mine.iter().map(|((_, keys), _)| keys.second).collect();
+                let session = &mut self.database.session;
+                let granted = take(session, "pg_try_advisory_lock", &keys, Vec::new())?;
+                let refused: Vec<_> = mine
+                    .iter()
+                    .zip(granted)
+                    .filter(|(_, granted)| !granted)
+                    .map(|(((_, keys), _), _)| *keys)
+                    .collect();
+                for (place, (_, keys)) in taken.iter_mut().zip(&all) {
+                    if refused.contains(keys) {
+                        *place = false;
+                        if first {
+                            self.claims.free_first(*keys);
+                        }
+                    }
+                }
+            }
+            let mut taken = taken.into_iter();
+            all.retain(|_| taken.next() != Some(true));
+        }
+        for (id, _) in all {
+            self.claims.release(&id);
+            self.claims.lost.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the claims of running handlers stand.
+    fn look_after(&mut self) {
+        if self.claims.held.is_empty() {
+            return;
+        }
+        let reading = self.database.session.query("SELECT 1", &[]).map(|_| ());
+        let claiming =
+            self.claims.session.as_mut().map_or(Ok(()), |it| it.query("SELECT 1", &[]).map(|_| ()));
+        if let Err(error) = reading.and(claiming)
+            && let Err(error) = self.recover(&error)
+        {
+            log::error!("{error:#}");
+        }
+    }
+}
+
+impl PgDatabase {
+    /// Takes the second locks and reads the records that have them, in one statement; the first
+    /// locks were granted before it began.
+    fn lock_and_read(
+        &mut self,
+        wanted: &[(Id, Keys)],
+        freed: Vec<i64>,
+        locks: bool,
+    ) -> Result<Vec<Claim>, SqlError> {
+        let (sql, mut params) = query::lock_and_read(&self.table, wanted, locks);
+        params.push(Param::Keys(freed));
+        let names = self.names();
+        let mut claims: Vec<Option<Claim>> = wanted.iter().map(|_| None).collect();
+        for row in self.session.query(&sql, &params)? {
+            let number: i64 = row.get(0);
+            let place = usize::try_from(number).ok().and_then(|index| claims.get_mut(index));
+            let Some(place) = place else { continue };
+            let (granted, is_there): (bool, bool) = (row.get(1), row.get(2));
+            *place = Some(match (place.take(), granted, is_there) {
+                (_, false, _) => Claim::Busy,
+                (Some(_), true, _) => Claim::Ambiguous,
+                (None, true, false) => Claim::Gone,
+                (None, true, true) => {
+                    let record = self.record(&row, 3, &names);
+                    record.map_or(Claim::Gone, |record| Claim::Held(Box::new(record)))
+                }
+            });
+        }
+        Ok(claims.into_iter().map(|claim| claim.unwrap_or(Claim::Busy)).collect())
+    }
+
+    /// The changes for which this holds, by number, and whether their rows are pending.
+    fn ask(
+        &mut self,
+        changes: &[(usize, &Change)],
+        ask: Ask,
+    ) -> Result<Vec<(usize, bool)>, SqlError> {
+        let statement = change::statement(&self.table, changes, ask);
+        let rows = self.session.query(&statement.sql, &statement.params)?;
+        let number = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(rows.iter().map(|row| (number(row.get(0)), row.get(1))).collect())
+    }
+
+    fn try_chains(
+        &mut self,
+        record: &Record,
+        chains: &[Vec<Settlement>],
+    ) -> Result<Proof, SqlError> {
+        for chain in chains {
+            self.session.batch("SAVEPOINT proof")?;
+            let mut charged = false;
+            for settlement in chain {
+                let change = Change::new(record, charged, settlement.clone());
+                let status = settlement.status(record.status);
+                let refused = |why: String| Ok(Proof::Refused { status, why });
+                match self.ask(&[(0, &change)], Ask::Write) {
+                    Ok(written) => match written.first() {
+                        Some((_, true)) if settlement.step.is_end() => {
+                            return refused(STILL_PENDING.into());
+                        }
+                        Some(_) => {}
+                        None if self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() => {
+                            return Ok(Proof::ChangedMeanwhile);
+                        }
+                        None => return refused(NOT_TAKEN.into()),
+                    },
+                    Err(error) if is_refusal(&error) => return refused(words(&error)),
+                    Err(error) => return Err(error),
+                }
+                charged = settlement.step == Step::Begun;
+            }
+            self.session.batch("ROLLBACK TO proof")?;
+        }
+        Ok(Proof::Taken)
+    }
+}

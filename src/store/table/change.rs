@@ -1,0 +1,164 @@
+//! What a change makes of a row, and what the row must be for that, as plain data: each store
+//! turns it into its own statements.
+
+use super::{Column, Effect, Effects, Table};
+use crate::date::Zone;
+use crate::mapping::Assigned;
+use crate::record::{Counter, Record, Settlement, Status, Step, Value};
+use crate::store::Change;
+
+/// What is done with a row.
+pub enum Action<'a> {
+    /// Each column once. None is set if there is nothing to write.
+    Set(Vec<(&'a Column, Set)>),
+    Delete,
+}
+
+/// What a column is set to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Set {
+    To(Value),
+    /// To what it holds, NULL being 0, and so much more.
+    Add(i64),
+}
+
+/// What a row must be, besides having the id.
+pub struct Guard<'a> {
+    /// The status column, as a store writes it.
+    pub status: Option<(&'a Column, &'a Value)>,
+    /// Columns as they were read.
+    pub unchanged: Vec<(&'a Column, &'a Value)>,
+}
+
+struct Sets<'a>(Vec<(&'a Column, Set)>);
+
+impl<'a> Sets<'a> {
+    fn set(&mut self, column: &'a Column, set: Set) {
+        match self.0.iter_mut().find(|(it, _)| it.name == column.name) {
+            Some((_, before)) => *before = set,
+            None => self.0.push((column, set)),
+        }
+    }
+
+    fn effects(&mut self, effects: &'a [Effect], settlement: &Settlement, zone: &Zone) {
+        let error = match &settlement.counter {
+            Counter::Set { last_error, .. } => Some(last_error),
+            Counter::AsBefore | Counter::Reset => None,
+        };
+        for Effect { column, to } in effects {
+            let set = match (to, error) {
+                (Assigned::Constant(value), _) => Set::To(value.clone()),
+                (Assigned::Now, _) => Set::To(column.spelling.write(settlement.at, zone)),
+                (Assigned::Error, Some(error)) => Set::To(Value::Text(column.cut(error))),
+                // There is none, so the last one stays for people to read.
+                (Assigned::Error, None) => continue,
+                (Assigned::Add(number), _) => Set::Add(*number),
+            };
+            self.set(column, set);
+        }
+    }
+}
+
+impl Table {
+    pub fn action(&self, change: &Change) -> Action<'_> {
+        match (change.settlement.step, &self.on_success) {
+            (Step::Succeeded, Effects::Delete) => Action::Delete,
+            _ => Action::Set(self.sets(change).0),
+        }
+    }
+
+    fn sets(&self, change: &Change) -> Sets<'_> {
+        let Change { record, settlement, .. } = change;
+        let mut sets = Sets(Vec::new());
+        let before =
+            |column: &Column| Set::To(record.row.get(&column.name).cloned().unwrap_or(Value::Null));
+        if let Some(column) = &self.statuses.column {
+            let value = self.statuses.value(settlement.status(record.status));
+            let set = match (settlement.step, value) {
+                // As it was to the letter, where several values mean the same.
+                (Step::Undone, _) | (_, None) => before(column),
+                (_, Some(value)) => Set::To(value.clone()),
+            };
+            sets.set(column, set);
+        }
+        match &settlement.counter {
+            Counter::AsBefore => {
+                for column in self.counter_columns() {
+                    sets.set(column, before(column));
+                }
+                if settlement.step == Step::Renewed && !self.statuses.tell() {
+                    // NEW is then what has not failed: at least, there is nothing to wait after.
+                    if let Some(last_failure) = &self.last_failure {
+                        sets.set(last_failure, self.no_failure(last_failure, record));
+                    }
+                }
+            }
+            Counter::Reset => {
+                if let Some(column) = &self.failures {
+                    sets.set(column, Set::To(Value::Integer(0)));
+                }
+                if let Some(column) = &self.last_failure {
+                    sets.set(column, self.no_failure(column, record));
+                }
+            }
+            Counter::Set { failures, last_failure_at, last_error } => {
+                if let Some(column) = &self.failures {
+                    sets.set(column, Set::To(Value::Integer((*failures).into())));
+                }
+                if let Some(column) = &self.last_failure {
+                    let value = column.spelling.write(*last_failure_at, &self.dates.zone);
+                    sets.set(column, Set::To(value));
+                }
+                if let Some(column) = &self.last_error {
+                    sets.set(column, Set::To(Value::Text(column.cut(last_error))));
+                }
+            }
+        }
+        let zone = &self.dates.zone;
+        match (settlement.step, &self.on_success) {
+            (Step::Succeeded, Effects::Set(effects)) => sets.effects(effects, settlement, zone),
+            (Step::Failed, _) => sets.effects(&self.on_failure, settlement, zone),
+            (Step::Archived, _) => {
+                if matches!(settlement.counter, Counter::Set { .. }) {
+                    sets.effects(&self.on_failure, settlement, zone);
+                }
+                sets.effects(&self.on_archive, settlement, zone);
+            }
+            (Step::Begun | Step::Undone | Step::Renewed | Step::Succeeded, _) => {}
+        }
+        sets
+    }
+
+    /// What the column of the last failure holds where there was none: NULL, or if that cannot be,
+    /// the insertion date.
+    fn no_failure(&self, column: &Column, record: &Record) -> Set {
+        let inserted_at = record.inserted_at.filter(|_| column.not_null);
+        let value = inserted_at.map(|at| column.spelling.write(at, &self.dates.zone));
+        Set::To(value.unwrap_or(Value::Null))
+    }
+
+    /// What shows that a row still is the record, and still as it was read, or as the charge left
+    /// it. Another row that got the id of a deleted one has another insertion date.
+    pub fn guard<'a>(&'a self, record: &'a Record, charged: bool) -> Guard<'a> {
+        let held = |column: &Column| record.row.get(&column.name).unwrap_or(&Value::Null);
+        let status = self.statuses.column.as_ref().map(|column| {
+            let value = match self.statuses.value(Status::Error) {
+                Some(value) if charged => value,
+                _ => held(column),
+            };
+            (column, value)
+        });
+        // The queue's condition itself is not asked again: it may go by the time or by other rows.
+        // What it reads in this row must be as it was, but for what the charge has written.
+        let written = || self.counter_columns().chain(&self.statuses.column);
+        let is_charged = |column: &Column| written().any(|it| it.name == column.name);
+        let unchanged = self
+            .condition_columns
+            .iter()
+            .filter(|column| !(charged && is_charged(column)))
+            .map(|column| (column, held(column)))
+            .chain([(&self.inserted, &record.inserted)])
+            .collect();
+        Guard { status, unchanged }
+    }
+}

@@ -1,0 +1,413 @@
+//! A table on a PostgreSQL server: every command, and every type of column.
+
+use crate::cluster::{Database, cluster};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
+
+/// A fresh database with the usual table.
+fn usual() -> Option<(Database, TestEnv)> {
+    let database = cluster()?.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    Some((database, env))
+}
+
+fn with(schema: &str) -> Option<(Database, TestEnv)> {
+    let database = cluster()?.database();
+    database.sql(schema);
+    let env = TestEnv::on(&database);
+    Some((database, env))
+}
+
+#[test]
+fn every_command_does_on_a_server_what_it_does_on_a_file() {
+    let Some((database, env)) = usual() else { return };
+    let again = env.run(&["init"]);
+    again.fails(1, &["table BACKLOG already exists in postgres://"]);
+    let said = env.run(&["add", r#"{"order":1}"#, r#"{"order":2}"#, r#"{"order":3}"#]).success();
+    assert_eq!(said.stdout, "added 3 records\n");
+    env.run_with_input(&["add", "-"], b"[4]\n\n[5]\n").success();
+    database.sql("UPDATE backlog SET date_inserted = '2026-11-21T00:00:00Z'");
+
+    let fails = env.script("fails", "cat >&2; [ $BACKLOG_ID != 2 ]");
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &fails]).silent();
+    assert_eq!(
+        database.query("SELECT id, status, failures, last_failure FROM backlog ORDER BY id"),
+        "1|SUCCESS|0|\n2|ERROR|1|2026-11-21 00:00:00+00\n3|SUCCESS|0|\n4|SUCCESS|0|\n5|SUCCESS|0|"
+    );
+    // What is JSON in the table is JSON for the handler, and times are as JSON has them.
+    let error = database.query("SELECT last_error FROM backlog WHERE id = 2");
+    assert_eq!(
+        error,
+        "{\"id\":2,\"status\":\"NEW\",\"date_inserted\":\"2026-11-21T00:00:00+00:00\",\
+         \"payload\":{\"order\": 2},\"failures\":0,\"last_failure\":null,\"last_error\":null}"
+    );
+    let waits = env.run_at(MIDNIGHT + 30, &["process", "--fibonacci", "--dry-run"]).success();
+    assert_eq!(waits.stdout, "2           wait     until 2026-11-21T00:01:00Z\n");
+    let explained = env.run_at(MIDNIGHT + 30, &["explain", "2", "9", "x", "--fibonacci"]);
+    assert_eq!(explained.exit, Some(1));
+    assert!(explained.stdout.contains("after failure 1 it waits 1m"), "{explained:?}");
+    assert!(explained.stdout.contains("9: no such record\nx: no such record\n"), "{explained:?}");
+
+    let status = env.run_at(MIDNIGHT + DAY, &["status", "--fibonacci", "--json"]).success();
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["due"], 1, "{status}");
+    let listed = env.run(&["list", "--status", "ERROR", "--json"]).success();
+    assert!(listed.stdout.starts_with("{\"id\":2,\"status\":\"ERROR\""), "{listed:?}");
+
+    let said = env.run(&["archive", "2", "1"]).success().stdout;
+    assert_eq!(said, "1: is SUCCESS, and is left so\narchived 1 record\n");
+    let said = env.run(&["restore", "--all", "--where", "last_error LIKE '%order%'"]).success();
+    assert_eq!(said.stdout, "restored 1 record\n");
+    assert_eq!(
+        database.query("SELECT status, failures, last_failure FROM backlog WHERE id = 2"),
+        "NEW|0|"
+    );
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "/bin/false"]).silent();
+    env.run(&["retry", "2"]).success();
+    let drawn = env.run(&["simulate", "--from-table", "--progressive", "--for", "2d"]).success();
+    assert!(drawn.stdout.contains("progressive"), "{drawn:?}");
+    env.run(&["process", "--progressive", "--", "/bin/true"]).silent();
+    let line = env.run(&["crontab", "--progressive", "--", "/bin/true"]).success().stdout;
+    assert!(line.contains("postgres://postgres@/test_"), "{line}");
+}
+
+#[test]
+fn records_are_due_by_age_by_slot_and_by_count() {
+    let Some((database, env)) = usual() else { return };
+    database.sql(&format!(
+        "INSERT INTO backlog (date_inserted, status, failures, last_failure)
+         SELECT to_timestamp({MIDNIGHT} - n * 3600), CASE n % 2 WHEN 0 THEN 'NEW' ELSE 'ERROR' END,
+         n % 2, CASE n % 2 WHEN 1 THEN to_timestamp({MIDNIGHT} - n) END
+         FROM generate_series(1, 60) n"
+    ));
+    let log = env.noting("exit 1");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &log]).silent();
+    assert_eq!(env.handled(), (1..=24).map(|id| id.to_string()).collect::<Vec<_>>());
+    env.run_at(MIDNIGHT, &["process", "--ndays", "2.5", "--min-ndays", "2", "--", &log]).silent();
+    assert_eq!(env.handled(), (49..=60).map(|id| id.to_string()).collect::<Vec<_>>());
+    // All but 25 to 48 have just failed; of those some failed before, in another minute.
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &log]).silent();
+    assert_eq!(env.handled(), (25..=48).map(|id| id.to_string()).collect::<Vec<_>>());
+    env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--order", "oldest", "--", &log])
+        .silent();
+    assert_eq!(env.handled().len(), 60);
+    let args = ["process", "--policy", "even", "--by-age", "--drain", "--", &log];
+    // The first pass of a line takes up no slots; the next one works off those since.
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.handled(), [""; 0]);
+    env.run_at(MIDNIGHT + DAY, &args).silent();
+    let handled = env.handled();
+    assert!((50..=60).contains(&handled.len()), "{handled:?}");
+}
+
+#[test]
+fn a_limited_pass_goes_on_behind_the_last_one() {
+    let Some((database, env)) = usual() else { return };
+    database.sql(
+        "INSERT INTO backlog (date_inserted, status)
+         SELECT '2026-11-20'::timestamptz + n % 4 * interval '1 s', 'ERROR'
+         FROM generate_series(1, 10) n",
+    );
+    let log = env.noting("exit 1");
+    for expected in [["7", "3", "10"], ["6", "2", "9"], ["5", "1", "8"], ["4", "7", "3"]] {
+        let args = ["process", "--ndays", "1", "--max-records", "3", "--", &log];
+        env.run_at(MIDNIGHT, &args).silent();
+        assert_eq!(env.handled(), expected);
+    }
+    for order in ["4", "8", "1"] {
+        let args = ["process", "--ndays", "1", "--max-records", "1", "--order", "oldest"];
+        env.run_at(MIDNIGHT, &[&args[..], &["--queue", "other", "--", &log]].concat()).silent();
+        assert_eq!(env.handled(), [order]);
+    }
+}
+
+/// A row of each type, as other software has them; `{}` is an id that is not NULL.
+const TYPES: &str = "
+CREATE SCHEMA \"App\";
+CREATE TYPE \"App\".\"State\" AS ENUM ('pending', 'failed', 'sent', 'dead');
+CREATE DOMAIN counter AS integer CHECK (VALUE >= 0);
+CREATE TABLE \"App\".\"Out Box\" (
+  \"Id\"        uuid PRIMARY KEY,
+  \"State\"     \"App\".\"State\" NOT NULL DEFAULT 'pending',
+  \"CreatedAt\" timestamp NOT NULL,
+  tries         counter,
+  \"TriedAt\"   timestamp,
+  why           varchar(12),
+  body          jsonb,
+  price         numeric(10, 2) DEFAULT 12.50,
+  ratio         real DEFAULT 0.1,
+  raw           bytea DEFAULT '\\x00ff',
+  tags          text[] DEFAULT '{a,\"b c\"}',
+  is_urgent     boolean DEFAULT true,
+  day           date DEFAULT '2026-11-20',
+  plain         json DEFAULT '{\"b\":  1}'
+);
+INSERT INTO \"App\".\"Out Box\" (\"Id\", \"CreatedAt\", body) VALUES
+  ('6fa459ea-ee8a-3ca4-894e-db77e160355e', '2026-11-21 00:30:00', '{\"to\": \"it''s\"}'),
+  ('0d2c2e0a-0000-4000-8000-000000000002', '2026-11-19 00:30:00', NULL);";
+
+#[test]
+fn columns_of_every_type_are_worked_with() {
+    let Some((database, env)) = with(TYPES) else { return };
+    let table = [
+        "--table=App.Out Box",
+        "--id-column=Id",
+        "--status-column=State",
+        "--new=pending",
+        "--error=failed",
+        "--success=sent",
+        "--archived=dead",
+        "--date-column=CreatedAt",
+        "--zone=+02:00",
+        "--failures-column=tries",
+        "--last-failure-column=TriedAt",
+        "--last-error-column=why",
+    ];
+    let run = |args: &[&str]| {
+        let (subcommand, rest) = args.split_first().unwrap();
+        env.run_at(MIDNIGHT, &[&[*subcommand], &table[..], rest].concat())
+    };
+    let said = run(&["check", "--fibonacci", "--", "/bin/true"]);
+    assert!(said.stdout.contains("status = State \"App\".\"State\""), "{said:?}");
+    // At 00:30 there it was 22:30 the day before here.
+    let log = env.script("log", "cat >>json; echo too long a message >&2; exit 1");
+    run(&["process", "--ndays", "1", "--", &log]).silent();
+    let json = std::fs::read_to_string(env.path("json")).unwrap();
+    assert_eq!(
+        json,
+        "{\"Id\":\"6fa459ea-ee8a-3ca4-894e-db77e160355e\",\"State\":\"pending\",\
+         \"CreatedAt\":\"2026-11-21T00:30:00\",\"tries\":null,\"TriedAt\":null,\"why\":null,\
+         \"body\":{\"to\": \"it's\"},\"price\":12.50,\"ratio\":0.1,\"raw\":\"00FF\",\
+         \"tags\":\"{a,\\\"b c\\\"}\",\"is_urgent\":true,\"day\":\"2026-11-20\",\
+         \"plain\":{\"b\":  1}}\n"
+    );
+    let rows = || {
+        database.query(
+            "SELECT \"Id\", \"State\", tries, \"TriedAt\", why FROM \"App\".\"Out Box\" ORDER BY 1",
+        )
+    };
+    assert_eq!(
+        rows(),
+        "0d2c2e0a-0000-4000-8000-000000000002|pending|||\n\
+         6fa459ea-ee8a-3ca4-894e-db77e160355e|failed|1|2026-11-21 02:00:00|too long a m"
+    );
+    let upper = "6FA459EA-EE8A-3CA4-894E-DB77E160355E";
+    let explained = run(&["explain", "--fibonacci", upper]).success();
+    assert!(explained.stdout.contains("until 2026-11-21T00:01:00Z"), "{explained:?}");
+    let env_shown = env.script("show", "echo $BACKLOG_STATUS $1 $2 >>shown");
+    run(&["process", "--policy", "even", "--by-age", "--", &env_shown, "{Price}", "{none}"])
+        .silent();
+    let shown = std::fs::read_to_string(env.path("shown")).unwrap();
+    assert_eq!(shown, "NEW 12.50 {none}\n");
+    run(&["archive", upper]).success();
+    run(&["restore", "--all"]).success();
+    run(&["process", "--ndays", "1", "--payload-column", "body", "--", "cat"]).silent();
+    assert_eq!(
+        rows(),
+        "0d2c2e0a-0000-4000-8000-000000000002|sent|||\n\
+         6fa459ea-ee8a-3ca4-894e-db77e160355e|sent|0||too long a m"
+    );
+    let said = run(&["status"]).success().stdout;
+    assert!(said.contains("SUCCESS      1     1 "), "{said}");
+
+    let wrong = env.run(&[
+        "status",
+        "--table=app.out box",
+        "--status-column=State",
+        "--new=new",
+        "--error=failed",
+        "--success=sent",
+        "--id-column=Id",
+        "--date-column=CreatedAt",
+    ]);
+    wrong.fails(1, &["NEW is to be 'new' in column State", "it takes pending, failed, sent, dead"]);
+}
+
+#[test]
+fn a_boolean_or_a_null_can_be_the_status() {
+    let Some((database, env)) = with(
+        "CREATE TABLE hooks (id text PRIMARY KEY, done boolean, failed boolean DEFAULT false, \
+         created date NOT NULL DEFAULT '2026-11-20');
+         INSERT INTO hooks VALUES ('a', false), ('b,c', false), ('d', true), ('e', NULL);
+         CREATE TABLE outbox (region text, n int, sent_at timestamptz, created bigint, \
+         PRIMARY KEY (region, n));
+         INSERT INTO outbox SELECT 'eu', n, NULL, 1795219200000 - n FROM generate_series(1, 3) n",
+    ) else {
+        return;
+    };
+    let hooks =
+        ["--table=hooks", "--status-column=done", "--new=false", "--error=0", "--success=1"];
+    let hooks = [&hooks[..], &["--date-column=created", "--ndays=2"]].concat();
+    let fails = env.noting("[ $BACKLOG_ID = a ]");
+    let process = [&["process"], &hooks[..], &["--", &fails]].concat();
+    env.run_at(MIDNIGHT, &process).silent();
+    assert_eq!(database.query("SELECT id, done FROM hooks ORDER BY 1"), "a|t\nb,c|f\nd|t\ne|");
+
+    std::fs::write(
+        env.path("backlog.toml"),
+        "[queue.outbox]\ntable = 'outbox'\nid = ['region', 'n']\ndate_inserted = 'created'\n\
+         where = 'sent_at IS NULL'\non_success = { sent_at = '{now}' }\nndays = 1\n\
+         exec = ['sh', '-c', 'test $BACKLOG_ID != eu,2']\n\
+         [queue.broken]\ntable = 'outbox'\nid = ['region', 'n']\ndate_inserted = 'created'\n\
+         where = 'sent_at IS NULL'\non_success = { created = 7 }\nndays = 1\n\
+         [queue.gone]\ntable = 'outbox'\nid = ['region', 'n']\ndate_inserted = 'created'\n\
+         where = 'sent_at IS NULL'\non_success = 'delete'\nndays = 1\n",
+    )
+    .unwrap();
+    env.run_at(MIDNIGHT, &["process", "--queue", "outbox"]).silent();
+    assert_eq!(
+        database.query("SELECT n, sent_at FROM outbox ORDER BY 1"),
+        "1|2026-11-21 00:00:00+00\n2|\n3|2026-11-21 00:00:00+00"
+    );
+    let broken = env.run_at(MIDNIGHT, &["process", "--queue", "broken", "--", "/bin/true"]);
+    broken.fails(1, &["on_success cannot set created"]);
+    env.run_at(MIDNIGHT, &["process", "--queue", "gone", "--", "/bin/true"]).silent();
+    assert_eq!(database.query("SELECT n FROM outbox ORDER BY 1"), "1\n3");
+}
+
+#[test]
+fn what_a_table_refuses_is_found_before_a_handler_runs() {
+    let Some((database, env)) = usual() else { return };
+    database.sql("INSERT INTO backlog (id) VALUES (1), (2)");
+    let log = env.noting("exit 0");
+    for (refusal, says) in [
+        ("ADD CONSTRAINT no CHECK (status <> 'SUCCESS')", "violates check constraint"),
+        (
+            "DROP CONSTRAINT no, ADD COLUMN done int, ADD CONSTRAINT no CHECK (status <> 'ERROR')",
+            "violates check constraint",
+        ),
+    ] {
+        database.sql(&format!("ALTER TABLE backlog {refusal}"));
+        let ran = env.run(&["process", "--ndays", "1", "--", &log]);
+        ran.fails(1, &[says, "no handler was started"]);
+        assert_eq!(env.handled(), [""; 0]);
+    }
+    database.sql(
+        "ALTER TABLE backlog DROP CONSTRAINT no;
+         CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER quiet BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION nothing()",
+    );
+    let ran = env.run(&["process", "--ndays", "1", "--", &log]);
+    ran.fails(1, &["the table did not take the change"]);
+    assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "NEW");
+    // A row that is refused does not take the others' outcomes with it.
+    database.sql(
+        "DROP TRIGGER quiet ON backlog;
+         INSERT INTO backlog (id) VALUES (3), (4);
+         ALTER TABLE backlog ADD CONSTRAINT no CHECK (id <> 3 OR status <> 'SUCCESS') NOT VALID",
+    );
+    let ran = env.run(&["process", "--ndays", "1", "--order", "oldest", "--jobs", "4", "--", &log]);
+    ran.fails(1, &["record 3 could not be set to SUCCESS"]);
+    let statuses = database.query("SELECT id, status FROM backlog WHERE id <> 3 ORDER BY 1");
+    assert_eq!(statuses, "1|SUCCESS\n2|SUCCESS\n4|SUCCESS");
+}
+
+#[test]
+fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
+    let Some((database, env)) = usual() else { return };
+    database.sql("INSERT INTO backlog (id) VALUES (1), (2), (3)");
+    let pausing = env.pausing();
+    let child = env.spawn(&[
+        "process",
+        "--ndays",
+        "1",
+        "--jobs",
+        "3",
+        "-v",
+        "--where",
+        "payload IS NULL",
+        "--",
+        "sh",
+        "-c",
+        &pausing.script,
+    ]);
+    pausing.wait_for_begin();
+    crate::testenv::wait_until("all three run", || {
+        database.query("SELECT count(*) FROM backlog WHERE status = 'ERROR'") == "3"
+    });
+    database.sql(
+        "UPDATE backlog SET status = 'SUCCESS' WHERE id = 1; DELETE FROM backlog WHERE id = 2;
+         UPDATE backlog SET payload = '1' WHERE id = 3",
+    );
+    pausing.let_go();
+    let ran = crate::testenv::ran(&child.wait_with_output().unwrap());
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    for id in 1..=3 {
+        let says = format!("record {id} was changed or deleted by the application");
+        assert!(ran.stderr.contains(&says), "{ran:?}");
+    }
+    assert_eq!(database.query("SELECT id, status FROM backlog ORDER BY 1"), "1|SUCCESS\n3|ERROR");
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    let Some((database, env)) = usual() else { return };
+    database.sql("CREATE VIEW v AS SELECT * FROM backlog; INSERT INTO backlog (id) VALUES (1)");
+    let says = |args: &[&str], says: &[&str]| {
+        env.run(&[&["list"], args].concat()).fails(1, says);
+    };
+    says(&["--table", "orders"], &["no table \"orders\"; tables here: backlog"]);
+    says(&["--table", "v"], &["v is a view"]);
+    says(&["--id-column", "nr"], &["table backlog has no column nr; it has id, status,"]);
+    says(
+        &["--date-column", "payload"],
+        &["column payload of table backlog holds no date: it is jsonb"],
+    );
+    for condition in
+        ["1) OR (1", "id = 7; DROP TABLE backlog", "nr = 7", "id = $1", "count(*) > 1", ""]
+    {
+        let ran = env.run(&["restore", "--all", "--where", condition]);
+        assert_eq!(ran.exit, Some(1), "{condition}: {ran:?}");
+        assert!(ran.stderr.contains("condition"), "{condition}: {ran:?}");
+    }
+    env.run(&["restore", "--all", "--where", "id = 7 -- or so"]).success();
+    let url = database.url();
+    let nobody = url.replace("postgres@", "nobody%20here:sesame@");
+    for (db, exit, words) in [
+        (url.replace("/test_", "/none_"), 1, "does not exist"),
+        (nobody, 1, "nobody here"),
+        ("postgres://u:sesame@localhost:1/db?connect_timeout=2".into(), 75, "localhost:1"),
+        ("postgres://u:sesame@localhost/db?sslmod=off".into(), 2, "sslmod"),
+        ("postgres://u:sesame@local host:x/db".into(), 2, ""),
+    ] {
+        let ran = env.run(&["status", "--db", &db]);
+        assert_eq!(ran.exit, Some(exit), "{db}: {ran:?}");
+        assert!(ran.stderr.contains(words) && ran.stderr.lines().count() == 1, "{db}: {ran:?}");
+        assert!(!ran.stderr.contains("sesame"), "{ran:?}");
+    }
+}
+
+#[test]
+fn no_password_leaves_the_program() {
+    let Some((database, env)) = usual() else { return };
+    let url = database.url().replace("postgres@", "postgres:sesame@");
+    for args in [
+        &["status"][..],
+        &["check", "--", "/bin/true"],
+        &["crontab", "--progressive", "--", "/bin/true"],
+        &["process", "--ndays", "1", "-vv", "--", "/bin/true"],
+        &["list", "--table", "none"],
+    ] {
+        let ran = env.run(&[&[args[0], "--db", &url], &args[1..]].concat());
+        assert!(!format!("{ran:?}").contains("sesame"), "{ran:?}");
+    }
+}
+
+#[test]
+fn shards_share_the_records_of_a_table() {
+    let Some((database, env)) = usual() else { return };
+    database.sql("INSERT INTO backlog (id) SELECT n FROM generate_series(1, 90) n");
+    let log = env.noting("exit 0");
+    let mut all = Vec::new();
+    for shard in ["1/3", "2/3", "3/3"] {
+        let args = ["process", "--ndays", "1", "--shard", shard, "--", &log];
+        env.run(&args).silent();
+        let handled = env.handled();
+        assert!(handled.len() > 15, "{shard}: {handled:?}");
+        all.extend(handled);
+        let other = env.run(&["process", "--ndays", "1", "--shard", shard, "--dry-run"]);
+        assert!(!other.stdout.contains("try "), "{other:?}");
+    }
+    assert_eq!(all.len(), 90);
+    assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
+}

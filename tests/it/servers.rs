@@ -1,0 +1,317 @@
+//! Claims on a server: many passes at once, lost connections, restarts and kills.
+
+use std::fs;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::cluster::{Cluster, Database, cluster, pgbouncer};
+use crate::testenv::{Ran, TestEnv, ran, wait_until};
+
+const RECORDS: usize = 1_200;
+
+/// The usual table with new records, and passes on it from as many machines as there are
+/// directories.
+struct Machines {
+    database: Database,
+    machines: Vec<TestEnv>,
+    /// Where handlers note what they do.
+    notes: TestEnv,
+}
+
+impl Machines {
+    fn new(cluster: &Cluster, records: usize) -> Self {
+        let database = cluster.database();
+        let machines: Vec<_> = (0..4).map(|_| TestEnv::on(&database)).collect();
+        machines[0].run(&["init"]).success();
+        database.sql(&format!(
+            "INSERT INTO backlog (date_inserted) SELECT now() - n * interval '1 s' \
+             FROM generate_series(1, {records}) n; ANALYZE backlog"
+        ));
+        Self { database, machines, notes: TestEnv::empty() }
+    }
+
+    /// A handler that notes each record, and that another one was at it at the same time.
+    fn handler(&self) -> String {
+        let dir = self.notes.path("").display().to_string();
+        self.notes.script(
+            "handler",
+            &format!(
+                "exec 9>{dir}/lock-$BACKLOG_ID\nflock -n 9 || echo $BACKLOG_ID >>{dir}/overlap\n\
+                 echo $BACKLOG_ID >>{dir}/handled\n"
+            ),
+        )
+    }
+
+    fn spawn(&self, machine: usize, handler: &str) -> Child {
+        let args = ["process", "--ndays", "1", "--jobs", "2", "--", handler];
+        let mut command = self.machines[machine].command(&args);
+        command.arg0_and_pipes().spawn().unwrap()
+    }
+
+    fn finished(&self, child: Child) -> Ran {
+        ran(&child.wait_with_output().unwrap())
+    }
+
+    fn handled(&self) -> usize {
+        let text = fs::read_to_string(self.notes.path("handled")).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// Every record was handled, no two handlers were at one at the same time, and so many runs
+    /// were one too many.
+    #[track_caller]
+    fn repeats(&self) -> usize {
+        let overlaps = fs::read_to_string(self.notes.path("overlap")).unwrap_or_default();
+        assert_eq!(overlaps, "", "handled by two at the same time");
+        let counts = "SELECT status, count(*) FROM backlog GROUP BY 1";
+        let records = self.database.query("SELECT count(*) FROM backlog");
+        assert_eq!(self.database.query(counts), format!("SUCCESS|{records}"));
+        let text = fs::read_to_string(self.notes.path("handled")).unwrap();
+        let mut ids: Vec<_> = text.lines().collect();
+        let runs = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len().to_string(), records, "a record was not handled");
+        runs - ids.len()
+    }
+
+    /// Ends one of the sessions that passes have, whichever the number says.
+    fn terminate(&self, number: usize) {
+        self.database.query(&format!(
+            "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
+             WHERE application_name = 'backlog' AND datname = current_database() ORDER BY md5(pid::text || '{number}') LIMIT 1) one"
+        ));
+    }
+}
+
+trait Piped {
+    fn arg0_and_pipes(&mut self) -> &mut Self;
+}
+
+impl Piped for Command {
+    fn arg0_and_pipes(&mut self) -> &mut Self {
+        use std::os::unix::process::CommandExt;
+        use std::process::Stdio;
+        self.arg0("backlog").stdout(Stdio::piped()).stderr(Stdio::piped())
+    }
+}
+
+#[test]
+fn four_passes_at_once_handle_each_record_once() {
+    let Some(cluster) = cluster() else { return };
+    let machines = Machines::new(cluster, RECORDS);
+    let handler = machines.handler();
+    let passes: Vec<_> = (0..4).map(|machine| machines.spawn(machine, &handler)).collect();
+    for pass in passes {
+        machines.finished(pass).silent();
+    }
+    assert_eq!(machines.repeats(), 0);
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    assert_eq!(machines.database.query(locks), "0");
+}
+
+#[test]
+fn sessions_that_are_terminated_cost_no_record_and_no_repeat() {
+    let Some(cluster) = cluster() else { return };
+    let machines = Machines::new(cluster, RECORDS);
+    let handler = machines.handler();
+    let mut passes: Vec<_> = (0..4).map(|machine| machines.spawn(machine, &handler)).collect();
+    let mut terminated = 0;
+    wait_until("all passes are at work", || machines.handled() > 40);
+    while passes.iter_mut().any(|pass| pass.try_wait().unwrap().is_none()) {
+        machines.terminate(terminated);
+        terminated += 1;
+        std::thread::sleep(Duration::from_millis(40));
+    }
+    assert!(terminated > 10, "only {terminated} were terminated");
+    for pass in passes {
+        machines.finished(pass).silent();
+    }
+    assert_eq!(machines.repeats(), 0, "after {terminated} terminations");
+}
+
+#[test]
+fn a_server_that_is_started_again_in_the_middle_costs_no_record_and_no_repeat() {
+    for crashes in [false, true] {
+        let Some(cluster) = Cluster::private(&["fsync=on"]) else { return };
+        let machines = Machines::new(&cluster, RECORDS);
+        let handler = machines.handler();
+        let passes: Vec<_> = (0..4).map(|machine| machines.spawn(machine, &handler)).collect();
+        wait_until("some are handled", || machines.handled() > RECORDS / 3);
+        if crashes {
+            cluster.crash()
+        } else {
+            cluster.restart()
+        }
+        for pass in passes {
+            machines.finished(pass).silent();
+        }
+        assert_eq!(machines.repeats(), 0, "crash: {crashes}");
+    }
+}
+
+#[test]
+fn killed_passes_lose_nothing_and_repeat_only_what_was_in_hand() {
+    let Some(cluster) = cluster() else { return };
+    let machines = Machines::new(cluster, RECORDS);
+    let handler = machines.handler();
+    let mut kills = 0;
+    let mut passes: Vec<_> = (0..4).map(|machine| machines.spawn(machine, &handler)).collect();
+    while machines.handled() < RECORDS * 3 / 4 {
+        let before = machines.handled();
+        wait_until("some more are handled", || machines.handled() > before + 20);
+        let machine = kills % 4;
+        passes[machine].kill().unwrap();
+        passes[machine].wait().unwrap();
+        passes[machine] = machines.spawn(machine, &handler);
+        kills += 1;
+    }
+    for pass in passes {
+        machines.finished(pass).silent();
+    }
+    // What was just being tried when its pass was killed may have been in the hands of others'
+    // lists already.
+    machines.machines[0].run(&["process", "--ndays", "1", "--drain", "--", &handler]).silent();
+    let repeats = machines.repeats();
+    assert!(repeats <= kills * 2, "{repeats} repeats after {kills} kills");
+}
+
+#[test]
+fn an_outcome_is_settled_although_the_connections_were_lost_meanwhile() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let machines = Machines::new(&cluster, 1);
+    let env = &machines.machines[0];
+    let pausing = env.pausing();
+    let pass = env.spawn(&["process", "--ndays", "1", "-v", "--", "sh", "-c", &pausing.script]);
+    pausing.wait_for_begin();
+    cluster.stop();
+    pausing.let_go();
+    std::thread::sleep(Duration::from_millis(200));
+    cluster.start();
+    let ran = machines.finished(pass);
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("lost a connection to postgres://"), "{ran:?}");
+    assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
+}
+
+#[test]
+fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
+    let Some(cluster) = cluster() else { return };
+    let machines = Machines::new(cluster, 1);
+    let [first, second] = [&machines.machines[0], &machines.machines[1]];
+    let (slow, other) = (first.pausing(), second.pausing());
+    let args = ["process", "--ndays", "1", "--", "sh", "-c"];
+    let pass = first.spawn(&[&args[..], &[&slow.script]].concat());
+    slow.wait_for_begin();
+    // It cannot take its claim back while it is stopped.
+    let signal = |name: &str| {
+        let pid = pass.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    signal("-STOP");
+    for number in 0..2 {
+        machines.terminate(number);
+    }
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'backlog' \
+                    AND datname = current_database()";
+    wait_until("its sessions are gone", || machines.database.query(sessions) == "0");
+    let successor = second.spawn(&[&args[..], &[&other.script]].concat());
+    other.wait_for_begin();
+    signal("-CONT");
+    std::thread::sleep(Duration::from_millis(100));
+    slow.let_go();
+    let ran = machines.finished(pass);
+    ran.fails(1, &["record 1: the connection that held its claim was lost", "(success)"]);
+    assert_eq!(machines.database.query("SELECT status FROM backlog"), "ERROR");
+    other.let_go();
+    machines.finished(successor).silent();
+    assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
+}
+
+#[test]
+fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
+    let Some(cluster) = cluster() else { return };
+    let machines = Machines::new(cluster, 400);
+    let Some(pool) = pgbouncer(cluster) else { return };
+    let pooled = pool.database(&machines.database);
+    let handler = machines.handler();
+    let spawn = |machine: usize| {
+        let url = if machine < 3 { pooled.url() } else { machines.database.url() };
+        let args = ["process", "--ndays", "1", "--jobs", "2", "--", &handler];
+        let mut command = machines.machines[machine].command(&args);
+        command.env("BACKLOG_DB", url).arg0_and_pipes().spawn().unwrap()
+    };
+    let passes: Vec<_> = (0..3).map(spawn).chain([spawn(3)]).collect();
+    for pass in passes {
+        machines.finished(pass).silent();
+    }
+    assert_eq!(machines.repeats(), 0);
+    // A claim through the pool is one for a pass beside it, and the other way round.
+    for (one, other) in [(&pooled, &machines.database), (&machines.database, &pooled)] {
+        machines.database.sql("UPDATE backlog SET status = 'NEW' WHERE id = 7");
+        let env = &machines.machines[0];
+        let pausing = env.pausing();
+        let args = ["process", "--ndays", "1", "-vv", "--", "sh", "-c", &pausing.script];
+        let pass = env.command(&args).env("BACKLOG_DB", one.url()).arg0_and_pipes().spawn();
+        let pass = pass.unwrap();
+        pausing.wait_for_begin();
+        let args = ["process", "--ndays", "1", "-vv", "--", &handler];
+        let beside = machines.machines[1].command(&args).env("BACKLOG_DB", other.url()).output();
+        let beside = ran(&beside.unwrap());
+        assert!(beside.stderr.contains("record 7 is in the hands of another pass"), "{beside:?}");
+        pausing.let_go();
+        let ran = machines.finished(pass);
+        let is_pooled = ran.stderr.contains("is a pooler");
+        assert_eq!(is_pooled, one.url() == pooled.url(), "{ran:?}");
+        let _ = fs::remove_file(env.path("began"));
+        let _ = fs::remove_file(env.path("go"));
+    }
+}
+
+#[test]
+fn a_pass_with_nothing_due_among_a_million_finished_rows_looks_at_a_few_pages() {
+    let settings = [
+        "session_preload_libraries=auto_explain",
+        "auto_explain.log_min_duration=0",
+        "auto_explain.log_analyze=on",
+        "auto_explain.log_buffers=on",
+        "max_wal_size=4GB",
+    ];
+    let Some(cluster) = Cluster::private(&settings) else { return };
+    let machines = Machines::new(&cluster, 0);
+    machines.database.sql(
+        "SET auto_explain.log_min_duration = -1;
+         INSERT INTO backlog (status, date_inserted, failures)
+         SELECT 'SUCCESS', now() - n * interval '1 s', n % 3 FROM generate_series(1, 1000000) n",
+    );
+    machines.database.sql("VACUUM ANALYZE backlog");
+    let env = &machines.machines[0];
+    let mut seen = cluster.log().len();
+    for schedule in ["--ndays=7", "--fibonacci", "--progressive", "--policy=even"] {
+        env.run(&["process", schedule, "--", "/bin/true"]).silent();
+        let log = cluster.log();
+        let (statements, buffers) = buffers(&log[seen..]);
+        seen = log.len();
+        assert!(statements > 0, "{schedule}: nothing was logged");
+        assert!(buffers < 100, "{schedule}: {statements} statements, {buffers} buffers");
+    }
+}
+
+/// How many statements about the table were logged, and the buffers that they touched in all.
+fn buffers(log: &str) -> (usize, u64) {
+    let about = |plan: &&str| {
+        let query = plan.lines().next().unwrap_or_default();
+        query.contains("\"backlog\"") && !query.contains("pg_attribute")
+    };
+    let plans: Vec<_> = log.split("Query Text:").skip(1).filter(about).collect();
+    let of = |plan: &&str| {
+        // The first line is that of the whole plan.
+        let line = plan.lines().find(|line| line.trim_start().starts_with("Buffers:"));
+        let numbers = line.unwrap_or_default().split(' ').filter_map(|word| {
+            let (kind, number) = word.split_once('=')?;
+            ["hit", "read"].contains(&kind).then(|| number.parse::<u64>().ok())?
+        });
+        numbers.sum::<u64>()
+    };
+    (plans.len(), plans.iter().map(of).sum())
+}

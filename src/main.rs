@@ -36,6 +36,9 @@
 
 mod cli;
 mod clock;
+#[cfg(test)]
+#[path = "../tests/it/cluster.rs"]
+mod cluster;
 mod command;
 mod config;
 mod crontab;

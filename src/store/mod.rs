@@ -11,6 +11,8 @@ mod postgres;
 mod sqlite;
 mod state_dir;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use claims::LineLock;
 pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated};

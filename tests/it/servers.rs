@@ -138,10 +138,9 @@ fn a_server_that_is_started_again_in_the_middle_costs_no_record_and_no_repeat() 
         let handler = machines.handler();
         let passes: Vec<_> = (0..4).map(|machine| machines.spawn(machine, &handler)).collect();
         wait_until("some are handled", || machines.handled() > RECORDS / 3);
-        if crashes {
-            cluster.crash()
-        } else {
-            cluster.restart()
+        match crashes {
+            true => cluster.crash(),
+            false => cluster.restart(),
         }
         for pass in passes {
             machines.finished(pass).silent();

@@ -22,6 +22,7 @@ use postgres::{Error as SqlError, Row};
 pub use errors::words;
 pub use patience::{Keeper, Patient, connect_again};
 pub use server::{Server, is_url, without_password};
+use session::Backend;
 pub use session::Session;
 pub use sql::{Param, quote};
 
@@ -41,6 +42,8 @@ use store::PgStore;
 pub struct PgDatabase {
     server: Arc<Server>,
     session: Session,
+    /// Which of the server's processes serves it, once claims depend on that.
+    backend: Backend,
     table: Table,
     /// As messages have it.
     place: String,
@@ -63,7 +66,8 @@ impl PgDatabase {
 
     pub fn new(server: &Arc<Server>, session: Session, table: Table) -> Self {
         let place = server.shown();
-        Self { server: server.clone(), session, table, place, reported: Reported::default() }
+        let (server, backend, reported) = (server.clone(), Backend::default(), Reported::default());
+        Self { server, session, backend, table, place, reported }
     }
 
     /// Takes another session in place of the one there is.

@@ -29,6 +29,13 @@ pub struct Session {
     client: Client,
 }
 
+/// A process of the server. Numbers are used again, so the instant of its start belongs to it.
+#[derive(Debug, Clone, Default)]
+pub struct Backend {
+    pub pid: i32,
+    pub since: String,
+}
+
 impl Session {
     /// An error that may pass with the time is one to try again later.
     pub fn open(server: &Arc<Server>) -> Result<Self> {
@@ -67,6 +74,15 @@ impl Session {
     /// Several statements without parameters or results.
     pub fn batch(&mut self, sql: &str) -> Result<(), SqlError> {
         self.client.batch_execute(sql)
+    }
+
+    /// Which of the server's processes serves this session.
+    pub fn backend(&mut self) -> Result<Backend, SqlError> {
+        let sql = "SELECT pid, backend_start::text FROM pg_stat_activity \
+                   WHERE pid = pg_backend_pid()";
+        let rows = self.query(sql, &[])?;
+        let backend = |row: &Row| Backend { pid: row.get(0), since: row.get(1) };
+        Ok(rows.first().map(backend).unwrap_or_default())
     }
 
     /// Whether the server answers.

@@ -12,7 +12,7 @@ use super::change::{self, Ask};
 use super::claims::{Claims, Keys, take};
 use super::errors::{is_lost, is_refusal, words};
 use super::patience::{Keeper, Patient, connect_again};
-use super::session::{Session, new_socket};
+use super::session::{Backend, Session, new_socket};
 use super::sql::Param;
 use super::{PgDatabase, query};
 use crate::clock::Clock;
@@ -31,7 +31,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const HOLD_OFF: Duration = Duration::from_secs(3);
 /// How often a lock is asked for that must be this pass's own. Another pass that is after the
 /// record holds it for a moment.
-const RETAKES: u32 = 40;
+const RETAKES: u32 = 200;
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
 
 pub struct PgStore {
@@ -212,7 +212,7 @@ impl Sessions {
         if self.claims.pooled {
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
         }
-        self.tune().map_err(explain)
+        self.tune().and_then(|()| self.note_backends()).map_err(explain)
     }
 
     fn open_claims(&mut self) -> Result<()> {
@@ -428,7 +428,6 @@ impl Sessions {
     }
 
     fn make_anew(&mut self, reading: bool, claiming: bool) -> Result<()> {
-        let explain = |place: &str, error: &SqlError| super::errors::explain(place, error, "read");
         if reading {
             self.database.session = Session::open(&self.database.server)?;
             self.claims.forget_second();
@@ -437,52 +436,60 @@ impl Sessions {
             self.open_claims()?;
             self.claims.forget_first();
         }
-        let result = self.tune().and_then(|()| self.take_back(claiming, reading));
-        result.map_err(|error| explain(&self.database.place, &error))
+        let again = self
+            .tune()
+            .and_then(|()| self.end_old(reading, claiming))
+            .and_then(|()| self.take_back(claiming, reading));
+        again.map_err(|error| self.database.explain(&error, "read"))
+    }
+
+    /// The server may not know yet that the old sessions are gone, and the guard keeps the socket
+    /// of one: they are ended there, so that their locks are free.
+    fn end_old(&mut self, reading: bool, claiming: bool) -> Result<(), SqlError> {
+        if self.claims.pooled {
+            return Ok(());
+        }
+        let old = [(reading, &self.database.backend), (claiming, &self.claims.backend)];
+        let old = old.into_iter().filter(|(is_old, _)| *is_old).map(|(_, backend)| backend.clone());
+        for Backend { pid, since } in old.collect::<Vec<_>>() {
+            let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                       WHERE pid = $1::text::integer AND backend_start::text = $2";
+            let params = [pid.to_string(), since].map(|text| Param::Text(Some(text)));
+            self.database.session.query(sql, &params)?;
+        }
+        self.note_backends()
+    }
+
+    /// Which of the server's processes serve this pass.
+    fn note_backends(&mut self) -> Result<(), SqlError> {
+        self.database.backend = self.database.session.backend()?;
+        if let Some(session) = &mut self.claims.session {
+            self.claims.backend = session.backend()?;
+        }
+        Ok(())
     }
 
     /// Takes the locks of the sessions that were made anew. A record that somebody else has got
     /// meanwhile is lost to this pass.
     fn take_back(&mut self, first: bool, second: bool) -> Result<(), SqlError> {
-        let mut all: Vec<(Id, Keys)> =
-            self.claims.held.iter().map(|(id, keys)| (id.clone(), *keys)).collect();
-        let second = second && !self.claims.pooled;
-        for tries in 0..RETAKES {
-            if all.is_empty() {
-                return Ok(());
-            }
-            if tries > 0 {
-                std::thread::sleep(RETAKE_PAUSE);
-            }
-            let mut taken = vec![true; all.len()];
-            if first {
-                let keys: Vec<_> = all.iter().map(|(_, keys)| keys.first).collect();
-                taken = self.claims.take_first(&keys)?;
-            }
-            if second {
-                let mine: Vec<_> = all.iter().zip(&taken).filter(|(_, taken)| **taken).collect();
-                let keys: Vec<_> = mine.iter().map(|((_, keys), _)| keys.second).collect();
-                let session = &mut self.database.session;
-                let granted = take(session, "pg_try_advisory_lock", &keys, Vec::new())?;
-                let refused: Vec<_> = mine
-                    .iter()
-                    .zip(granted)
-                    .filter(|(_, granted)| !granted)
-                    .map(|(((_, keys), _), _)| *keys)
-                    .collect();
-                for (place, (_, keys)) in taken.iter_mut().zip(&all) {
-                    if refused.contains(keys) {
-                        *place = false;
-                        if first {
-                            self.claims.free_first(*keys);
-                        }
-                    }
-                }
-            }
-            let mut taken = taken.into_iter();
-            all.retain(|_| taken.next() != Some(true));
+        let held = |claims: &Claims| -> Vec<(Id, Keys)> {
+            claims.held.iter().map(|(id, keys)| (id.clone(), *keys)).collect()
+        };
+        let mut refused = Vec::new();
+        if first {
+            let claims = &mut self.claims;
+            refused = insist(held(claims), |keys| {
+                claims.take_first(&keys.iter().map(|keys| keys.first).collect::<Vec<_>>())
+            })?;
         }
-        for (id, _) in all {
+        if second && !self.claims.pooled {
+            let session = &mut self.database.session;
+            refused.extend(insist(held(&self.claims), |keys| {
+                let keys: Vec<_> = keys.iter().map(|keys| keys.second).collect();
+                take(session, "pg_try_advisory_lock", &keys, Vec::new())
+            })?);
+        }
+        for id in refused {
             self.claims.release(&id);
             self.claims.lost.insert(id);
         }
@@ -580,4 +587,23 @@ impl PgDatabase {
         }
         Ok(Proof::Taken)
     }
+}
+
+/// Asks for locks that must be this pass's own, again and again; says which were refused.
+fn insist(
+    mut wanted: Vec<(Id, Keys)>,
+    mut take: impl FnMut(&[Keys]) -> Result<Vec<bool>, SqlError>,
+) -> Result<Vec<Id>, SqlError> {
+    for tries in 0..RETAKES {
+        if wanted.is_empty() {
+            break;
+        }
+        if tries > 0 {
+            std::thread::sleep(RETAKE_PAUSE);
+        }
+        let keys: Vec<_> = wanted.iter().map(|(_, keys)| *keys).collect();
+        let mut granted = take(&keys)?.into_iter();
+        wanted.retain(|_| granted.next() != Some(true));
+    }
+    Ok(wanted.into_iter().map(|(id, _)| id).collect())
 }

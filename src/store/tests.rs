@@ -1,0 +1,636 @@
+//! One suite that every store passes. What one of them cannot do is named below, and shown when the
+//! suite runs; if it can do it after all, the suite says so.
+
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{
+    Applied, Change, Claim, Database, Found, Location, MemoryRow, MemoryStore, Server, Store,
+};
+use crate::clock::Clock;
+use crate::cluster::{self, cluster};
+use crate::instant::Instant;
+use crate::mapping::Mapping;
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step};
+use crate::selection::{Order, Selection, Window};
+
+const NOW: Instant = Instant(1_795_232_400);
+const DAY: i64 = 86_400;
+
+/// A row to begin with: id, status, how old it is in days, failures.
+type Seed = (i64, Status, i64, u32);
+
+/// A kind of store, with a fresh table for each property.
+trait Subject {
+    fn name(&self) -> &'static str;
+
+    /// Makes the table that `open` opens from now on.
+    fn fill(&mut self, seeds: &[Seed]);
+
+    /// One pass's store on the table.
+    fn open(&self) -> Box<dyn Store>;
+
+    /// The application, or another consumer, finishes a record without asking anybody.
+    fn finish(&self, id: i64);
+
+    fn delete(&self, id: i64);
+}
+
+/// What stores cannot do: which, what, and why.
+const EXCEPTIONS: [(&str, &str, &str); 11] = [
+    ("memory", "records come in the order asked for", "simulations go by an agenda"),
+    ("memory", "a search goes on where its page ended", "an agenda is read at once"),
+    ("memory", "a record is claimed by one pass at a time", "a simulation has one pass at a time"),
+    ("memory", "a pass claims a record once", "a simulation has one pass at a time"),
+    ("memory", "a claim ends with its store", "there are no claims"),
+    ("memory", "a deleted row is left alone", "nothing is deleted in a simulation"),
+    ("pgmq", "records are claimed by their ids", "a queue hands out messages in its own order"),
+    ("pgmq", "a claim ends with its store", "a message stays hidden for its time, 30 seconds"),
+    ("pgmq", "an attempt that was none is taken back", "reading has counted, and cannot be undone"),
+    ("pgmq", "a success leaves the count of failures", "reading has counted, and cannot be undone"),
+    ("pgmq", "a released record is as it was", "reading has counted, and cannot be undone"),
+];
+
+type Property = (&'static str, fn(&mut dyn Subject));
+
+const PROPERTIES: [Property; 20] = [
+    ("what is pending is found, and nothing else", pending_is_found),
+    ("a window by age loses nothing", windows_lose_nothing),
+    ("records come in the order asked for", ordered),
+    ("a search goes on where its page ended", paged),
+    ("an id of no record is none", absent),
+    ("records are claimed by their ids", by_id),
+    ("a record is claimed by one pass at a time", exclusive),
+    ("a pass claims a record once", once),
+    ("a released record can be claimed by others", released),
+    ("a released record is as it was", as_it_was),
+    ("a claim ends with its store", dies_with_its_store),
+    ("what is claimed is read afresh", afresh),
+    ("a success is written", success),
+    ("a success leaves the count of failures", success_keeps_count),
+    ("a failure is counted once", failure),
+    ("an attempt that was none is taken back", undone),
+    ("a record that ran out of attempts is kept, and comes back", archived),
+    ("a row that was finished elsewhere is left alone", finished_elsewhere),
+    ("a deleted row is left alone", deleted),
+    ("a whole round is written, each row as it is meant", rounds),
+];
+
+fn conforms(subject: &mut dyn Subject) {
+    let name = subject.name();
+    for (property, check) in PROPERTIES {
+        let exception = EXCEPTIONS.iter().find(|it| it.0 == name && it.1 == property);
+        match exception {
+            None => check(subject),
+            Some((_, _, why)) => {
+                let line = format!("EXCEPTION: {name}: {property}: no, because {why}\n");
+                std::io::stderr().write_all(line.as_bytes()).unwrap();
+                let held = catch_unwind(AssertUnwindSafe(|| check(subject))).is_ok();
+                assert!(!held, "{name}: {property}: this is no exception any more");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_exception_is_one_of_a_property() {
+    for (store, property, _) in EXCEPTIONS {
+        assert!(PROPERTIES.iter().any(|(name, _)| *name == property), "{store}: {property}");
+    }
+}
+
+#[test]
+fn sqlite_conforms() {
+    conforms(&mut Sqlite { dir: tempfile::tempdir().unwrap(), tables: 0 });
+}
+
+#[test]
+fn memory_conforms() {
+    conforms(&mut InMemory { store: None });
+}
+
+#[test]
+fn postgres_conforms() {
+    let Some(cluster) = cluster() else { return };
+    conforms(&mut OnServer { database: cluster.database(), queue: None });
+}
+
+#[test]
+fn pgmq_conforms() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    if database.install_pgmq() {
+        conforms(&mut OnServer { database, queue: Some("Jobs to do".into()) });
+    }
+}
+
+// What is tested.
+
+fn pending_is_found(subject: &mut dyn Subject) {
+    let seeds = [
+        (1, Status::New, 0, 0),
+        (2, Status::Error, 1, 2),
+        (3, Status::Success, 0, 0),
+        (4, Status::Archived, 0, 5),
+        (5, Status::New, 400, 0),
+    ];
+    subject.fill(&seeds);
+    assert_eq!(sorted(due(&mut *subject.open(), &selection())), [1, 2, 5]);
+    subject.fill(&seeds);
+    let only_new = Selection { statuses: vec![Status::New], ..selection() };
+    assert_eq!(sorted(due(&mut *subject.open(), &only_new)), [1, 5]);
+    subject.fill(&seeds);
+    let mut store = subject.open();
+    let page = store.reader().due(&selection(), &mut |facts| facts.id == &Id::Integer(2)).unwrap();
+    assert_eq!(page.ids, [Id::Integer(2)], "the policy has the last word");
+}
+
+fn windows_lose_nothing(subject: &mut dyn Subject) {
+    let seeds: Vec<Seed> = (0..20).map(|days| (days + 1, Status::Error, days, 1)).collect();
+    for (from, until) in [(3, 0), (20, 5), (7, 6)] {
+        subject.fill(&seeds);
+        let [from, until] = [from, until].map(|days| NOW.saturating_sub(days * DAY));
+        let selection =
+            Selection { window: Window::Inserted { from, until: Some(until) }, ..selection() };
+        let mut store = subject.open();
+        let mut in_window =
+            |facts: Facts<'_>| facts.inserted_at.is_some_and(|at| at >= from && at < until);
+        let page = store.reader().due(&selection, &mut in_window).unwrap();
+        let expected = seeds.iter().map(|(id, _, days, _)| (id, NOW.saturating_sub(days * DAY)));
+        let expected: Vec<_> =
+            expected.filter(|(_, at)| *at >= from && *at < until).map(|(id, _)| *id).collect();
+        assert_eq!(sorted(numbers(&page.ids)), expected);
+    }
+}
+
+fn ordered(subject: &mut dyn Subject) {
+    let seeds = [(9, 2), (10, 1), (7, 1), (8, 3)].map(|(id, days)| (id, Status::New, days, 0));
+    subject.fill(&seeds);
+    assert_eq!(due(&mut *subject.open(), &selection()), [10, 7, 9, 8]);
+    let oldest = Selection { order: Order::Oldest, ..selection() };
+    assert_eq!(due(&mut *subject.open(), &oldest), [8, 9, 7, 10]);
+}
+
+fn paged(subject: &mut dyn Subject) {
+    for order in [Order::Newest, Order::Oldest] {
+        let seeds: Vec<Seed> = (1..=7).map(|id| (id, Status::New, id / 3, 0)).collect();
+        subject.fill(&seeds);
+        let mut store = subject.open();
+        let mut selection = Selection { order, limit: 2, ..selection() };
+        let mut all = Vec::new();
+        loop {
+            let page = store.reader().due(&selection, &mut |_| true).unwrap();
+            assert!(page.ids.len() <= 2);
+            all.extend(numbers(&page.ids));
+            match page.next {
+                Some(key) => selection.after = Some(key),
+                None => break,
+            }
+        }
+        let whole = Selection { order, ..self::selection() };
+        assert_eq!(all, due(&mut *subject.open(), &whole));
+        assert_eq!(all.len(), 7);
+    }
+}
+
+fn absent(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    for id in [Id::Integer(2), Id::Integer(-1), Id::Text("x".into())] {
+        assert!(matches!(store.reader().read(&id).unwrap(), Found::Gone), "{id}");
+    }
+}
+
+fn by_id(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0), (2, Status::New, 1, 0), (3, Status::New, 2, 0)]);
+    let mut store = subject.open();
+    let ids = [3, 9, 2].map(Id::Integer);
+    let claims = store.claim(&ids).unwrap();
+    let shown: Vec<_> = claims.iter().map(|(id, claim)| (id.clone(), is_held(claim))).collect();
+    let [three, nine, two] = ids;
+    assert_eq!(shown, [(three, true), (nine, false), (two, true)]);
+}
+
+fn exclusive(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    assert!(claim(&mut *one, 1).is_some());
+    assert!(claim(&mut *other, 1).is_none());
+}
+
+fn once(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    assert!(claim(&mut *store, 1).is_some());
+    assert!(claim(&mut *store, 1).is_none());
+}
+
+fn released(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    for _ in 0..2 {
+        for store in [&mut one, &mut other] {
+            assert!(claim(&mut **store, 1).is_some());
+            store.release(&Id::Integer(1));
+            store.rest().unwrap();
+        }
+    }
+}
+
+fn as_it_was(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    claim(&mut *store, 1).unwrap();
+    store.release(&Id::Integer(1));
+    store.rest().unwrap();
+    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+}
+
+fn dies_with_its_store(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    claim(&mut *one, 1).unwrap();
+    assert!(claim(&mut *other, 1).is_none());
+    drop(one);
+    // A server notices that a client is gone a moment later.
+    let is_free = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        claim(&mut *other, 1).is_some()
+    });
+    assert!(is_free);
+}
+
+fn afresh(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    assert_eq!(due(&mut *one, &selection()), [1]);
+    settle(&mut *other, 1, Step::Succeeded);
+    other.release(&Id::Integer(1));
+    other.rest().unwrap();
+    let found = claim(&mut *one, 1);
+    assert!(found.is_none_or(|record| record.status == Status::Success));
+}
+
+fn success(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::Error, 0, 2)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Step::Succeeded);
+    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+    assert_eq!(due(&mut *subject.open(), &selection()), [0; 0]);
+}
+
+fn success_keeps_count(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::Error, 0, 2)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Step::Succeeded);
+    assert_eq!(seen(&mut *store, 1), (Status::Success, 2));
+}
+
+fn failure(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Step::Failed);
+    assert_eq!(seen(&mut *store, 1), (Status::Error, 1));
+}
+
+fn undone(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Step::Undone);
+    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+}
+
+fn archived(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::Error, 0, 4)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Step::Archived);
+    store.release(&Id::Integer(1));
+    assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
+    let claims = store.claim_named(&[Id::Integer(1)]).unwrap();
+    let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
+    let settlement = Settlement { step: Step::Renewed, counter: Counter::Reset, at: NOW };
+    let change = Change::new(record, false, settlement);
+    assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
+    store.release(&Id::Integer(1));
+    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+    assert!(claim(&mut *store, 1).is_some());
+}
+
+fn finished_elsewhere(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let record = claim(&mut *store, 1).unwrap();
+    subject.finish(1);
+    let change = Change::new(&record, false, settlement(&record, Step::Failed));
+    assert_eq!(store.apply(&[change]).unwrap(), [Applied::ChangedMeanwhile]);
+    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+}
+
+fn deleted(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let record = claim(&mut *store, 1).unwrap();
+    subject.delete(1);
+    let change = Change::new(&record, false, settlement(&record, Step::Succeeded));
+    assert_eq!(store.apply(&[change]).unwrap(), [Applied::ChangedMeanwhile]);
+    store.release(&Id::Integer(1));
+    store.rest().unwrap();
+    assert!(claim(&mut *store, 1).is_none());
+}
+
+fn rounds(subject: &mut dyn Subject) {
+    let half = [(Status::New, 0), (Status::Error, 1)].into_iter().cycle();
+    let seeds: Vec<Seed> =
+        (1..=60).zip(half).map(|(id, (status, failures))| (id, status, id, failures)).collect();
+    subject.fill(&seeds);
+    let mut store = subject.open();
+    let ids: Vec<_> = (1..=60).map(Id::Integer).collect();
+    let claims = store.claim(&ids).unwrap();
+    let mut records: Vec<Record> = Vec::new();
+    for (_, claim) in claims {
+        if let Claim::Held(record) = claim {
+            records.push(*record);
+        }
+    }
+    assert_eq!(records.len(), 60);
+    let step = |record: &Record| match numbers(std::slice::from_ref(&record.id))[0] % 3 {
+        0 => Step::Succeeded,
+        1 => Step::Failed,
+        _ => Step::Archived,
+    };
+    let begin = |record| Change::new(record, false, settlement(record, Step::Begun));
+    let begun = store.apply(&records.iter().map(begin).collect::<Vec<_>>()).unwrap();
+    assert_eq!(begun, vec![Applied::Written; 60]);
+    subject.finish(30);
+    let end = |record| Change::new(record, true, settlement(record, step(record)));
+    let ended = store.apply(&records.iter().map(end).collect::<Vec<_>>()).unwrap();
+    for (record, applied) in records.iter().zip(ended) {
+        let id = numbers(std::slice::from_ref(&record.id))[0];
+        let (expected, status) = match step(record) {
+            _ if id == 30 => (Applied::ChangedMeanwhile, Status::Success),
+            Step::Succeeded => (Applied::Written, Status::Success),
+            Step::Failed => (Applied::Written, Status::Error),
+            Step::Archived | Step::Begun | Step::Undone | Step::Renewed => {
+                (Applied::Written, Status::Archived)
+            }
+        };
+        assert_eq!((id, applied), (id, expected));
+        assert_eq!((id, seen(&mut *store, id).0), (id, status));
+        store.release(&record.id);
+    }
+    store.finish().unwrap();
+}
+
+// What it is tested with.
+
+fn selection() -> Selection {
+    Selection {
+        window: Window::All,
+        statuses: Status::PENDING.to_vec(),
+        order: Order::Newest,
+        after: None,
+        up_to: None,
+        limit: 1_000,
+    }
+}
+
+fn due(store: &mut dyn Store, selection: &Selection) -> Vec<i64> {
+    let page = store.reader().due(selection, &mut |_| true).unwrap();
+    assert_eq!(page.next, None);
+    numbers(&page.ids)
+}
+
+fn numbers(ids: &[Id]) -> Vec<i64> {
+    let number = |id: &Id| match id {
+        Id::Integer(number) => *number,
+        Id::Text(_) | Id::Composite(_) => panic!("{id} is no number"),
+    };
+    ids.iter().map(number).collect()
+}
+
+fn sorted(mut numbers: Vec<i64>) -> Vec<i64> {
+    numbers.sort_unstable();
+    numbers
+}
+
+fn is_held(claim: &Claim) -> bool {
+    matches!(claim, Claim::Held(_))
+}
+
+/// The record, if it could be claimed.
+fn claim(store: &mut dyn Store, id: i64) -> Option<Record> {
+    let claims = store.claim(&[Id::Integer(id)]).unwrap();
+    claims.into_iter().find_map(|(_, claim)| match claim {
+        Claim::Held(record) => Some(*record),
+        Claim::Busy | Claim::Gone | Claim::Ambiguous => None,
+    })
+}
+
+fn settlement(record: &Record, step: Step) -> Settlement {
+    let failed = Counter::Set {
+        failures: record.next_attempt(),
+        last_failure_at: NOW,
+        last_error: "it's broken".into(),
+    };
+    let counter = match step {
+        Step::Begun | Step::Failed | Step::Archived => failed,
+        Step::Undone | Step::Succeeded | Step::Renewed => Counter::AsBefore,
+    };
+    Settlement { step, counter, at: NOW }
+}
+
+/// Claims a record, writes down that an attempt begins, and how it ends.
+fn settle(store: &mut dyn Store, id: i64, end: Step) {
+    let record = claim(store, id).unwrap();
+    for (charged, step) in [(false, Step::Begun), (true, end)] {
+        let change = Change::new(&record, charged, settlement(&record, step));
+        let change = Change { retry_at: Some(NOW), ..change };
+        assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written], "{step:?}");
+    }
+}
+
+fn seen(store: &mut dyn Store, id: i64) -> (Status, u32) {
+    match store.reader().read(&Id::Integer(id)).unwrap() {
+        Found::Record(record) => (record.status, record.failures),
+        found @ (Found::Gone | Found::Ambiguous) => panic!("record {id}: {found:?}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the suite waits for nothing")]
+fn clock() -> Clock {
+    Clock::new(Some(NOW), || NOW, std::time::Instant::now)
+}
+
+fn opened(location: &Location) -> Box<dyn Store> {
+    let database: Box<dyn Database> = location.open(&Mapping::default()).unwrap();
+    let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
+    database.into_store(&state, clock()).unwrap()
+}
+
+struct Sqlite {
+    dir: TempDir,
+    tables: u32,
+}
+
+impl Sqlite {
+    fn path(&self) -> PathBuf {
+        self.dir.path().join(format!("{}.db", self.tables))
+    }
+
+    fn run(&self, sql: &str) {
+        Connection::open(self.path()).unwrap().execute_batch(sql).unwrap();
+    }
+}
+
+impl Subject for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn fill(&mut self, seeds: &[Seed]) {
+        self.tables += 1;
+        self.run(include_str!("../../schema.sql"));
+        for (id, status, days, failures) in seeds {
+            self.run(&format!(
+                "INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, FAILURES) \
+                 VALUES ({id}, '{}', '{}', {failures})",
+                status.name(),
+                NOW.saturating_sub(days * DAY)
+            ));
+        }
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        let location = Location::File(self.path());
+        let database = location.open(&Mapping::default()).unwrap();
+        let state = database.state_dir(None).unwrap();
+        database.into_store(&state, clock()).unwrap()
+    }
+
+    fn finish(&self, id: i64) {
+        self.run(&format!("UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = {id}"));
+    }
+
+    fn delete(&self, id: i64) {
+        self.run(&format!("DELETE FROM BACKLOG WHERE ID = {id}"));
+    }
+}
+
+struct InMemory {
+    store: Option<MemoryStore>,
+}
+
+impl Subject for InMemory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn fill(&mut self, seeds: &[Seed]) {
+        let row = |(id, status, days, failures): &Seed| MemoryRow {
+            id: Id::Integer(*id),
+            status: *status,
+            inserted_at: Some(NOW.saturating_sub(days * DAY)),
+            failures: *failures,
+            last_failure_at: None,
+            due_at: None,
+        };
+        let at_once = |_: Facts<'_>| Some(NOW);
+        let rows = seeds.iter().map(row).collect();
+        let store = MemoryStore::new(rows, at_once, Box::new(|_, now| Some(now)));
+        store.set_now(NOW);
+        self.store = Some(store);
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        Box::new(self.store.clone().unwrap())
+    }
+
+    fn finish(&self, id: i64) {
+        settle(&mut *self.open(), id, Step::Succeeded);
+    }
+
+    fn delete(&self, id: i64) {
+        panic!("record {id} cannot be deleted");
+    }
+}
+
+/// A table on a server, or a queue there.
+struct OnServer {
+    database: cluster::Database,
+    queue: Option<String>,
+}
+
+impl OnServer {
+    fn table(&self) -> String {
+        self.queue
+            .as_ref()
+            .map_or_else(|| "backlog".into(), |it| format!("pgmq.\"q_{}\"", it.to_lowercase()))
+    }
+}
+
+impl Subject for OnServer {
+    fn name(&self) -> &'static str {
+        if self.queue.is_some() { "pgmq" } else { "postgres" }
+    }
+
+    fn fill(&mut self, seeds: &[Seed]) {
+        let Some(queue) = &self.queue else {
+            self.database.sql("DROP TABLE IF EXISTS backlog");
+            self.database.sql(include_str!("../../schema.postgres.sql"));
+            for (id, status, days, failures) in seeds {
+                self.database.sql(&format!(
+                    "INSERT INTO backlog (id, status, date_inserted, failures) \
+                     VALUES ({id}, '{}', '{}', {failures})",
+                    status.name(),
+                    NOW.saturating_sub(days * DAY)
+                ));
+            }
+            return;
+        };
+        self.database.sql(&format!(
+            "SELECT pgmq.drop_queue('{queue}') FROM pgmq.meta; SELECT pgmq.create('{queue}')"
+        ));
+        for (id, status, days, failures) in seeds {
+            self.database.sql(&format!(
+                "INSERT INTO {} (msg_id, read_ct, enqueued_at, vt, message) OVERRIDING SYSTEM VALUE \
+                 VALUES ({id}, {failures}, '{}', 'epoch', '{{}}')",
+                self.table(),
+                NOW.saturating_sub(days * DAY)
+            ));
+            if *status == Status::Archived {
+                self.database.sql(&format!(
+                    "UPDATE {} SET headers = '{{\"backlog_error\": \"why\"}}' WHERE msg_id = {id}",
+                    self.table()
+                ));
+            }
+            if !status.is_pending() {
+                self.finish(*id);
+            }
+        }
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        let server = Arc::new(Server::new(&self.database.url(), &|_| None).unwrap());
+        opened(&match &self.queue {
+            None => Location::Server(server),
+            Some(queue) => Location::Queue(server, queue.clone()),
+        })
+    }
+
+    fn finish(&self, id: i64) {
+        self.database.sql(&match &self.queue {
+            None => format!("UPDATE backlog SET status = 'SUCCESS' WHERE id = {id}"),
+            Some(queue) => format!("SELECT pgmq.archive('{queue}', {id})"),
+        });
+    }
+
+    fn delete(&self, id: i64) {
+        let column = if self.queue.is_some() { "msg_id" } else { "id" };
+        self.database.sql(&format!("DELETE FROM {} WHERE {column} = {id}", self.table()));
+    }
+}

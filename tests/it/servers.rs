@@ -106,7 +106,8 @@ fn four_passes_at_once_handle_each_record_once() {
         machines.finished(pass).silent();
     }
     assert_eq!(machines.repeats(), 0);
-    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = \
+                 (SELECT oid FROM pg_database WHERE datname = current_database())";
     assert_eq!(machines.database.query(locks), "0");
 }
 
@@ -121,7 +122,7 @@ fn sessions_that_are_terminated_cost_no_record_and_no_repeat() {
     while passes.iter_mut().any(|pass| pass.try_wait().unwrap().is_none()) {
         machines.terminate(terminated);
         terminated += 1;
-        std::thread::sleep(Duration::from_millis(40));
+        std::thread::sleep(Duration::from_millis(80));
     }
     assert!(terminated > 10, "only {terminated} were terminated");
     for pass in passes {

@@ -144,6 +144,10 @@ impl Patient for Work {
         self.database.place()
     }
 
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
     fn recover(&mut self, why: &SqlError) -> Result<()> {
         let Self { database, clock, .. } = self;
         let place = database.place();

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result};
 use postgres::Error as SqlError;
@@ -10,7 +10,8 @@ use postgres::Error as SqlError;
 use super::errors::{explain, is_busy, is_lost, words};
 use crate::clock::Clock;
 
-/// How often something is tried again. An outcome is not given up lightly.
+/// How often something is tried again that somebody else is in the way of. An outcome is not given
+/// up lightly.
 const TRIES: u32 = 10;
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);
@@ -21,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub trait Patient {
     /// The server, as messages have it.
     fn place(&self) -> String;
+
+    fn clock(&self) -> Clock;
 
     /// Makes the sessions anew that are lost.
     fn recover(&mut self, why: &SqlError) -> Result<()>;
@@ -35,17 +38,21 @@ pub trait Patient {
         verb: &str,
         mut act: impl FnMut(&mut Self, bool) -> Result<T, SqlError>,
     ) -> Result<T> {
-        let mut tries = 0;
+        let clock = self.clock();
+        let (mut busy, mut deadline) = (0, None);
         loop {
-            match act(self, tries > 0) {
-                Err(error) if tries < TRIES && is_lost(&error) => self.recover(&error)?,
-                Err(error) if tries < TRIES && is_busy(&error) => {
+            match act(self, busy > 0 || deadline.is_some()) {
+                Err(error) if is_lost(&error) && deadline.is_none_or(|it| !is_over(clock, it)) => {
+                    deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
+                    self.recover(&error)?;
+                }
+                Err(error) if is_busy(&error) && busy < TRIES => {
                     log::warn!("{}: {}; trying again", self.place(), words(&error));
+                    busy += 1;
                     self.roll_back();
                 }
                 result => return result.map_err(|error| explain(&self.place(), &error, verb)),
             }
-            tries += 1;
         }
     }
 }
@@ -58,14 +65,18 @@ pub fn connect_again(
     mut connect: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     log::warn!("lost a connection to {place}: {}; connecting again", words(why));
-    let deadline = clock.monotonic().checked_add(GONE);
+    let deadline = clock.monotonic() + GONE;
     loop {
         let Err(error) = connect() else { return Ok(()) };
-        if deadline.is_some_and(|deadline| clock.until(deadline).is_zero()) {
+        if is_over(clock, deadline) {
             return Err(error.context(format!("lost the connection to {place}")));
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+fn is_over(clock: Clock, deadline: Monotonic) -> bool {
+    clock.until(deadline).is_zero()
 }
 
 /// A thread that does something now and then, until this is dropped.

@@ -178,6 +178,10 @@ impl Patient for Sessions {
         self.database.place.clone()
     }
 
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Also takes back what they held.
     fn recover(&mut self, why: &SqlError) -> Result<()> {
         let (mut reading, mut claiming) = (false, false);

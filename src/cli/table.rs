@@ -84,3 +84,26 @@ pub struct Table {
     #[arg(long = "where", value_name = "SQL")]
     pub condition: Option<String>,
 }
+
+impl Table {
+    /// An option that was given, and that says nothing of a queue of pgmq.
+    pub fn of_a_table_only(&self) -> Option<&'static str> {
+        let given = [
+            ("--shard", self.shard.is_some()),
+            ("--id-column", self.id_column.is_some()),
+            ("--status-column", self.status_column.is_some()),
+            ("--no-status-column", self.no_status_column),
+            ("--new", self.new.is_some()),
+            ("--error", self.error.is_some()),
+            ("--success", self.success.is_some()),
+            ("--archived", self.archived.is_some()),
+            ("--date-column", self.date_column.is_some()),
+            ("--date-format", self.date_format.is_some()),
+            ("--zone", self.zone.is_some()),
+            ("--failures-column", self.failures_column.is_some()),
+            ("--last-failure-column", self.last_failure_column.is_some()),
+            ("--last-error-column", self.last_error_column.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+}

@@ -11,6 +11,7 @@ use super::section::{Section, key_of};
 use super::{DEFAULT_QUEUE, Queue};
 use crate::cli::{self, Cli, CommandLine, Typed};
 use crate::exit::{ExitError, usage};
+use crate::mapping::{Mapping, OnSuccess};
 use crate::store::{self, Location, Server};
 
 /// Everything that may say something of a queue, besides the command line.
@@ -145,18 +146,36 @@ impl Place {
             )
         })?;
         let db = location(db, &table, &environment)?;
+        let shard = table.shard;
         let usual = || environment.state_dir().filter(|_| db.file().is_none());
         let state_dir = global.state_dir.or_else(usual);
+        let mapping = mapping(table, &section)?;
+        if let (Location::Queue(..), Some(key)) = (&db, of_a_table_only(&mapping)) {
+            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
+        }
         let exec = section.exec.clone().unwrap_or_default();
         Ok(Queue {
             name,
             db,
-            shard: table.shard,
-            mapping: mapping(table, &section)?,
+            shard,
+            mapping,
             state_dir,
             exec: exec.into_iter().map(OsString::from).collect(),
         })
     }
+}
+
+/// What a mapping says that means nothing for a queue of pgmq, besides its options.
+fn of_a_table_only(mapping: &Mapping) -> Option<&'static str> {
+    let Mapping { conditions, on_success, on_failure, on_archive, .. } = mapping;
+    let sets = matches!(on_success, OnSuccess::Set(columns) if !columns.is_empty());
+    let said = [
+        ("--where", !conditions.is_empty()),
+        ("the columns of on_success", sets),
+        ("on_failure", !on_failure.is_empty()),
+        ("on_archive", !on_archive.is_empty()),
+    ];
+    said.into_iter().find(|(_, is_said)| *is_said).map(|(key, _)| key)
 }
 
 /// A file, or a server if it looks like a URL.
@@ -175,8 +194,8 @@ fn location(
     let server = Server::new(url, &variable).map_err(|error| usage(format!("{error:#}")))?;
     let server = Arc::new(server);
     let Some(queue) = &table.pgmq else { return Ok(Location::Server(server)) };
-    if table.shard.is_some() {
-        return Err(usage("a queue hands out its messages itself: leave out --shard"));
+    if let Some(option) = table.of_a_table_only() {
+        return Err(usage(format!("a queue has its own columns and order: leave out {option}")));
     }
     Ok(Location::Queue(server, queue.clone()))
 }

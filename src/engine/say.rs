@@ -47,12 +47,13 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
     }
 }
 
-/// A record that somebody else got while its handler ran, because a connection was lost.
+/// A record that somebody else got while its handler ran, because its claim was lost with a
+/// connection or with its time.
 pub fn lost(record: &Record, outcome: &Outcome) {
     let (id, name) = (&record.id, outcome.name());
     log::error!(
-        "record {id}: the connection that held its claim was lost, and another pass has it now; \
-         this handler's outcome ({name}) is not written"
+        "record {id}: its claim was lost while its handler ran, and somebody else has it now; this \
+         handler's outcome ({name}) is not written"
     );
 }
 

@@ -18,7 +18,7 @@ pub struct Summary {
     pub unable: u64,
     /// Rows that the application changed while their handler ran.
     pub changed: u64,
-    /// Records that somebody else got while their handler ran, because a connection was lost.
+    /// Records that somebody else got while their handler ran.
     pub lost: u64,
     /// Records that other passes held.
     pub busy: u64,

@@ -32,7 +32,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.archived, "failed and archived"),
         (summary.given_up, "archived without an attempt"),
         (summary.changed, "changed by the application meanwhile"),
-        (summary.lost, "lost to another pass with a connection"),
+        (summary.lost, "lost to somebody else meanwhile"),
         (summary.interrupted, "interrupted"),
         (summary.unable, "left as it was, because the handler could not be run"),
         (summary.busy, "in the hands of another pass"),

@@ -1,1 +1,235 @@
+//! Queues of pgmq, by its real functions.
 
+use std::fs;
+
+use crate::cluster::{Database, cluster};
+use crate::testenv::{Ran, TestEnv, ran, wait_until};
+
+/// A database with pgmq and a queue with messages 1 to `count`.
+fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
+    let database = cluster()?.database();
+    if !database.install_pgmq() {
+        return None;
+    }
+    let env = TestEnv::on(&database);
+    env.run(&["init", "--pgmq", name]).success();
+    if count > 0 {
+        let payloads: Vec<_> = (1..=count).map(|number| format!("{{\"n\":{number}}}")).collect();
+        let payloads: Vec<_> = payloads.iter().map(String::as_str).collect();
+        env.run(&[&["add", "--pgmq", name], &payloads[..]].concat()).success();
+    }
+    Some((database, env))
+}
+
+impl TestEnv {
+    fn work(&self, queue: &str, args: &[&str], handler: &[&str]) -> Ran {
+        let head = ["process", "--pgmq", queue];
+        self.run(&[&head[..], args, &["--"], handler].concat())
+    }
+}
+
+/// Makes every message of the queue `jobs` visible.
+fn show(database: &Database) {
+    database.sql("SELECT pgmq.set_vt('jobs', msg_id, -1) FROM pgmq.q_jobs");
+}
+
+#[test]
+fn a_message_goes_from_the_queue_to_the_archive() {
+    let Some((database, env)) = queue("jobs", 3) else { return };
+    env.run(&["init", "--pgmq", "jobs"]).fails(1, &["queue jobs already exists"]);
+    let log = env.script("log", "cat >>json; echo \"$BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS $BACKLOG_QUEUE\" >>seen; exit $((BACKLOG_ID == 2))");
+    env.work("jobs", &[], &[&log]).silent();
+    assert_eq!(fs::read_to_string(env.path("seen")).unwrap(), "1/5 jobs\n".repeat(3));
+    let json = fs::read_to_string(env.path("json")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["message"]["n"], 1, "{first}");
+    assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.q_jobs"), "2|1");
+    assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs ORDER BY 1"), "1\n3");
+    let listed = env.run(&["list", "--pgmq", "jobs", "--json"]).success().stdout;
+    let statuses: Vec<String> = listed
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|it| format!("{} {} {}", it["id"], it["status"], it["failures"]))
+        .collect();
+    assert_eq!(statuses, ["3 \"SUCCESS\" 1", "2 \"ERROR\" 1", "1 \"SUCCESS\" 1"]);
+    // It is hidden until its time comes, and no pass asks for it before.
+    env.work("jobs", &[], &[&log]).silent();
+    assert_eq!(database.query("SELECT read_ct FROM pgmq.q_jobs"), "1");
+    let explained = env.run(&["explain", "--pgmq", "jobs", "2"]).success().stdout;
+    assert!(explained.contains("waits until"), "{explained}");
+}
+
+#[test]
+fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last() {
+    let Some((database, env)) = queue("jobs", 1) else { return };
+    let wait = "SELECT round(extract(epoch FROM vt - last_read_at) / 60) FROM pgmq.q_jobs";
+    let constant = ["--policy", "constant:delay=30m,spread=0%"];
+    env.work("jobs", &constant, &["/bin/false"]).silent();
+    let waits: i32 = database.query(wait).parse().unwrap();
+    assert!((29..=30).contains(&waits), "{waits}");
+    show(&database);
+    // After two failures Fibonacci waits two ticks, after three three.
+    for (failures, least) in [(2, 0), (3, 1), (4, 2)] {
+        env.work("jobs", &["--fibonacci"], &["/bin/false"]).silent();
+        let waits: i32 = database.query(wait).parse().unwrap();
+        assert!((least..=failures).contains(&waits), "after {failures}: {waits}");
+        show(&database);
+    }
+    let says = env.script("says", "echo \"it's $BACKLOG_ATTEMPT\" >&2; exit 1");
+    env.work("jobs", &[], &[&says]).fails(1, &["record 1 failed after 5 attempts; archived"]);
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.q_jobs"), "0");
+    let archived = "SELECT msg_id, read_ct, headers ->> 'backlog_error' FROM pgmq.a_jobs";
+    assert_eq!(database.query(archived), "1|5|it's 5");
+
+    let said = env.run(&["restore", "--pgmq", "jobs", "--all"]).success();
+    assert_eq!(said.stdout, "restored 1 record\n");
+    assert_eq!(database.query("SELECT msg_id, read_ct, headers FROM pgmq.q_jobs"), "1|0|");
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0");
+    let once = env
+        .command(&["process", "--pgmq", "jobs", "--", "/bin/false"])
+        .env("MAX_JOBS_RETRY_ATTEMPTS", "1")
+        .output();
+    ran(&once.unwrap()).fails(1, &["failed after 1 attempt; archived"]);
+}
+
+#[test]
+fn a_person_can_archive_restore_and_retry_messages() {
+    let Some((database, env)) = queue("jobs", 3) else { return };
+    env.work("jobs", &["--policy", "constant:delay=2h", "--max-records", "1"], &["/bin/false"])
+        .silent();
+    let mend = |verb: &str, ids: &[&str]| env.run(&[&[verb, "--pgmq", "jobs"], ids].concat());
+    assert_eq!(mend("retry", &["1"]).success().stdout, "made due 1 record\n");
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.read('jobs', 30, 1)"), "1");
+    // What somebody has just read may be in their hands.
+    let busy = mend("archive", &["1", "2", "9"]);
+    assert_eq!(busy.exit, Some(1));
+    assert_eq!(
+        busy.stdout,
+        "9: no such record\n1: a pass is handling it; try again later\narchived 1 record\n"
+    );
+    assert_eq!(
+        database.query("SELECT msg_id, headers ->> 'backlog_error' FROM pgmq.a_jobs"),
+        "2|archived without an attempt"
+    );
+    database.sql("SELECT pgmq.archive('jobs', 3)");
+    let said = mend("restore", &["2", "3"]).success().stdout;
+    assert_eq!(said, "3: is SUCCESS, and is left so\nrestored 1 record\n");
+    assert_eq!(database.query("SELECT msg_id FROM pgmq.q_jobs ORDER BY 1"), "1\n2");
+}
+
+#[test]
+fn status_tells_what_is_due_from_what_is_parked() {
+    let Some((database, env)) = queue("jobs", 4) else { return };
+    database.sql(
+        "UPDATE pgmq.q_jobs SET enqueued_at = now() - msg_id * interval '1 day', read_ct = msg_id - 1;
+         SELECT pgmq.set_vt('jobs', msg_id, 7200) FROM pgmq.q_jobs WHERE msg_id > 2",
+    );
+    let status = env.run(&["status", "--pgmq", "jobs", "--json"]).success().stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["oldest_pending"]["id"], 4, "{status}");
+    assert_eq!((&status["due"], &status["waiting"]), (&2.into(), &2.into()), "{status}");
+    assert_eq!(status["oldest_due"]["id"], 2, "{status}");
+    assert_eq!(status["statuses"]["NEW"]["total"], 1);
+    assert_eq!(status["statuses"]["ERROR"]["total"], 3);
+    let dry = env.run(&["process", "--pgmq", "jobs", "--dry-run"]).success().stdout;
+    assert!(dry.contains("1           try      NEW, attempt 1"), "{dry}");
+    assert_eq!(dry.matches("wait").count(), 2, "{dry}");
+}
+
+#[test]
+fn a_message_stays_hidden_while_its_handler_runs_and_comes_back_when_its_pass_is_killed() {
+    let Some((database, env)) = queue("jobs", 2) else { return };
+    let pausing = env.pausing();
+    let mut pass = env.spawn(&["process", "--pgmq", "jobs", "--", "sh", "-c", &pausing.script]);
+    pausing.wait_for_begin();
+    // Nobody else gets it meanwhile.
+    let other = env.noting("exit 0");
+    let beside = ["process", "--pgmq", "jobs", "--queue", "beside", "--", &other];
+    env.run(&beside).silent();
+    assert_eq!(env.handled(), ["2"]);
+    pass.kill().unwrap();
+    pass.wait().unwrap();
+    env.run(&beside).silent();
+    assert_eq!(env.handled(), [""; 0]);
+    show(&database);
+    env.run(&beside).silent();
+    assert_eq!(env.handled(), ["1"]);
+    assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs ORDER BY 1"), "1|2\n2|1");
+}
+
+#[test]
+fn a_message_that_somebody_else_read_meanwhile_is_left_to_them() {
+    let Some((database, env)) = queue("jobs", 2) else { return };
+    let pausing = env.pausing();
+    let args = ["process", "--pgmq", "jobs", "--jobs", "2", "--", "sh", "-c", &pausing.script];
+    let pass = env.spawn(&args);
+    wait_until("both are read", || {
+        database.query("SELECT count(*) FROM pgmq.q_jobs WHERE read_ct = 1") == "2"
+    });
+    pausing.wait_for_begin();
+    show(&database);
+    database.query("SELECT msg_id FROM pgmq.read('jobs', 60, 1)");
+    database.sql("SELECT pgmq.delete('jobs', 2)");
+    pausing.let_go();
+    let ran = ran(&pass.wait_with_output().unwrap());
+    ran.fails(1, &["record 1: its claim was lost"]);
+    assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.q_jobs"), "1|2");
+}
+
+#[test]
+fn four_passes_handle_each_message_once() {
+    let Some((database, env)) = queue("jobs", 0) else { return };
+    database.sql("SELECT pgmq.send('jobs', '{}'::jsonb) FROM generate_series(1, 600)");
+    let log = env.noting("exit 0");
+    let spawn = |number: usize| {
+        let queue = number.to_string();
+        let args = ["process", "--pgmq", "jobs", "--queue", &queue, "--jobs", "2", "--drain"];
+        env.spawn(&[&args[..], &["--", &log]].concat())
+    };
+    for pass in (0..4).map(spawn).collect::<Vec<_>>() {
+        ran(&pass.wait_with_output().unwrap()).silent();
+    }
+    let mut handled = env.handled();
+    assert_eq!(handled.len(), 600);
+    handled.sort_unstable();
+    handled.dedup();
+    assert_eq!(handled.len(), 600);
+    assert_eq!(database.query("SELECT count(*), max(read_ct) FROM pgmq.a_jobs"), "600|1");
+}
+
+#[test]
+fn what_succeeded_is_deleted_where_that_is_wanted() {
+    let Some((database, env)) = queue("Jobs of mine", 2) else { return };
+    fs::write(
+        env.path("backlog.toml"),
+        "[queue.mine]\npgmq = 'Jobs of mine'\non_success = 'delete'\npayload = 'message'\n\
+         max_attempts = 2\nexec = ['sh', '-c', 'cat >>seen; [ $BACKLOG_ID = 1 ]']\n",
+    )
+    .unwrap();
+    env.run(&["process", "--queue", "mine"]).silent();
+    assert_eq!(fs::read_to_string(env.path("seen")).unwrap(), "{\"n\": 1}{\"n\": 2}");
+    let rows = "SELECT (SELECT count(*) FROM pgmq.\"q_jobs of mine\"), \
+                (SELECT count(*) FROM pgmq.\"a_jobs of mine\")";
+    assert_eq!(database.query(rows), "1|0");
+    let checked = env.run(&["check", "--queue", "mine"]).success().stdout;
+    assert!(checked.contains("Jobs of mine, 1 row, 1 pending"), "{checked}");
+}
+
+#[test]
+fn what_a_queue_cannot_be_asked_is_named() {
+    let Some((database, env)) = queue("jobs", 1) else { return };
+    let says = |args: &[&str], exit: i32, says: &str| {
+        let args = [&["process", "--pgmq", "jobs"], args, &["--", "/bin/true"]].concat();
+        env.run(&args).fails(exit, &[says]);
+    };
+    says(&["--ndays", "1"], 2, "--ndays has none");
+    says(&["--shard", "1/2"], 2, "leave out --shard");
+    says(&["--table", "orders"], 2, "--table");
+    says(&["--where", "read_ct < 2"], 2, "leave out --where");
+    says(&["--db", "file.db"], 2, "say --db postgres://");
+    says(&["--status-column", "state"], 2, "leave out --status-column");
+    let absent = env.run(&["status", "--pgmq", "mails"]);
+    absent.fails(1, &["no queue \"mails\"; queues here: jobs"]);
+    database.sql("DROP SCHEMA pgmq CASCADE");
+    env.run(&["status", "--pgmq", "jobs"]).fails(1, &["there is no pgmq in this database"]);
+}

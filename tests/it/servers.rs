@@ -221,7 +221,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     std::thread::sleep(Duration::from_millis(100));
     slow.let_go();
     let ran = machines.finished(pass);
-    ran.fails(1, &["record 1: the connection that held its claim was lost", "(success)"]);
+    ran.fails(1, &["record 1: its claim was lost", "(success)"]);
     assert_eq!(machines.database.query("SELECT status FROM backlog"), "ERROR");
     other.let_go();
     machines.finished(successor).silent();

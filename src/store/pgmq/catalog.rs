@@ -52,11 +52,7 @@ pub fn mapping(said: &Mapping) -> Mapping {
         failures: Name::given("read_ct"),
         last_failure: Name::usual("no such column"),
         last_error: Name::given("last_error"),
-        payload: said
-            .payload
-            .clone()
-            .or_else(|| Some("message".into()))
-            .filter(|_| said.payload.is_some()),
+        payload: said.payload.clone(),
         on_success: if delete { OnSuccess::Delete } else { OnSuccess::Set(Vec::new()) },
         ..Mapping::default()
     }

@@ -34,6 +34,8 @@
 //! - A row for which the queue's condition does not hold is never touched.
 //! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
 
+#[cfg(test)]
+mod bench;
 mod cli;
 mod clock;
 #[cfg(test)]

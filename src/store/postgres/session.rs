@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
-use postgres::{Client, Error as SqlError, Row};
+use postgres::{Client, Error as SqlError, Row, Statement};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use super::server::Server;
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Session {
     client: Client,
+    /// Statements by their text, prepared if they came a second time. None where the next one may
+    /// come to another process of the server, as behind a pooler.
+    prepared: Option<HashMap<String, Option<Statement>>>,
 }
 
 /// A process of the server. Numbers are used again, so the instant of its start belongs to it.
@@ -43,15 +46,37 @@ impl Session {
             let message = error.to_string();
             if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
         })?;
-        let mut session = Self { client };
+        let mut session = Self { client, prepared: None };
         session.batch(SPELLING)?;
         Ok(session)
     }
 
-    /// One statement, in one round trip, and planned for these very parameters.
+    /// From now on what is repeated is planned once only.
+    pub fn prepare_what_is_repeated(&mut self) {
+        self.prepared = Some(HashMap::new());
+    }
+
+    /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
-        let params: Vec<_> = params.iter().map(Param::typed).collect();
-        self.client.query_typed(sql, &params)
+        let typed: Vec<_> = params.iter().map(Param::typed).collect();
+        let Some(prepared) = &mut self.prepared else {
+            return self.client.query_typed(sql, &typed);
+        };
+        let statement = match prepared.get(sql) {
+            None => {
+                prepared.insert(sql.into(), None);
+                return self.client.query_typed(sql, &typed);
+            }
+            Some(Some(statement)) => statement.clone(),
+            Some(None) => {
+                let types: Vec<_> = typed.iter().map(|(_, it)| it.clone()).collect();
+                let statement = self.client.prepare_typed(sql, &types)?;
+                prepared.insert(sql.into(), Some(statement.clone()));
+                statement
+            }
+        };
+        let values: Vec<_> = typed.iter().map(|(value, _)| *value).collect();
+        self.client.query(&statement, &values)
     }
 
     /// Hands each row to `each` as it comes in, as long as that says true.

@@ -243,7 +243,9 @@ impl Sessions {
                     WHERE name = 'idle_session_timeout'";
         if let Some(session) = &mut claims.session {
             session.batch(keep)?;
+            session.prepare_what_is_repeated();
         }
+        database.session.prepare_what_is_repeated();
         database.session.batch(&format!("{keep}; SET lock_timeout = '{LOCK_TIMEOUT}'"))
     }
 

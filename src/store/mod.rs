@@ -111,7 +111,8 @@ pub trait Store {
     /// Gives a claim back, not before all that was applied until now is durable.
     fn release(&mut self, id: &Id);
 
-    /// Nothing is claimed or applied for a while: what was released must be free now.
+    /// Nothing is claimed or applied for a while: what was released must soon be free, and if
+    /// nothing else is held, at once.
     fn rest(&mut self) -> Result<()>;
 
     /// Makes each row what its settlement says, all in one transaction, and says row by row how

@@ -115,7 +115,7 @@ impl Claims {
     }
 
     /// Makes what was released free. `reading` is the session of the second locks.
-    pub fn rest(&mut self, reading: &mut Session) -> Result<(), SqlError> {
+    pub fn free(&mut self, reading: &mut Session) -> Result<(), SqlError> {
         let (first, second) = (std::mem::take(&mut self.freed.first), self.freed_second());
         if let Some(session) = &mut self.session {
             if !self.pooled {

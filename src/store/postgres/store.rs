@@ -110,10 +110,11 @@ impl Store for PgStore {
         self.sessions().claims.release(id);
     }
 
+    /// As long as there is more in hand, the next claim frees what was released, in the same
+    /// statement, or else the keeper does.
     fn rest(&mut self) -> Result<()> {
-        self.sessions().patiently("read", |Sessions { claims, database, .. }, _| {
-            claims.rest(&mut database.session)
-        })
+        let mut sessions = self.sessions();
+        if sessions.claims.held.is_empty() { sessions.free() } else { Ok(()) }
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
@@ -149,8 +150,10 @@ impl Store for PgStore {
         let sessions = self.sessions.clone();
         self.keeper = Some(Keeper::start(BEAT, move || {
             let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            if !std::mem::take(&mut sessions.used) {
-                sessions.look_after();
+            if !std::mem::take(&mut sessions.used)
+                && let Err(error) = sessions.look_after()
+            {
+                log::error!("{error:#}");
             }
         })?);
         Ok(())
@@ -502,19 +505,25 @@ impl Sessions {
         Ok(())
     }
 
-    /// Makes sure that the claims of running handlers stand.
-    fn look_after(&mut self) {
-        if self.claims.held.is_empty() {
-            return;
-        }
-        let reading = self.database.session.query("SELECT 1", &[]).map(|_| ());
-        let claiming =
-            self.claims.session.as_mut().map_or(Ok(()), |it| it.query("SELECT 1", &[]).map(|_| ()));
-        if let Err(error) = reading.and(claiming)
-            && let Err(error) = self.recover(&error)
-        {
-            log::error!("{error:#}");
-        }
+    /// Makes what was released free.
+    fn free(&mut self) -> Result<()> {
+        self.patiently("read", |Self { claims, database, .. }, _| {
+            claims.free(&mut database.session)
+        })
+    }
+
+    /// Makes sure that the claims of running handlers stand, and no others.
+    fn look_after(&mut self) -> Result<()> {
+        self.patiently("read", |Self { claims, database, .. }, _| {
+            if claims.held.is_empty() {
+                return Ok(());
+            }
+            claims.free(&mut database.session)?;
+            let claiming = claims.session.as_mut().into_iter();
+            claiming
+                .chain([&mut database.session])
+                .try_for_each(|session| session.query("SELECT 1", &[]).map(|_| ()))
+        })
     }
 }
 

@@ -35,8 +35,8 @@ pub struct Cli {
 
 #[derive(Clone, Args)]
 pub struct Global {
-    /// The SQLite database
-    #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE")]
+    /// The SQLite database, or a PostgreSQL server: postgres://user@host/database
+    #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE|URL")]
     pub db: Option<PathBuf>,
 
     /// Where the queues are described [default: ./backlog.toml, then
@@ -54,7 +54,8 @@ pub struct Global {
     )]
     pub queue: Option<String>,
 
-    /// Where claims and cursors are kept [default: FILE.backlog]
+    /// Where claims and cursors are kept [default: FILE.backlog; ~/.local/state/backlog with a
+    /// server]
     #[arg(long, global = true, help_heading = "Everywhere", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 

@@ -58,6 +58,11 @@ impl StateDir {
         Self { path, model: Some(model), scope: String::new() }
     }
 
+    /// Whether claims are a server's business, and only the rest is kept here.
+    pub fn is_of_a_server(&self) -> bool {
+        self.model.is_none()
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -2,15 +2,23 @@
 
 use std::process::Command;
 
+use crate::cluster::cluster;
 use crate::testenv::{Ran, TestEnv, ran, skipped};
 
 const README: &str = include_str!("../../README.md");
 
-/// The shell blocks of the README.
+/// The shell blocks of the README, but for those that need a server.
 fn blocks() -> Vec<&'static str> {
-    let blocks = README.split("```sh\n").skip(1);
-    blocks.map(|block| block.split_once("```").unwrap().0).collect()
+    all_blocks().filter(|block| !block.contains(SERVER)).collect()
 }
+
+fn all_blocks() -> impl Iterator<Item = &'static str> {
+    let blocks = README.split("```sh\n").skip(1);
+    blocks.map(|block| block.split_once("```").unwrap().0)
+}
+
+/// The server that the README names.
+const SERVER: &str = "postgres://worker@db.example.com/app";
 
 /// A directory in which the README's commands find what they name.
 fn env() -> TestEnv {
@@ -116,6 +124,29 @@ fn every_command_does_what_it_says() {
     assert_eq!(shell(&env, "backlog list --db shop.db | wc -l").success().stdout.trim(), "5");
     let drawn = std::fs::read_to_string(env.path("load.svg")).unwrap();
     assert!(drawn == include_str!("../../docs/load.svg"), "the picture is not the command's");
+}
+
+#[test]
+fn what_it_says_of_a_server_is_so() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    if !database.install_pgmq() {
+        return;
+    }
+    let mut commands = 0;
+    for block in all_blocks().filter(|block| block.contains(SERVER)) {
+        let env = env();
+        std::fs::remove_file(env.path("backlog.toml")).unwrap();
+        let block = block.replace(SERVER, &format!("'{}'", database.url()));
+        let state = env.path("state").display().to_string();
+        let script = format!("set -e; export XDG_STATE_HOME={state}\n{block}");
+        let ran = shell(&env, &script).success();
+        assert_eq!(ran.stderr, "", "{block}");
+        commands += block.lines().count();
+    }
+    assert!(commands > 10, "{commands}");
+    assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_emails"), "1");
 }
 
 #[test]

@@ -26,7 +26,11 @@ pub fn the_database(
     }
     match database.state_dir(queue.state_dir.as_deref()) {
         Ok(state) => match state.check_writable() {
-            Ok(()) => findings.fine("claims", format!("kept in {}", state.path().display())),
+            Ok(()) => {
+                let path = state.path().display();
+                let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
+                findings.fine("claims", format!("kept {by_server}in {path}"));
+            }
             Err(error) => findings.mend("claims", format!("{error:#}")),
         },
         Err(error) => findings.mend("claims", format!("{error:#}")),

@@ -13,6 +13,9 @@ use crate::store::Reader;
 /// How many ids are read at once. More are continued by key.
 const PAGE: usize = 1_000_000;
 
+/// How many are looked at again at once, where another pass was faster.
+const AHEAD: usize = 64;
+
 /// In what order a pass goes through the due records.
 #[derive(Debug, Clone)]
 pub enum Plan {
@@ -158,6 +161,15 @@ impl Candidates {
         let any = self.any(reader)?;
         let few = if any { most.min(self.ids.len()) } else { 0 };
         Ok(self.ids.drain(..few).collect())
+    }
+
+    /// Leaves out, of those that come next, what other passes have finished since they were read.
+    pub fn look_ahead(&mut self, reader: &mut dyn Reader) -> Result<()> {
+        let next = self.ids.drain(..AHEAD.min(self.ids.len())).collect();
+        for id in reader.still_pending(next)?.into_iter().rev() {
+            self.ids.push_front(id);
+        }
+        Ok(())
     }
 
     /// Whether there is another one.

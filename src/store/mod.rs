@@ -50,6 +50,12 @@ pub trait Reader {
 
     /// One record as it is at this moment.
     fn read(&mut self, id: &Id) -> Result<Found>;
+
+    /// Those of the records, in their order, that are pending at this moment, where it is worth
+    /// asking for many at once.
+    fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
+        Ok(ids)
+    }
 }
 
 /// A table that is there, and what commands ask of it besides.

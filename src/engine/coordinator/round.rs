@@ -60,6 +60,7 @@ impl Coordinator {
                 break;
             }
             ids.retain(|id| !self.unable.contains(id));
+            let before = claimed.len();
             let mut claims = self.pass.store.claim(&ids)?.into_iter();
             for (id, claim) in claims.by_ref() {
                 match self.inspect(id, claim) {
@@ -73,6 +74,9 @@ impl Coordinator {
                         return Err(error);
                     }
                 }
+            }
+            if claimed.len() == before {
+                self.candidates.look_ahead(self.pass.store.reader())?;
             }
         }
         Ok(())

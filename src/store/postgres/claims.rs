@@ -99,6 +99,11 @@ impl Claims {
         std::mem::take(&mut self.freed.second)
     }
 
+    /// The same, if none were taken.
+    pub fn free_second(&mut self, keys: Vec<i64>) {
+        self.freed.second.extend(keys);
+    }
+
     /// Gives a lock back that is half of a claim.
     pub fn free_first(&mut self, keys: Keys) {
         self.freed.first.push(keys.first);

@@ -1,6 +1,6 @@
 //! Reading: what is due, one record afresh, all of them, and how many there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -61,6 +61,14 @@ impl Reader for PgDatabase {
             [row] => self.record(row, 0, &names).map_or(Found::Gone, |it| Found::Record(it.into())),
             [_, ..] => Found::Ambiguous,
         })
+    }
+
+    fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
+        let (sql, params) = query::still_pending(&self.table, &ids);
+        let rows = self.query(&sql, &params)?;
+        let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let ids = ids.into_iter().zip(0..);
+        Ok(ids.filter(|(_, number)| numbers.contains(number)).map(|(id, _)| id).collect())
     }
 }
 

@@ -86,6 +86,10 @@ impl Reader for PgStore {
     fn read(&mut self, id: &Id) -> Result<Found> {
         self.sessions().database.read(id)
     }
+
+    fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
+        self.sessions().database.still_pending(ids)
+    }
 }
 
 impl Store for PgStore {
@@ -308,6 +312,10 @@ impl Sessions {
         wanted.retain(|_| granted.next() == Some(true));
         // A statement of its own, so that it sees what was committed before the locks were free.
         let freed = if claims.pooled { Vec::new() } else { claims.freed_second() };
+        if wanted.is_empty() {
+            claims.free_second(freed);
+            return Ok(ids.iter().map(|id| (id.clone(), Claim::Busy)).collect());
+        }
         let read = database.lock_and_read(&wanted, freed, !claims.pooled);
         let read = read.inspect_err(|_| {
             wanted.iter().for_each(|(_, keys)| claims.free_first(*keys));

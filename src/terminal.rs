@@ -25,7 +25,7 @@ impl Terminal {
             _ => LevelFilter::Trace,
         };
         env_logger::Builder::new()
-            .filter_level(level)
+            .filter_module(env!("CARGO_PKG_NAME"), level)
             .parse_default_env()
             .format(|out, record| {
                 let level = match record.level() {

@@ -165,6 +165,15 @@ impl Place {
     }
 }
 
+/// Whether it is hardly the name of a file.
+fn is_nearly_a_url(text: &str) -> bool {
+    let text = text.trim_start().to_ascii_lowercase();
+    let starts = ["postgres:", "postgresql:", "postgres/", "postgresql/", "pg:", "host="];
+    text.contains("://")
+        || text.contains("password=")
+        || starts.iter().any(|it| text.starts_with(it))
+}
+
 /// What a mapping says that means nothing for a queue of pgmq, besides its options.
 fn of_a_table_only(mapping: &Mapping) -> Option<&'static str> {
     let Mapping { conditions, on_success, on_failure, on_archive, .. } = mapping;
@@ -185,6 +194,13 @@ fn location(
     environment: &Environment,
 ) -> Result<Location, ExitError> {
     let Some(url) = db.to_str().filter(|text| store::is_url(text)) else {
+        // It may have a password in it, so nothing of it is said again.
+        if db.to_str().is_some_and(is_nearly_a_url) {
+            return Err(usage(
+                "--db looks like a connection string, but is no URL: write \
+                 postgres://user@host:port/database",
+            ));
+        }
         return match &table.pgmq {
             None => Ok(Location::File(db)),
             Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),

@@ -202,6 +202,7 @@ pub fn run(
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     let (sender, events) = channel();
     let wake = Wake::new(sender);
+    pass.store.stop_with(wake.signal.clone());
     let handler = start(wake.clone())?;
     let coordinator = Coordinator::new(pass, candidates, wake, handler.clone());
     let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };

@@ -24,6 +24,8 @@ pub use state_dir::{LineState, StateDir};
 pub use table::Table;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
 
 use anyhow::Result;
 
@@ -134,6 +136,9 @@ pub trait Store {
     /// Called once, before the first claim. Makes sure that if this process is killed, the
     /// handlers end before its claims do. They carry `token` in their environment.
     fn guard(&mut self, token: &str) -> Result<()>;
+
+    /// Called once, before the first claim: a signal to stop stands there as soon as it has come.
+    fn stop_with(&mut self, _signal: Arc<AtomicI32>) {}
 
     /// Waits until all that was applied is durable and all that was released is free.
     fn finish(&mut self) -> Result<()>;

@@ -42,7 +42,7 @@ trait Subject {
 }
 
 /// What stores cannot do: which, what, and why.
-const EXCEPTIONS: [(&str, &str, &str); 11] = [
+const EXCEPTIONS: [(&str, &str, &str); 9] = [
     ("memory", "records come in the order asked for", "simulations go by an agenda"),
     ("memory", "a search goes on where its page ended", "an agenda is read at once"),
     ("memory", "a record is claimed by one pass at a time", "a simulation has one pass at a time"),
@@ -51,9 +51,7 @@ const EXCEPTIONS: [(&str, &str, &str); 11] = [
     ("memory", "a deleted row is left alone", "nothing is deleted in a simulation"),
     ("pgmq", "records are claimed by their ids", "a queue hands out messages in its own order"),
     ("pgmq", "a claim ends with its store", "a message stays hidden for its time, 30 seconds"),
-    ("pgmq", "an attempt that was none is taken back", "reading has counted, and cannot be undone"),
     ("pgmq", "a success leaves the count of failures", "reading has counted, and cannot be undone"),
-    ("pgmq", "a released record is as it was", "reading has counted, and cannot be undone"),
 ];
 
 type Property = (&'static str, fn(&mut dyn Subject));

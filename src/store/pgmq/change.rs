@@ -19,6 +19,23 @@ impl Queue {
         )
     }
 
+    /// The same of those that nobody else has locked.
+    pub fn held_and_free(&self) -> String {
+        format!("{} SKIP LOCKED", self.held())
+    }
+
+    /// Takes back that messages `$1`, read `$2` times by now, were read once more. pgmq has no
+    /// function for that.
+    pub fn unread(&self) -> String {
+        format!(
+            "UPDATE {} q SET read_ct = q.read_ct - 1 \
+             FROM unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
+             WHERE q.msg_id = given.id AND q.read_ct = given.reads AND q.read_ct > 0 \
+             RETURNING q.msg_id",
+            self.waiting
+        )
+    }
+
     pub fn archive(&self) -> &'static str {
         "SELECT pgmq.archive($1, $2::bigint[])"
     }
@@ -44,8 +61,8 @@ impl Queue {
             return "SELECT $1::bigint[], $2::text[]".into();
         }
         format!(
-            "UPDATE {} q SET headers = coalesce(q.headers, '{{}}') || \
-             jsonb_build_object('{ERROR}', given.error) \
+            "UPDATE {} q SET headers = CASE jsonb_typeof(q.headers) WHEN 'object' THEN q.headers \
+             ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
              FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id",
             self.waiting
         )

@@ -120,7 +120,7 @@ impl Database for PgmqQueue {
 
     fn obstacle(&mut self) -> Result<Option<String>> {
         let tables = [self.queue.waiting.clone(), self.queue.archive.clone()];
-        self.database.missing_privileges(&tables, &["DELETE"])
+        self.database.missing_privileges(&tables, &["INSERT", "DELETE"])
     }
 
     fn examine(&mut self, _by_count: bool) -> Result<Examination> {

@@ -2,10 +2,11 @@
 //! lives to put off its return; its count of reads shows whether it is still this one's.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use postgres::Error as SqlError;
 
 use super::Queue;
@@ -14,7 +15,7 @@ use crate::instant::Instant;
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step};
 use crate::selection::Selection;
 use crate::store::guard::Guard;
-use crate::store::postgres::{Keeper, Param, Patient, PgDatabase, Session, connect_again};
+use crate::store::postgres::{Keeper, Param, Patient, PgDatabase, Session};
 use crate::store::table::Effects;
 use crate::store::{Applied, Change, Claim, Database, Found, Page, Reader, Store};
 
@@ -22,6 +23,10 @@ use crate::store::{Applied, Change, Claim, Database, Found, Page, Reader, Store}
 /// that off.
 const HIDDEN_SECS: u64 = 30;
 const BEAT: Duration = Duration::from_secs(HIDDEN_SECS / 3);
+/// A transaction waits for locks, but not for ever, whatever is set for the role.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
+                     SET LOCAL lock_timeout = '30s'";
+
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 256;
 
@@ -35,9 +40,10 @@ struct Work {
     queue: Queue,
     database: PgDatabase,
     clock: Clock,
+    signal: Arc<AtomicI32>,
     held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
-    given_back: Vec<i64>,
+    given_back: Vec<Held>,
 }
 
 /// A message that this process is at.
@@ -51,7 +57,14 @@ struct Held {
 
 impl PgmqStore {
     pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
-        let work = Work { queue, database, clock, held: HashMap::new(), given_back: Vec::new() };
+        let work = Work {
+            queue,
+            database,
+            clock,
+            signal: Arc::default(),
+            held: HashMap::new(),
+            given_back: Vec::new(),
+        };
         Self { work: Arc::new(Mutex::new(work)), guard: None, keeper: None }
     }
 
@@ -104,7 +117,7 @@ impl Store for PgmqStore {
         if let Some(held) = work.held.remove(id)
             && held.is_hidden
         {
-            work.given_back.push(held.number);
+            work.given_back.push(held);
         }
     }
 
@@ -113,12 +126,22 @@ impl Store for PgmqStore {
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
-        self.work().patiently("write to", |work, again| work.write(changes, again))
+        self.work().write_all(changes, Work::write)
     }
 
-    /// There is nothing that a queue may refuse.
-    fn prove(&mut self, _: &Record, _: &[Vec<Settlement>]) -> Result<bool> {
-        Ok(true)
+    /// What can be refused is to archive it, or to delete it.
+    fn prove(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<bool> {
+        let mut work = self.work();
+        match work.patiently_or_refused(|work, _| work.try_out(record))? {
+            Ok(()) => Ok(true),
+            Err(why) => bail!(
+                "could not write to {}: queue {} does not let go of record {}: {why}; no handler \
+                 was started",
+                work.place(),
+                work.queue.name,
+                record.id
+            ),
+        }
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {
@@ -129,8 +152,13 @@ impl Store for PgmqStore {
             if let Err(error) = work.patiently("write to", |work, _| work.hide_on()) {
                 log::error!("{error:#}");
             }
+            Vec::new()
         })?);
         Ok(())
+    }
+
+    fn stop_with(&mut self, signal: Arc<AtomicI32>) {
+        self.work().signal = signal;
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -148,10 +176,12 @@ impl Patient for Work {
         self.clock
     }
 
+    fn signal(&self) -> Arc<AtomicI32> {
+        self.signal.clone()
+    }
+
     fn recover(&mut self, why: &SqlError) -> Result<()> {
-        let Self { database, clock, .. } = self;
-        let place = database.place();
-        connect_again(*clock, &place, why, || database.connect())
+        self.connect_again(why, |it| it.database.connect())
     }
 
     fn roll_back(&mut self) {
@@ -219,13 +249,21 @@ impl Work {
         if self.given_back.is_empty() {
             return Ok(());
         }
-        let numbers = Param::Keys(self.given_back.clone());
-        let now = Param::Text(Some("0".into()));
-        let params = [self.name(), numbers, now];
-        let sql = self.queue.show_in();
-        self.session().query(sql, &params)?;
+        let params = pairs(self.given_back.iter());
+        self.session().batch(BEGIN)?;
+        let sql = self.queue.unread();
+        let mine = self.session().query(&sql, &params)?;
+        self.show(mine.iter().map(|row| row.get(0)).collect(), 0)?;
+        self.session().batch("COMMIT")?;
         self.given_back.clear();
         Ok(())
+    }
+
+    /// Has messages seen again in so many seconds.
+    fn show(&mut self, numbers: Vec<i64>, secs: u64) -> Result<(), SqlError> {
+        let params = [self.name(), Param::Keys(numbers), Param::Text(Some(secs.to_string()))];
+        let sql = self.queue.show_in();
+        self.session().query(sql, &params).map(|_| ())
     }
 
     /// Puts off the return of what is in hand.
@@ -235,26 +273,27 @@ impl Work {
             return Ok(());
         }
         let params = pairs(hidden.into_iter());
-        let sql = self.queue.held();
-        self.session().batch("BEGIN ISOLATION LEVEL READ COMMITTED")?;
+        // One that the application has locked must not keep the others from being put off.
+        let sql = self.queue.held_and_free();
+        self.session().batch(BEGIN)?;
         let mine = self.session().query(&sql, &params)?;
-        let mine = mine.iter().map(|row| row.get(0)).collect();
-        let for_secs = Param::Text(Some(HIDDEN_SECS.to_string()));
-        let params = [self.name(), Param::Keys(mine), for_secs];
-        let sql = self.queue.show_in();
-        self.session().query(sql, &params)?;
+        self.show(mine.iter().map(|row| row.get(0)).collect(), HIDDEN_SECS)?;
         self.session().batch("COMMIT")
     }
 
     /// Writes changes in one transaction. `again` says that this may have been done before, by a
     /// session that was lost before it could say so.
-    fn write(&mut self, changes: &[Change], again: bool) -> Result<Vec<Applied>, SqlError> {
+    fn write(
+        &mut self,
+        changes: &[Change],
+        again: bool,
+    ) -> Result<Result<Vec<Applied>, String>, SqlError> {
         // Reading a message has counted it.
         let is_begin = |change: &Change| change.settlement.step == Step::Begun;
         if changes.iter().all(is_begin) {
-            return Ok(vec![Applied::Written; changes.len()]);
+            return Ok(Ok(vec![Applied::Written; changes.len()]));
         }
-        self.session().batch("BEGIN ISOLATION LEVEL READ COMMITTED")?;
+        self.session().batch(BEGIN)?;
         let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
         let params = pairs(held);
         let sql = self.queue.held();
@@ -282,7 +321,21 @@ impl Work {
         for change in changes.iter().filter(|change| !is_begin(change)) {
             self.held.remove(&change.record.id);
         }
-        Ok(applied)
+        Ok(Ok(applied))
+    }
+
+    /// Writes both ends that a message can have, and takes them back.
+    fn try_out(&mut self, record: &Record) -> Result<Result<(), String>, SqlError> {
+        let number = number(&record.id).unwrap_or_default();
+        for orders in [
+            Orders { done: vec![number], ..Orders::default() },
+            Orders { noted: vec![(number, Some("proof".into()))], ..Orders::default() },
+        ] {
+            self.session().batch(BEGIN)?;
+            self.carry_out(&orders)?;
+            self.session().batch("ROLLBACK")?;
+        }
+        Ok(Ok(()))
     }
 
     fn is_waiting(&mut self, number: i64) -> Result<bool, SqlError> {
@@ -291,7 +344,7 @@ impl Work {
     }
 
     fn carry_out(&mut self, orders: &Orders) -> Result<(), SqlError> {
-        let Orders { done, shown, noted, restored } = orders;
+        let Orders { done, shown, uncounted, noted, restored } = orders;
         let deletes = matches!(self.database.table().on_success, Effects::Delete);
         let queue = self.queue.clone();
         let name = self.name();
@@ -303,6 +356,11 @@ impl Work {
             let (numbers, instants) = shown.iter().cloned().unzip();
             let params = [name.clone(), Param::Keys(numbers), Param::Texts(instants)];
             self.session().query(queue.show_at(), &params)?;
+        }
+        if !uncounted.is_empty() {
+            let (numbers, reads) = uncounted.iter().copied().unzip();
+            let params = [Param::Keys(numbers), Param::Keys(reads)];
+            self.session().query(&queue.unread(), &params)?;
         }
         if !noted.is_empty() {
             let (numbers, errors): (Vec<_>, _) = noted.iter().cloned().unzip();
@@ -323,6 +381,8 @@ struct Orders {
     done: Vec<i64>,
     /// With the instant at which they are seen again.
     shown: Vec<(i64, Option<String>)>,
+    /// Whose last reading is taken back, and how often they were read by then.
+    uncounted: Vec<(i64, i64)>,
     /// Out of attempts, and why.
     noted: Vec<(i64, Option<String>)>,
     restored: Vec<i64>,
@@ -331,15 +391,24 @@ struct Orders {
 impl Orders {
     fn add(&mut self, number: i64, is_archived: bool, change: &Change) {
         let now = || Some("epoch".to_string());
+        let before = change.record.failures;
+        let reads = i64::from(before) + 1;
         match change.settlement.step {
             Step::Begun => {}
             Step::Succeeded => self.done.push(number),
             Step::Failed => {
+                if matches!(change.settlement.counter, Counter::Set { failures, .. } if failures == before)
+                {
+                    self.uncounted.push((number, reads));
+                }
                 // A policy that has no more retries shows it no more.
                 let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
                 self.shown.push((number, Some(at)));
             }
-            Step::Undone => self.shown.push((number, now())),
+            Step::Undone => {
+                self.uncounted.push((number, reads));
+                self.shown.push((number, now()));
+            }
             Step::Archived => {
                 let error = match &change.settlement.counter {
                     Counter::Set { last_error, .. } => last_error.clone(),

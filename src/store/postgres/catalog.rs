@@ -93,7 +93,8 @@ impl Catalog for PgCatalog<'_> {
              WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
              AND (lower(c.relname) = lower($1) AND pg_table_is_visible(c.oid) \
              OR lower(n.nspname || '.' || c.relname) = lower($1)) \
-             ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC LIMIT 1",
+             ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC, \
+             lower(c.relname) = c.relname DESC LIMIT 1",
             &[Param::Text(Some(name.into()))],
         )?;
         let Some(row) = rows.first() else {
@@ -145,8 +146,42 @@ impl Catalog for PgCatalog<'_> {
                 Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(&error)),
             }
         }
-        let text = condition.to_lowercase();
-        let is_read = |column: &&Column| text.contains(&column.name.to_lowercase());
+        let names = names(condition);
+        let is_read = |column: &&Column| names.contains(&column.name);
         Ok(table.columns.iter().filter(is_read).map(|column| column.name.clone()).collect())
+    }
+}
+
+/// The names in an expression: words, which the server takes for lower case, and what stands in
+/// double quotes. What stands in single quotes is text.
+fn names(sql: &str) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut chars = sql.chars().peekable();
+    while let Some(first) = chars.next() {
+        if first == '\'' {
+            chars.by_ref().find(|c| *c == '\'');
+        } else if first == '"' {
+            names.insert(chars.by_ref().take_while(|c| *c != '"').collect());
+        } else if first.is_alphabetic() || first == '_' {
+            let mut name = first.to_string();
+            while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || ['_', '$'].contains(c)) {
+                name.push(c);
+            }
+            names.insert(name.to_lowercase());
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_are_taken_for_columns() {
+        let found = names("Kind = 'it''s n' AND \"N m\" > o2.size_1 -- or so");
+        let mut found: Vec<_> = found.iter().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["N m", "and", "kind", "o2", "or", "size_1", "so"]);
     }
 }

@@ -126,12 +126,12 @@ fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
         (first..first + columns).map(|place| format!("${place}::text[]")).collect();
     let names: Vec<_> = (0..columns).map(|index| format!("\"backlog {index}\"")).collect();
     let given = format!(
-        "unnest({}, ${}::bigint[]) AS given({}, {NUMBER})",
+        "unnest({}, ${}::bigint[]) AS \"backlog given\"({}, {NUMBER})",
         arrays.join(", "),
         first + columns,
         names.join(", ")
     );
-    let mut given_values = names.iter().map(|name| format!("given.{name}"));
+    let mut given_values = names.iter().map(|name| format!("\"backlog given\".{name}"));
     let mut next = || given_values.next().unwrap_or_default();
     let name = &table.sql;
     let own = |column: &str| format!("{name}.{}", quote(column));
@@ -157,14 +157,14 @@ fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
         format!("{}::text IS NOT DISTINCT FROM {given}", own(column))
     }));
     let condition = terms.join(" AND ");
-    let returned = format!("given.{NUMBER}, {}", is_pending(table));
+    let returned = format!("\"backlog given\".{NUMBER}, {}", is_pending(table));
     match verb {
         Verb::Update => format!(
             "UPDATE {name} SET {} FROM {given} WHERE {condition} RETURNING {returned}",
             sets.join(", ")
         ),
         Verb::Delete => format!(
-            "DELETE FROM {name} USING {given} WHERE {condition} RETURNING given.{NUMBER}, false"
+            "DELETE FROM {name} USING {given} WHERE {condition} RETURNING \"backlog given\".{NUMBER}, false"
         ),
         Verb::Look => format!("SELECT {returned} FROM {name}, {given} WHERE {condition}"),
     }

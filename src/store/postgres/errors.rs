@@ -25,6 +25,9 @@ pub fn explain(place: &str, error: &SqlError, verb: &str) -> anyhow::Error {
         Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
             "; this server is a standby, name the primary"
         }
+        Some(&SqlState::OUT_OF_MEMORY) => {
+            "; if it is the locks, lower --jobs or raise max_locks_per_transaction"
+        }
         Some(&SqlState::DISK_FULL) => "; make room and run the same command again",
         _ => "",
     };
@@ -40,7 +43,9 @@ pub fn is_lost(error: &SqlError) -> bool {
     };
     let ends = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
     let is_connection = code.code().starts_with("08") && *code != SqlState::PROTOCOL_VIOLATION;
-    ends.contains(code) || is_connection || code.code() == "57P05"
+    // A session that was idle for too long, in a transaction or not, or whose transaction took too
+    // long.
+    ends.contains(code) || is_connection || ["57P05", "25P03", "25P04"].contains(&code.code())
 }
 
 /// Whether the same statement may go through a moment later.
@@ -50,6 +55,7 @@ pub fn is_busy(error: &SqlError) -> bool {
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::OBJECT_IN_USE,
+        SqlState::QUERY_CANCELED,
     ];
     error.code().is_some_and(|code| passing.contains(code))
 }
@@ -68,9 +74,13 @@ pub fn is_no_value(error: &SqlError) -> bool {
 
 /// The error in the server's own words.
 pub fn words(error: &SqlError) -> String {
-    let full = |error: &DbError| match error.detail() {
-        Some(detail) => format!("{} ({detail})", error.message()),
-        None => error.message().into(),
+    // What stands in a row is nobody's business who reads a mail of cron.
+    let detail = |error: &DbError| {
+        let detail = error.detail().filter(|it| !it.starts_with("Failing row"))?;
+        Some(format!(" ({detail})"))
     };
-    error.as_db_error().map_or_else(|| error.to_string(), full)
+    let full =
+        |error: &DbError| format!("{}{}", error.message(), detail(error).unwrap_or_default());
+    let words = error.as_db_error().map_or_else(|| error.to_string(), full);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -34,8 +34,8 @@ impl PgDatabase {
             for privilege in ["SELECT", "UPDATE"].iter().chain(more) {
                 // Some may be granted for single columns.
                 let function = match *privilege {
-                    "DELETE" => "has_table_privilege",
-                    _ => "has_any_column_privilege",
+                    "SELECT" | "UPDATE" => "has_any_column_privilege",
+                    _ => "has_table_privilege",
                 };
                 let sql = format!("SELECT {function}($1::text, $2::text)");
                 let params = [table.as_str(), privilege].map(|it| Param::Text(Some(it.into())));

@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use postgres::{Error as SqlError, Row};
 
 pub use errors::words;
-pub use patience::{Keeper, Patient, connect_again};
+pub use patience::{Keeper, Patient};
 pub use server::{Server, is_url, without_password};
 use session::Backend;
 pub use session::Session;

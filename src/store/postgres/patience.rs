@@ -1,35 +1,67 @@
 //! What is done when a server is busy or gone for a while.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result};
 use postgres::Error as SqlError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::errors::{explain, is_busy, is_lost, words};
+use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
+use crate::store::{Applied, Change};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
 const TRIES: u32 = 10;
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);
+/// How long in a pass that is to stop: long enough for a server that is just being started.
+const STOPPING: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Sessions that can be made anew.
-pub trait Patient {
+pub trait Patient: Sized {
     /// The server, as messages have it.
     fn place(&self) -> String;
 
     fn clock(&self) -> Clock;
+
+    /// The signal to stop that has come; 0 for none.
+    fn signal(&self) -> Arc<AtomicI32>;
 
     /// Makes the sessions anew that are lost.
     fn recover(&mut self, why: &SqlError) -> Result<()>;
 
     /// Ends a transaction that an error may have left open.
     fn roll_back(&mut self);
+
+    /// Connects, as often as it takes, but not for ever, and not much longer once a signal has come.
+    fn connect_again(
+        &mut self,
+        why: &SqlError,
+        mut connect: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let (place, clock, signal) = (self.place(), self.clock(), self.signal());
+        log::warn!("lost a connection to {place}: {}; connecting again", words(why));
+        let mut deadline = clock.monotonic() + GONE;
+        loop {
+            let Err(error) = connect(self) else { return Ok(()) };
+            log::debug!("still lost: {error:#}");
+            if signal.load(Ordering::SeqCst) != 0 {
+                deadline = deadline.min(clock.monotonic() + STOPPING);
+            }
+            if is_over(clock, deadline) {
+                return Err(error.context(format!("lost the connection to {place}")));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
 
     /// Does something that can be done again: waits out locks, and lost sessions. What is done is
     /// told whether it may have been done before.
@@ -55,25 +87,45 @@ pub trait Patient {
             }
         }
     }
-}
 
-/// Connects, as often as it takes, but not for ever.
-pub fn connect_again(
-    clock: Clock,
-    place: &str,
-    why: &SqlError,
-    mut connect: impl FnMut() -> Result<()>,
-) -> Result<()> {
-    log::warn!("lost a connection to {place}: {}; connecting again", words(why));
-    let deadline = clock.monotonic() + GONE;
-    loop {
-        let Err(error) = connect() else { return Ok(()) };
-        if is_over(clock, deadline) {
-            return Err(error.context(format!("lost the connection to {place}")));
+    /// Like `patiently`, but what the table refuses is no failure.
+    fn patiently_or_refused<T>(
+        &mut self,
+        mut act: impl FnMut(&mut Self, bool) -> Result<Result<T, String>, SqlError>,
+    ) -> Result<Result<T, String>> {
+        self.patiently("write to", |it, again| match act(it, again) {
+            Err(error) if is_refusal(&error) => {
+                it.roll_back();
+                Ok(Err(words(&error)))
+            }
+            result => result,
+        })
+    }
+
+    /// Writes changes with what writes all or none of them. One row that the table refuses must
+    /// not take the others' outcomes with it.
+    fn write_all(&mut self, changes: &[Change], write: Write<Self>) -> Result<Vec<Applied>> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
         }
-        std::thread::sleep(PAUSE);
+        if let Ok(applied) = self.patiently_or_refused(|it, again| write(it, changes, again))? {
+            return Ok(applied);
+        }
+        let one = |change: &Change| {
+            let change = std::slice::from_ref(change);
+            let written = self.patiently_or_refused(|it, again| write(it, change, again))?;
+            Ok(match written {
+                Ok(applied) => applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile),
+                Err(why) => Applied::Refused(why),
+            })
+        };
+        changes.iter().map(one).collect()
     }
 }
+
+/// Writes changes, all or none; is told whether it may have done so before. The inner error says
+/// what the table refuses.
+pub type Write<S> = fn(&mut S, &[Change], bool) -> Result<Result<Vec<Applied>, String>, SqlError>;
 
 fn is_over(clock: Clock, deadline: Monotonic) -> bool {
     clock.until(deadline).is_zero()
@@ -81,19 +133,34 @@ fn is_over(clock: Clock, deadline: Monotonic) -> bool {
 
 /// A thread that does something now and then, until this is dropped.
 pub struct Keeper {
-    stop: Option<Sender<()>>,
+    /// Closed to end the thread, which polls its other end.
+    stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    pub fn start(beat: Duration, mut act: impl FnMut() + Send + 'static) -> Result<Self> {
-        let (stop, stopped) = channel();
+    /// Does it in each beat, and at once if there is anything to be read from the sockets that it
+    /// returned last.
+    pub fn start(
+        beat: Duration,
+        mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
+    ) -> Result<Self> {
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let beat = Timespec::try_from(beat).context("no time to wait")?;
         let thread = std::thread::Builder::new()
             .name("session keeper".into())
             .spawn(move || {
-                // Nothing is ever sent: this ends with the time or with the sender.
-                while stopped.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
-                    act();
+                let mut sockets = Vec::new();
+                loop {
+                    let watched = std::iter::once(&stopped).chain(sockets.iter().map(Arc::as_ref));
+                    let mut polled: Vec<_> =
+                        watched.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+                    // A signal is no reason to do otherwise.
+                    let _ = poll(&mut polled, Some(&beat));
+                    if polled.first().is_none_or(|stop| !stop.revents().is_empty()) {
+                        return;
+                    }
+                    sockets = act();
                 }
             })
             .context("could not start the thread that sees after the connections")?;

@@ -182,7 +182,8 @@ fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
             any_of(numbers.map(|it| stretch(&column, &it)))
         }
         // As bytes, whatever the order of the column's language.
-        Holds::Text | Holds::Anything => {
+        Holds::Anything => "true".into(),
+        Holds::Text => {
             let text = table.dates.stretches(from, until).into_iter().filter(|it| it.is_text);
             any_of(text.map(|it| stretch(&format!("{column} COLLATE \"C\""), &it)))
         }
@@ -375,13 +376,13 @@ pub fn still_pending(table: &Table, ids: &[Id]) -> (String, Vec<Param>) {
     params.push(Param::Keys((0..).take(ids.len()).collect()));
     let arrays: Vec<_> = (1..params.len()).map(|place| format!("${place}::text[]")).collect();
     let sql = format!(
-        "SELECT given.\"backlog number\" FROM unnest({}, ${}::bigint[]) \
-         AS given({}, \"backlog number\") JOIN {} ON {} WHERE {}",
+        "SELECT \"backlog given\".\"backlog number\" FROM unnest({}, ${}::bigint[]) \
+         AS \"backlog given\"({}, \"backlog number\") JOIN {} ON {} WHERE {}",
         arrays.join(", "),
         params.len(),
         names.join(", "),
         table.sql,
-        has_id(table, "given", &names),
+        has_id(table, "\"backlog given\"", &names),
         pending(table),
     );
     (sql, params)
@@ -406,14 +407,14 @@ pub fn lock_and_read(table: &Table, wanted: &[(Id, Keys)], locks: bool) -> (Stri
          FROM unnest(${freed}::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)), \
          held AS MATERIALIZED (SELECT *, {granted} AS \"backlog granted\" \
          FROM wanted CROSS JOIN freed) \
-         SELECT held.\"backlog number\", held.\"backlog granted\", {}.{first} IS NOT NULL, {} \
-         FROM held LEFT JOIN {} ON held.\"backlog granted\" AND {}",
+         SELECT \"backlog number\", \"backlog granted\", {}.{first} IS NOT NULL, {} \
+         FROM held AS \"backlog held\" LEFT JOIN {} ON \"backlog granted\" AND {}",
         arrays.join(", "),
         names.join(", "),
         table.sql,
         row(table),
         table.sql,
-        has_id(table, "held", &names),
+        has_id(table, "\"backlog held\"", &names),
     );
     (sql, params)
 }

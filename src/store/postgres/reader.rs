@@ -62,17 +62,18 @@ impl Reader for PgDatabase {
             [_, ..] => Found::Ambiguous,
         })
     }
-
-    fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
-        let (sql, params) = query::still_pending(&self.table, &ids);
-        let rows = self.query(&sql, &params)?;
-        let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
-        let ids = ids.into_iter().zip(0..);
-        Ok(ids.filter(|(_, number)| numbers.contains(number)).map(|(id, _)| id).collect())
-    }
 }
 
 impl PgDatabase {
+    /// Those of the records, in their order, that are pending at this moment.
+    pub fn still_pending(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
+        let (sql, params) = query::still_pending(&self.table, ids);
+        let rows = self.session.query(&sql, &params)?;
+        let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let ids = ids.iter().zip(0..);
+        Ok(ids.filter(|(_, number)| numbers.contains(number)).map(|(id, _)| id.clone()).collect())
+    }
+
     pub fn scan_records(
         &mut self,
         statuses: &[Status],

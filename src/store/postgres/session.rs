@@ -30,6 +30,9 @@ pub struct Session {
     /// Statements by their text, prepared if they came a second time. None where the next one may
     /// come to another process of the server, as behind a pooler.
     prepared: Option<HashMap<String, Option<Statement>>>,
+    /// Whoever holds it keeps the session alive, and sees that it ends. The connection keeps its
+    /// own to itself.
+    pub socket: Option<Arc<OwnedFd>>,
 }
 
 /// A process of the server. Numbers are used again, so the instant of its start belongs to it.
@@ -42,11 +45,12 @@ pub struct Backend {
 impl Session {
     /// An error that may pass with the time is one to try again later.
     pub fn open(server: &Arc<Server>) -> Result<Self> {
+        let before = sockets();
         let client = server.connect().map_err(|error| {
             let message = error.to_string();
             if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
         })?;
-        let mut session = Self { client, prepared: None };
+        let mut session = Self { client, prepared: None, socket: new_socket(&before) };
         session.batch(SPELLING)?;
         Ok(session)
     }
@@ -116,24 +120,14 @@ impl Session {
     }
 }
 
-/// Opens a session, and says which socket it has, as a descriptor of its own: whoever holds that
-/// keeps the session alive. None where the system does not give it out.
-pub fn new_socket(open: impl FnOnce() -> Result<Session>) -> Result<(Session, Option<OwnedFd>)> {
-    let before = sockets();
-    let session = open()?;
+/// The socket that was opened since then, as a descriptor of its own. None where the system does
+/// not give it out.
+fn new_socket(before: &HashMap<RawFd, PathBuf>) -> Option<Arc<OwnedFd>> {
     let mut after = sockets();
     after.retain(|number, socket| before.get(number) != Some(socket));
-    let socket = after.into_keys().next().and_then(|number| {
-        let own = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
-        pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok()
-    });
-    if socket.is_none() {
-        log::info!(
-            "the connection's socket cannot be duplicated: a killed pass frees its claims a \
-                    moment before its handlers end"
-        );
-    }
-    Ok((session, socket))
+    let number = after.into_keys().next()?;
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+    pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok().map(Arc::new)
 }
 
 /// The sockets that this process has open, by descriptor.

@@ -2,6 +2,7 @@
 //! reads and writes; and what is done when one of them is lost.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use postgres::Error as SqlError;
 use super::change::{self, Ask};
 use super::claims::{Claims, Keys, take};
 use super::errors::{is_lost, is_refusal, words};
-use super::patience::{Keeper, Patient, connect_again};
-use super::session::{Backend, Session, new_socket};
+use super::patience::{Keeper, Patient};
+use super::session::{Backend, Session};
 use super::sql::Param;
 use super::{PgDatabase, query};
 use crate::clock::Clock;
@@ -43,6 +44,8 @@ struct Sessions {
     database: PgDatabase,
     claims: Claims,
     clock: Clock,
+    /// What the pass is to stop for, if it is not 0.
+    signal: Arc<AtomicI32>,
     /// What the handlers carry, and who ends them if this process is killed.
     token: Option<String>,
     guards: Vec<Guard>,
@@ -56,6 +59,7 @@ impl PgStore {
             database,
             claims: Claims::default(),
             clock,
+            signal: Arc::default(),
             token: None,
             guards: Vec::new(),
             used: false,
@@ -88,7 +92,7 @@ impl Reader for PgStore {
     }
 
     fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
-        self.sessions().database.still_pending(ids)
+        self.sessions().patiently("read", |it, _| it.database.still_pending(&ids))
     }
 }
 
@@ -122,7 +126,7 @@ impl Store for PgStore {
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
-        self.sessions().apply(changes)
+        self.sessions().write_all(changes, Sessions::write)
     }
 
     fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
@@ -154,13 +158,22 @@ impl Store for PgStore {
         let sessions = self.sessions.clone();
         self.keeper = Some(Keeper::start(BEAT, move || {
             let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            if !std::mem::take(&mut sessions.used)
-                && let Err(error) = sessions.look_after()
-            {
+            // Who uses them sees what becomes of them.
+            if std::mem::take(&mut sessions.used) || sessions.claims.held.is_empty() {
+                return Vec::new();
+            }
+            if let Err(error) = sessions.look_after() {
                 log::error!("{error:#}");
             }
+            let claiming = sessions.claims.session.iter();
+            let all = claiming.chain([&sessions.database.session]);
+            all.filter_map(|session| session.socket.clone()).collect()
         })?);
         Ok(())
+    }
+
+    fn stop_with(&mut self, signal: Arc<AtomicI32>) {
+        self.sessions().signal = signal;
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -189,17 +202,22 @@ impl Patient for Sessions {
         self.clock
     }
 
+    fn signal(&self) -> Arc<AtomicI32> {
+        self.signal.clone()
+    }
+
     /// Also takes back what they held.
     fn recover(&mut self, why: &SqlError) -> Result<()> {
         let (mut reading, mut claiming) = (false, false);
-        connect_again(self.clock, &self.place(), why, || {
+        self.connect_again(why, |it| {
             // A server that goes down ends one session after the other.
-            reading |= !self.database.session.is_alive();
-            let session = self.claims.session.as_mut();
+            reading |= !it.database.session.is_alive();
+            let session = it.claims.session.as_mut();
             claiming |= session.is_some_and(|session| !session.is_alive());
-            self.make_anew(reading, claiming)
+            it.make_anew(reading, claiming)
         })?;
-        if reading && claiming {
+        // Behind a pooler only the one that holds claims is seen to be lost.
+        if claiming && (reading || self.claims.pooled) {
             std::thread::sleep(HOLD_OFF);
         }
         Ok(())
@@ -227,13 +245,18 @@ impl Sessions {
     }
 
     fn open_claims(&mut self) -> Result<()> {
-        let server = self.database.server.clone();
-        let (session, socket) = new_socket(|| Session::open(&server))?;
-        self.claims.session = Some(session);
+        let session = Session::open(&self.database.server)?;
         if let Some(token) = &self.token {
+            let socket = session.socket.as_ref().and_then(|it| it.try_clone().ok());
+            if socket.is_none() {
+                log::info!(
+                    "a pass that is killed frees its claims a moment before its handlers end"
+                );
+            }
             // The old one still watches over the handlers that run.
             self.guards.push(Guard::start(socket, token)?);
         }
+        self.claims.session = Some(session);
         Ok(())
     }
 
@@ -281,11 +304,11 @@ impl Sessions {
         Ok(false)
     }
 
-    /// A server that has just been started has forgotten all claims: other passes get time to take
-    /// theirs back.
+    /// A server that has just been started, or has recovered from a crash, which ends with a
+    /// checkpoint, has forgotten all claims: other passes get time to take theirs back.
     fn wait_for_others(&mut self) -> Result<()> {
-        let sql =
-            "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8";
+        let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest(checkpoint_time, \
+                   pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
         let rows = self.database.query(sql, &[])?;
         let secs = rows.first().map_or(f64::MAX, |row| row.get(0));
         let left = HOLD_OFF.as_secs_f64() - secs;
@@ -334,45 +357,6 @@ impl Sessions {
             found.extend(place.map(|id| (id, claim)));
         }
         Ok(ids.iter().map(|id| (id.clone(), found.remove(id).unwrap_or(Claim::Busy))).collect())
-    }
-
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let all = |sessions: &mut Self, again: bool| sessions.write(changes, again);
-        let result = self.patiently_or_refused(all)?;
-        match result {
-            Ok(applied) => Ok(applied),
-            // One row that the table refuses must not take the others' outcomes with it.
-            Err(_) => changes
-                .iter()
-                .map(|change| {
-                    let one = std::slice::from_ref(change);
-                    let written = self.patiently_or_refused(|it, again| it.write(one, again))?;
-                    Ok(match written {
-                        Ok(applied) => {
-                            applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile)
-                        }
-                        Err(why) => Applied::Refused(why),
-                    })
-                })
-                .collect(),
-        }
-    }
-
-    /// Like `patiently`, but what the table refuses is no failure.
-    fn patiently_or_refused<T>(
-        &mut self,
-        mut act: impl FnMut(&mut Self, bool) -> Result<Result<T, String>, SqlError>,
-    ) -> Result<Result<T, String>> {
-        self.patiently("write to", |sessions, again| match act(sessions, again) {
-            Err(error) if is_refusal(&error) => {
-                sessions.roll_back();
-                Ok(Err(words(&error)))
-            }
-            result => result,
-        })
     }
 
     /// Writes changes, all or none. `again` says that this may have been done before, by a
@@ -523,9 +507,6 @@ impl Sessions {
     /// Makes sure that the claims of running handlers stand, and no others.
     fn look_after(&mut self) -> Result<()> {
         self.patiently("read", |Self { claims, database, .. }, _| {
-            if claims.held.is_empty() {
-                return Ok(());
-            }
             claims.free(&mut database.session)?;
             let claiming = claims.session.as_mut().into_iter();
             claiming
@@ -596,7 +577,10 @@ impl PgDatabase {
                             return refused(STILL_PENDING.into());
                         }
                         Some(_) => {}
-                        None if self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() => {
+                        // After the first step the row is locked for everybody else.
+                        None if !charged
+                            && self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() =>
+                        {
                             return Ok(Proof::ChangedMeanwhile);
                         }
                         None => return refused(NOT_TAKEN.into()),

@@ -121,8 +121,10 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
 impl Lookup<'_> {
     fn optional(&self, name: &str) -> Option<Column> {
         let columns = || self.table.columns.iter();
-        let exact = columns().find(|column| column.name == name);
-        exact.or_else(|| columns().find(|it| it.name.eq_ignore_ascii_case(name))).cloned()
+        let exact = |name: &str| columns().find(|column| column.name == name);
+        // Where two differ in case only, the one that needs no quotes.
+        let found = exact(name).or_else(|| exact(&name.to_lowercase()));
+        found.or_else(|| columns().find(|it| it.name.eq_ignore_ascii_case(name))).cloned()
     }
 
     fn required(&self, name: &str) -> Result<Column> {

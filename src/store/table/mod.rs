@@ -64,8 +64,9 @@ impl Table {
     pub fn counting(&self) -> Counting {
         match (&self.failures, &self.last_failure) {
             (None, _) => Counting::No,
-            (Some(_), None) => Counting::Undated,
-            (Some(_), Some(_)) => Counting::Dated,
+            // What is put off there needs no date to wait from.
+            (Some(_), None) if self.due_at.is_none() => Counting::Undated,
+            (Some(_), _) => Counting::Dated,
         }
     }
 

@@ -8,6 +8,7 @@ mod location;
 mod memory;
 mod pgmq;
 mod postgres;
+mod proof;
 mod sqlite;
 mod state_dir;
 mod table;
@@ -33,12 +34,6 @@ use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::record::{Facts, Id, Key, Record, Settlement, Status};
 use crate::selection::{Order, Selection};
-
-/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
-const NOT_TAKEN: &str = "the table did not take the change";
-
-/// What a mapping did that finishes a record, and leaves it pending.
-const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
 
 /// What a pass asks of a table. Nothing here writes or locks.
 pub trait Reader {

@@ -233,3 +233,50 @@ fn what_a_queue_cannot_be_asked_is_named() {
     database.sql("DROP SCHEMA pgmq CASCADE");
     env.run(&["status", "--pgmq", "jobs"]).fails(1, &["there is no pgmq in this database"]);
 }
+
+#[test]
+fn an_attempt_that_was_none_is_not_charged() {
+    let Some((database, env)) = queue("jobs", 2) else { return };
+    for _ in 0..6 {
+        let ran = env.work("jobs", &[], &["/nonexistent"]);
+        ran.fails(1, &["record 1 stays as it was: could not run /nonexistent"]);
+    }
+    env.work("jobs", &["--policy", "constant:delay=2h"], &["sh", "-c", "exit 75"]).silent();
+    let rows = "SELECT msg_id, read_ct, vt > now() FROM pgmq.q_jobs ORDER BY 1";
+    assert_eq!(database.query(rows), "1|0|t\n2|0|t", "a snooze is put off, and not charged");
+}
+
+#[test]
+fn what_the_archive_refuses_is_found_before_a_handler_runs() {
+    let Some((database, env)) = queue("jobs", 3) else { return };
+    database.sql(
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN RAISE 'the archive is closed'; END $$;
+         CREATE TRIGGER no BEFORE INSERT ON pgmq.a_jobs FOR EACH ROW EXECUTE FUNCTION no()",
+    );
+    let log = env.noting("exit 0");
+    let ran = env.work("jobs", &[], &[&log]);
+    ran.fails(1, &["does not let go of record 1: the archive is closed; no handler was started"]);
+    assert_eq!(env.handled(), [""; 0]);
+    // One message that it refuses does not take the others with it.
+    database.sql(
+        "DROP TRIGGER no ON pgmq.a_jobs;
+         CREATE TRIGGER no BEFORE INSERT ON pgmq.a_jobs FOR EACH ROW WHEN (new.msg_id = 2) \
+         EXECUTE FUNCTION no()",
+    );
+    let ran = env.work("jobs", &["--jobs", "3"], &[&log]);
+    ran.fails(1, &["record 2 could not be set to SUCCESS: the archive is closed"]);
+    assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs ORDER BY 1"), "1\n3");
+}
+
+#[test]
+fn what_ran_out_of_attempts_is_told_whatever_its_headers_were() {
+    let Some((database, env)) = queue("jobs", 0) else { return };
+    for headers in ["null", "[1]", "{\"trace\": 7}"] {
+        database.sql(&format!("SELECT pgmq.send('jobs', '{{}}'::jsonb, '{headers}'::jsonb)"));
+    }
+    env.work("jobs", &["--max-attempts", "1"], &["/bin/false"]).fails(1, &["archived"]);
+    env.run(&["restore", "--pgmq", "jobs", "--all"]).success();
+    let rows = "SELECT read_ct, headers FROM pgmq.q_jobs ORDER BY msg_id";
+    assert_eq!(database.query(rows), "0|\n0|\n0|{\"trace\": 7}");
+}

@@ -1,7 +1,7 @@
 //! A table on a PostgreSQL server: every command, and every type of column.
 
 use crate::cluster::{Database, cluster};
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, ran, wait_until};
 
 /// A fresh database with the usual table.
 fn usual() -> Option<(Database, TestEnv)> {
@@ -322,7 +322,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
         &pausing.script,
     ]);
     pausing.wait_for_begin();
-    crate::testenv::wait_until("all three run", || {
+    wait_until("all three run", || {
         database.query("SELECT count(*) FROM backlog WHERE status = 'ERROR'") == "3"
     });
     database.sql(
@@ -330,7 +330,7 @@ fn a_row_that_the_application_changes_meanwhile_is_left_to_it() {
          UPDATE backlog SET payload = '1' WHERE id = 3",
     );
     pausing.let_go();
-    let ran = crate::testenv::ran(&child.wait_with_output().unwrap());
+    let ran = ran(&child.wait_with_output().unwrap());
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     for id in 1..=3 {
         let says = format!("record {id} was changed or deleted by the application");
@@ -410,4 +410,112 @@ fn shards_share_the_records_of_a_table() {
     }
     assert_eq!(all.len(), 90);
     assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
+}
+
+#[test]
+fn what_looks_like_a_connection_string_is_not_shown_again() {
+    let env = TestEnv::empty();
+    for db in [
+        " postgres://u:sesame@h/db",
+        "postgres:/u:sesame@h/db",
+        "postgres//u:sesame@h/db",
+        "pg://u:sesame@h/db",
+        "mysql://u:sesame@h/db",
+        "host=h user=u password=sesame",
+    ] {
+        let ran = env.run(&["status", "--db", db]);
+        assert!(!ran.stderr.contains("sesame"), "{ran:?}");
+        ran.fails(2, &["write postgres://user@host:port/database"]);
+    }
+}
+
+#[test]
+fn a_trigger_that_changes_what_is_guarded_is_found_before_a_handler_runs() {
+    let Some((database, env)) = usual() else { return };
+    database.sql(
+        "ALTER TABLE backlog ADD COLUMN touched timestamptz DEFAULT now();
+         INSERT INTO backlog (id) VALUES (1);
+         CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN new.touched = clock_timestamp(); RETURN new; END $$;
+         CREATE TRIGGER touch BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION touch()",
+    );
+    let log = env.noting("exit 0");
+    let process = ["process", "--ndays", "1", "--where", "touched < 'tomorrow'", "--", &log];
+    env.run(&process).fails(1, &["the table did not take the change", "no handler was started"]);
+    env.run(&["process", "--ndays", "1", "--", &log]).silent();
+    assert_eq!(env.handled(), ["1"]);
+}
+
+#[test]
+fn only_what_a_condition_names_is_guarded() {
+    let Some((database, env)) = with(
+        "CREATE TABLE w (id int PRIMARY KEY, n int DEFAULT 0, kind text DEFAULT 'error', error int, \
+         status text DEFAULT 'NEW', date_inserted timestamptz DEFAULT now(), \"Kind\" text);
+         INSERT INTO w VALUES (1), (2)",
+    ) else {
+        return;
+    };
+    let psql = format!("n = n + 1, error = 7, {}", "\"Kind\" = 'x'");
+    let change = format!("UPDATE w SET {psql} WHERE id = ");
+    let script =
+        env.script("change", "echo $BACKLOG_ID >>seen; while [ ! -e go ]; do sleep 0.01; done");
+    let args = [
+        "process",
+        "--table",
+        "w",
+        "--ndays",
+        "1",
+        "--jobs",
+        "2",
+        "--where",
+        "kind = 'error' and id > 0",
+        "--",
+        &script,
+    ];
+    let pass = env.spawn(&args);
+    let seen = env.path("seen");
+    wait_until("both run", || {
+        std::fs::read_to_string(&seen).is_ok_and(|text| text.lines().count() == 2)
+    });
+    database.sql(&format!("{change} 1; UPDATE w SET kind = 'done' WHERE id = 2"));
+    std::fs::write(env.path("go"), "").unwrap();
+    ran(&pass.wait_with_output().unwrap());
+    assert_eq!(database.query("SELECT id, status FROM w ORDER BY 1"), "1|SUCCESS\n2|NEW");
+}
+
+#[test]
+fn no_name_of_a_table_is_one_of_ours() {
+    for name in ["given", "held", "wanted", "freed", "g0", "order"] {
+        let Some((database, env)) = with(&format!(
+            "CREATE TABLE \"{name}\" (id text PRIMARY KEY, status text DEFAULT 'NEW', \"Status\" text, \
+             date_inserted timestamptz DEFAULT now(), key int, n int, given int);
+             INSERT INTO \"{name}\" (id) VALUES ('it''s'), ('a\\b'), ('c,d'), ('ü'), ('')"
+        )) else {
+            return;
+        };
+        let table = ["--table", name, "--ndays", "1", "--jobs", "3", "--", "/bin/true"];
+        env.run(&[&["process"], &table[..]].concat()).silent();
+        assert_eq!(database.query(&format!("SELECT DISTINCT status FROM \"{name}\"")), "SUCCESS");
+    }
+}
+
+#[test]
+fn a_settlement_that_is_cancelled_or_locked_out_is_tried_again() {
+    let Some((database, env)) = usual() else { return };
+    database.sql("INSERT INTO backlog (id) VALUES (1)");
+    let pausing = env.pausing();
+    let pass = env.spawn(&["process", "--ndays", "1", "--", "sh", "-c", &pausing.script]);
+    pausing.wait_for_begin();
+    let mut application = database.client();
+    application.batch_execute("BEGIN; SELECT FROM backlog WHERE id = 1 FOR UPDATE").unwrap();
+    pausing.let_go();
+    let waiting = "SELECT pid FROM pg_stat_activity WHERE application_name = 'backlog' \
+                   AND wait_event_type = 'Lock' AND datname = current_database()";
+    for _ in 0..2 {
+        wait_until("the settlement waits", || !database.query(waiting).is_empty());
+        database.query(&format!("SELECT pg_cancel_backend(({waiting}))"));
+    }
+    application.batch_execute("COMMIT").unwrap();
+    ran(&pass.wait_with_output().unwrap()).silent();
+    assert_eq!(database.query("SELECT status FROM backlog"), "SUCCESS");
 }

@@ -229,6 +229,44 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
 }
 
 #[test]
+fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was_done() {
+    let Some(cluster) = Cluster::private(&["fsync=on"]) else { return };
+    for crashes in [false, true] {
+        let machines = Machines::new(&cluster, 1);
+        let env = &machines.machines[0];
+        let pausing = env.pausing();
+        let pass = env.spawn(&["process", "--ndays", "1", "--", "sh", "-c", &pausing.script]);
+        pausing.wait_for_begin();
+        let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'backlog' \
+                        AND datname = current_database() ORDER BY 1";
+        let before = machines.database.query(sessions);
+        if crashes {
+            // One process of the server that is killed takes all others with it.
+            let pid = before.lines().next().unwrap();
+            assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+            wait_until("the server has recovered", || machines.database.can_connect());
+        } else {
+            let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                       WHERE application_name = 'backlog' AND datname = current_database()";
+            machines.database.query(all);
+            wait_until("its sessions are back", || {
+                let now = machines.database.query(sessions);
+                now.lines().count() == 2 && now.lines().all(|pid| !before.contains(pid))
+            });
+            let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+            wait_until("its claim is back", || machines.database.query(locks) == "2");
+        }
+        let handler = machines.handler();
+        let args = ["process", "--ndays", "1", "--", &handler];
+        machines.machines[1].run(&args).silent();
+        assert_eq!(machines.handled(), 0, "crashes: {crashes}");
+        pausing.let_go();
+        machines.finished(pass).silent();
+        assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
+    }
+}
+
+#[test]
 fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
     let Some(cluster) = cluster() else { return };
     let machines = Machines::new(cluster, 400);

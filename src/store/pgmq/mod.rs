@@ -8,7 +8,9 @@
 
 mod catalog;
 mod change;
+mod orders;
 mod store;
+mod work;
 
 use std::path::Path;
 use std::sync::Arc;

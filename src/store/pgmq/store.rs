@@ -1,32 +1,23 @@
 //! What a pass does with a queue. A message that was read stays hidden as long as this process
 //! lives to put off its return; its count of reads shows whether it is still this one's.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use postgres::Error as SqlError;
 
 use super::Queue;
+use super::work::{HIDDEN_SECS, Work};
 use crate::clock::Clock;
-use crate::instant::Instant;
-use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step};
+use crate::record::{Facts, Id, Record, Settlement};
 use crate::selection::Selection;
 use crate::store::guard::Guard;
-use crate::store::postgres::{Keeper, Param, Patient, PgDatabase, Session};
-use crate::store::table::Effects;
-use crate::store::{Applied, Change, Claim, Database, Found, Page, Reader, Store};
+use crate::store::postgres::{Keeper, Patient, PgDatabase};
+use crate::store::{Applied, Change, Claim, Found, Page, Reader, Store};
 
-/// How long a message stays hidden after its reader has died, and how often a living one puts
-/// that off.
-const HIDDEN_SECS: u64 = 30;
+/// How often a living reader puts off the return of its messages.
 const BEAT: Duration = Duration::from_secs(HIDDEN_SECS / 3);
-/// A transaction waits for locks, but not for ever, whatever is set for the role.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
-                     SET LOCAL lock_timeout = '30s'";
-
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 256;
 
@@ -36,35 +27,9 @@ pub struct PgmqStore {
     keeper: Option<Keeper>,
 }
 
-struct Work {
-    queue: Queue,
-    database: PgDatabase,
-    clock: Clock,
-    signal: Arc<AtomicI32>,
-    held: HashMap<Id, Held>,
-    /// Messages that were read and released without having been settled.
-    given_back: Vec<Held>,
-}
-
-/// A message that this process is at.
-struct Held {
-    number: i64,
-    /// How often it had been read by then.
-    reads: i64,
-    /// Whether it was hidden for that.
-    is_hidden: bool,
-}
-
 impl PgmqStore {
     pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
-        let work = Work {
-            queue,
-            database,
-            clock,
-            signal: Arc::default(),
-            held: HashMap::new(),
-            given_back: Vec::new(),
-        };
+        let work = Work::new(queue, database, clock);
         Self { work: Arc::new(Mutex::new(work)), guard: None, keeper: None }
     }
 
@@ -165,272 +130,4 @@ impl Store for PgmqStore {
         self.keeper = None;
         self.rest()
     }
-}
-
-impl Patient for Work {
-    fn place(&self) -> String {
-        self.database.place()
-    }
-
-    fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    fn signal(&self) -> Arc<AtomicI32> {
-        self.signal.clone()
-    }
-
-    fn recover(&mut self, why: &SqlError) -> Result<()> {
-        self.connect_again(why, |it| it.database.connect())
-    }
-
-    fn roll_back(&mut self) {
-        let _ = self.database.session().batch("ROLLBACK");
-    }
-}
-
-impl Work {
-    fn session(&mut self) -> &mut Session {
-        self.database.session()
-    }
-
-    fn name(&self) -> Param {
-        Param::Text(Some(self.queue.name.clone()))
-    }
-
-    fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
-        let text = |number: String| Param::Text(Some(number));
-        let params = [self.name(), text(HIDDEN_SECS.to_string()), text(most.to_string())];
-        let sql = self.queue.read();
-        let rows = self.session().query(&sql, &params)?;
-        let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-        let records = self.database.records(&numbers)?;
-        let held = |mut record: Record| {
-            let number = number(&record.id)?;
-            let reads = i64::from(record.failures);
-            self.held.insert(record.id.clone(), Held { number, reads, is_hidden: true });
-            // This very read has counted already.
-            record.failures = record.failures.saturating_sub(1);
-            record.status = if record.failures == 0 { Status::New } else { Status::Error };
-            record.status_text = record.status.name().into();
-            record.due_at = Some(Instant(i64::MIN));
-            Some((record.id.clone(), Claim::Held(Box::new(record))))
-        };
-        Ok(records.into_iter().filter_map(held).collect())
-    }
-
-    /// Messages by their ids, as a person names them. One that is hidden for no longer than a
-    /// reader hides it may be in somebody's hands.
-    fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
-        let numbers: Vec<i64> = ids.iter().filter_map(number).collect();
-        let sql = format!(
-            "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > clock_timestamp() \
-             AND vt <= clock_timestamp() + interval '{HIDDEN_SECS} s'",
-            self.queue.waiting
-        );
-        let busy = self.session().query(&sql, &[Param::Keys(numbers.clone())])?;
-        let busy: Vec<i64> = busy.iter().map(|row| row.get(0)).collect();
-        let records = self.database.records(&numbers)?;
-        let mut records: HashMap<Id, Record> =
-            records.into_iter().map(|record| (record.id.clone(), record)).collect();
-        let mut claim = |id: &Id| match (records.remove(id), number(id)) {
-            (Some(_), Some(number)) if busy.contains(&number) => Claim::Busy,
-            (Some(record), Some(number)) => {
-                let reads = i64::from(record.failures);
-                self.held.insert(id.clone(), Held { number, reads, is_hidden: false });
-                Claim::Held(Box::new(record))
-            }
-            (None, _) | (_, None) => Claim::Gone,
-        };
-        Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
-    }
-
-    fn give_back(&mut self) -> Result<(), SqlError> {
-        if self.given_back.is_empty() {
-            return Ok(());
-        }
-        let params = pairs(self.given_back.iter());
-        self.session().batch(BEGIN)?;
-        let sql = self.queue.unread();
-        let mine = self.session().query(&sql, &params)?;
-        self.show(mine.iter().map(|row| row.get(0)).collect(), 0)?;
-        self.session().batch("COMMIT")?;
-        self.given_back.clear();
-        Ok(())
-    }
-
-    /// Has messages seen again in so many seconds.
-    fn show(&mut self, numbers: Vec<i64>, secs: u64) -> Result<(), SqlError> {
-        let params = [self.name(), Param::Keys(numbers), Param::Text(Some(secs.to_string()))];
-        let sql = self.queue.show_in();
-        self.session().query(sql, &params).map(|_| ())
-    }
-
-    /// Puts off the return of what is in hand.
-    fn hide_on(&mut self) -> Result<(), SqlError> {
-        let hidden: Vec<_> = self.held.values().filter(|held| held.is_hidden).collect();
-        if hidden.is_empty() {
-            return Ok(());
-        }
-        let params = pairs(hidden.into_iter());
-        // One that the application has locked must not keep the others from being put off.
-        let sql = self.queue.held_and_free();
-        self.session().batch(BEGIN)?;
-        let mine = self.session().query(&sql, &params)?;
-        self.show(mine.iter().map(|row| row.get(0)).collect(), HIDDEN_SECS)?;
-        self.session().batch("COMMIT")
-    }
-
-    /// Writes changes in one transaction. `again` says that this may have been done before, by a
-    /// session that was lost before it could say so.
-    fn write(
-        &mut self,
-        changes: &[Change],
-        again: bool,
-    ) -> Result<Result<Vec<Applied>, String>, SqlError> {
-        // Reading a message has counted it.
-        let is_begin = |change: &Change| change.settlement.step == Step::Begun;
-        if changes.iter().all(is_begin) {
-            return Ok(Ok(vec![Applied::Written; changes.len()]));
-        }
-        self.session().batch(BEGIN)?;
-        let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
-        let params = pairs(held);
-        let sql = self.queue.held();
-        let mine = self.session().query(&sql, &params)?;
-        let mine: Vec<i64> = mine.iter().map(|row| row.get(0)).collect();
-        let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
-        for change in changes {
-            let number = number(&change.record.id).unwrap_or_default();
-            let is_archived = change.record.status == Status::Archived;
-            applied.push(if is_begin(change) {
-                Applied::Written
-            } else if is_archived || mine.contains(&number) {
-                orders.add(number, is_archived, change);
-                Applied::Written
-            } else if self.is_waiting(number)? {
-                Applied::ClaimLost
-            } else if again {
-                Applied::Written
-            } else {
-                Applied::ChangedMeanwhile
-            });
-        }
-        self.carry_out(&orders)?;
-        self.session().batch("COMMIT")?;
-        for change in changes.iter().filter(|change| !is_begin(change)) {
-            self.held.remove(&change.record.id);
-        }
-        Ok(Ok(applied))
-    }
-
-    /// Writes both ends that a message can have, and takes them back.
-    fn try_out(&mut self, record: &Record) -> Result<Result<(), String>, SqlError> {
-        let number = number(&record.id).unwrap_or_default();
-        for orders in [
-            Orders { done: vec![number], ..Orders::default() },
-            Orders { noted: vec![(number, Some("proof".into()))], ..Orders::default() },
-        ] {
-            self.session().batch(BEGIN)?;
-            self.carry_out(&orders)?;
-            self.session().batch("ROLLBACK")?;
-        }
-        Ok(Ok(()))
-    }
-
-    fn is_waiting(&mut self, number: i64) -> Result<bool, SqlError> {
-        let sql = format!("SELECT 1 FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
-        Ok(!self.session().query(&sql, &[Param::Keys(vec![number])])?.is_empty())
-    }
-
-    fn carry_out(&mut self, orders: &Orders) -> Result<(), SqlError> {
-        let Orders { done, shown, uncounted, noted, restored } = orders;
-        let deletes = matches!(self.database.table().on_success, Effects::Delete);
-        let queue = self.queue.clone();
-        let name = self.name();
-        if !done.is_empty() {
-            let sql = if deletes { queue.delete() } else { queue.archive() };
-            self.session().query(sql, &[name.clone(), Param::Keys(done.clone())])?;
-        }
-        if !shown.is_empty() {
-            let (numbers, instants) = shown.iter().cloned().unzip();
-            let params = [name.clone(), Param::Keys(numbers), Param::Texts(instants)];
-            self.session().query(queue.show_at(), &params)?;
-        }
-        if !uncounted.is_empty() {
-            let (numbers, reads) = uncounted.iter().copied().unzip();
-            let params = [Param::Keys(numbers), Param::Keys(reads)];
-            self.session().query(&queue.unread(), &params)?;
-        }
-        if !noted.is_empty() {
-            let (numbers, errors): (Vec<_>, _) = noted.iter().cloned().unzip();
-            let params = [Param::Keys(numbers.clone()), Param::Texts(errors)];
-            self.session().query(&queue.note(), &params)?;
-            self.session().query(queue.archive(), &[name, Param::Keys(numbers)])?;
-        }
-        if !restored.is_empty() {
-            self.session().query(&queue.restore(), &[Param::Keys(restored.clone())])?;
-        }
-        Ok(())
-    }
-}
-
-/// What is to be done with messages, by their numbers.
-#[derive(Default)]
-struct Orders {
-    done: Vec<i64>,
-    /// With the instant at which they are seen again.
-    shown: Vec<(i64, Option<String>)>,
-    /// Whose last reading is taken back, and how often they were read by then.
-    uncounted: Vec<(i64, i64)>,
-    /// Out of attempts, and why.
-    noted: Vec<(i64, Option<String>)>,
-    restored: Vec<i64>,
-}
-
-impl Orders {
-    fn add(&mut self, number: i64, is_archived: bool, change: &Change) {
-        let now = || Some("epoch".to_string());
-        let before = change.record.failures;
-        let reads = i64::from(before) + 1;
-        match change.settlement.step {
-            Step::Begun => {}
-            Step::Succeeded => self.done.push(number),
-            Step::Failed => {
-                if matches!(change.settlement.counter, Counter::Set { failures, .. } if failures == before)
-                {
-                    self.uncounted.push((number, reads));
-                }
-                // A policy that has no more retries shows it no more.
-                let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
-                self.shown.push((number, Some(at)));
-            }
-            Step::Undone => {
-                self.uncounted.push((number, reads));
-                self.shown.push((number, now()));
-            }
-            Step::Archived => {
-                let error = match &change.settlement.counter {
-                    Counter::Set { last_error, .. } => last_error.clone(),
-                    Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
-                };
-                self.noted.push((number, Some(error.replace('\0', ""))));
-            }
-            Step::Renewed if is_archived => self.restored.push(number),
-            Step::Renewed => self.shown.push((number, now())),
-        }
-    }
-}
-
-fn number(id: &Id) -> Option<i64> {
-    match id {
-        Id::Integer(number) => Some(*number),
-        Id::Text(_) | Id::Composite(_) => None,
-    }
-}
-
-/// Numbers and counts of reads, as two parameters.
-fn pairs<'a>(held: impl Iterator<Item = &'a Held>) -> [Param; 2] {
-    let (numbers, reads) = held.map(|held| (held.number, held.reads)).unzip();
-    [Param::Keys(numbers), Param::Keys(reads)]
 }

@@ -1,5 +1,6 @@
 //! The PostgreSQL store: the table on a server, the claims in its advisory locks.
 
+mod by_ids;
 mod catalog;
 mod change;
 mod claims;
@@ -10,6 +11,8 @@ mod query;
 mod reader;
 mod server;
 mod session;
+mod sessions;
+mod settle;
 mod sql;
 mod store;
 

@@ -8,7 +8,7 @@ use postgres::{Error as SqlError, Row};
 
 use super::errors::is_no_value;
 use super::sql::{Param, quote, value};
-use super::{PgDatabase, query};
+use super::{PgDatabase, by_ids, query};
 use crate::instant::Instant;
 use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::selection::{Order, Selection};
@@ -67,7 +67,7 @@ impl Reader for PgDatabase {
 impl PgDatabase {
     /// Those of the records, in their order, that are pending at this moment.
     pub fn still_pending(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
-        let (sql, params) = query::still_pending(&self.table, ids);
+        let (sql, params) = by_ids::still_pending(&self.table, ids);
         let rows = self.session.query(&sql, &params)?;
         let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
         let ids = ids.iter().zip(0..);

@@ -17,19 +17,17 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
 pub use database::{SqliteDatabase, create};
 
 use super::claims::Claims;
 use super::guard::Guard;
+use super::proof::{NOT_TAKEN, Proof, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::Table;
-use super::{
-    Applied, Change, Claim, Count, Database, Examination, Found, NOT_TAKEN, Reader, STILL_PENDING,
-    Store,
-};
+use super::{Applied, Change, Claim, Count, Database, Examination, Found, Reader, Store};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::record::{Id, Record, Settlement, Status, Step};
@@ -157,17 +155,6 @@ impl SqliteStore {
     }
 }
 
-/// What came of trying out what may have to be written.
-enum Proof {
-    Taken,
-    /// The row is not what the record says any more.
-    ChangedMeanwhile,
-    Refused {
-        status: Status,
-        why: String,
-    },
-}
-
 impl Database for SqliteDatabase {
     fn table(&self) -> &Table {
         &self.table
@@ -260,22 +247,9 @@ impl Store for SqliteStore {
     }
 
     fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
-        match self.try_out(record, chains) {
-            Ok(Proof::Taken) => Ok(true),
-            Ok(Proof::ChangedMeanwhile) => Ok(false),
-            Ok(Proof::Refused { status, why }) => {
-                let SqliteDatabase { path, table, .. } = &self.database;
-                bail!(
-                    "could not write to {}: table {} refuses {} for record {}: {why}; \
-                     no handler was started",
-                    path.display(),
-                    table.name,
-                    table.shown(status),
-                    record.id,
-                );
-            }
-            Err(error) => Err(self.database.explain(&error, "write to")),
-        }
+        let proof = self.try_out(record, chains);
+        let proof = proof.map_err(|error| self.database.explain(&error, "write to"))?;
+        proof.into_result(&self.database.place(), &self.database.table, record)
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {

@@ -1,0 +1,58 @@
+//! From changes to what is to be done with messages.
+
+use crate::record::{Counter, Id, Step};
+use crate::store::Change;
+
+/// What is to be done with messages, by their numbers.
+#[derive(Default)]
+pub struct Orders {
+    pub done: Vec<i64>,
+    /// With the instant at which they are seen again.
+    pub shown: Vec<(i64, Option<String>)>,
+    /// Whose last reading is taken back, and how often they were read by then.
+    pub uncounted: Vec<(i64, i64)>,
+    /// Out of attempts, and why.
+    pub noted: Vec<(i64, Option<String>)>,
+    pub restored: Vec<i64>,
+}
+
+impl Orders {
+    pub fn add(&mut self, number: i64, is_archived: bool, change: &Change) {
+        let now = || Some("epoch".to_string());
+        let before = change.record.failures;
+        let reads = i64::from(before) + 1;
+        match change.settlement.step {
+            Step::Begun => {}
+            Step::Succeeded => self.done.push(number),
+            Step::Failed => {
+                if matches!(change.settlement.counter, Counter::Set { failures, .. } if failures == before)
+                {
+                    self.uncounted.push((number, reads));
+                }
+                // A policy that has no more retries shows it no more.
+                let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
+                self.shown.push((number, Some(at)));
+            }
+            Step::Undone => {
+                self.uncounted.push((number, reads));
+                self.shown.push((number, now()));
+            }
+            Step::Archived => {
+                let error = match &change.settlement.counter {
+                    Counter::Set { last_error, .. } => last_error.clone(),
+                    Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
+                };
+                self.noted.push((number, Some(error.replace('\0', ""))));
+            }
+            Step::Renewed if is_archived => self.restored.push(number),
+            Step::Renewed => self.shown.push((number, now())),
+        }
+    }
+}
+
+pub fn number(id: &Id) -> Option<i64> {
+    match id {
+        Id::Integer(number) => Some(*number),
+        Id::Text(_) | Id::Composite(_) => None,
+    }
+}

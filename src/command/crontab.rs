@@ -32,9 +32,18 @@ pub fn run(
     let mut command = vec![text(program.into())?, "process".into()];
     command.extend(sources.arguments(typed, &queue, !args.classic)?);
     let handler = handler(&args.handler, &queue, sources)?;
+    let mut variables = sources.connection_variables(&queue);
+    if args.systemd && !variables.is_empty() {
+        // A service of the system has none, and the password file is there.
+        let home = sources.environment().get("HOME").and_then(|home| home.to_str());
+        variables.extend(home.map(|home| ("HOME".into(), home.into())));
+    }
     let mut text = String::new();
     if !args.systemd {
         text += "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n";
+        for (name, value) in &variables {
+            text += &format!("{name}=\"{value}\"\n");
+        }
     }
     for (line, number) in lines.iter().zip(1..) {
         let command = [&command[..], &line.schedule, &handler].concat();
@@ -42,7 +51,7 @@ pub fn run(
             let number = if lines.len() > 1 { format!("-{number}") } else { String::new() };
             let name = format!("backlog-{}{number}", unit_name(&queue.name));
             let what = format!("backlog, queue {}: {}", unit_name(&queue.name), line.what);
-            text += &format!("{}\n", line.period.systemd_units(&name, &what, &command));
+            text += &format!("{}\n", line.period.systemd_units(&name, &what, &variables, &command));
         } else {
             let line_text = line.period.cron_line(&command).map_err(usage)?;
             text += &format!("\n# {}.\n{line_text}\n", line.what);

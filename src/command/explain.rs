@@ -52,7 +52,11 @@ fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanat
     Explanation {
         record,
         look,
-        last_pass: last.began_at.map(|at| last_pass(record, look, at, last)),
+        // What a queue has been through does not show in a message.
+        last_pass: last
+            .began_at
+            .filter(|_| record.due_at.is_none())
+            .map(|at| last_pass(record, look, at, last)),
         verdict: look.verdict(facts),
         attempts: Forecast::new(look, facts, next_pass).take(ATTEMPTS).collect(),
     }

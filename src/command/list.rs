@@ -43,6 +43,9 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
     }
     let has_counter = database.table().counting() != Counting::No;
     database.scan(&statuses, args.order.into(), &mut |record| {
+        if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
+            return Ok(());
+        }
         let verdict = look.as_ref().map(|look| look.verdict(record.facts()));
         if args.due && !matches!(verdict, Some(Verdict::Due(_))) {
             return Ok(());

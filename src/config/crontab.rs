@@ -98,10 +98,14 @@ impl Sources {
                 section.options.insert(key.long, value.map_or(Said::On, Said::Value));
             }
         }
-        let section = section.over(self.environment.section(&queue.name)?);
+        let mut section = section.over(self.environment.section(&queue.name)?);
         let mut words = Vec::new();
         if let Some(file) = &self.file {
             words.extend(option("config", Some(self.absolute(&file.path)?)));
+        }
+        // Where cron and systemd start it, no variable may say so.
+        if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
+            section.options.insert("state-dir", Said::Value(self.absolute(place)?));
         }
         if queue.name != DEFAULT_QUEUE {
             words.extend(option("queue", Some(queue.name.clone())));
@@ -130,6 +134,21 @@ impl Sources {
         };
         words.extend(condition.into_iter().flat_map(|it| option("where", Some(it))));
         Ok(words)
+    }
+
+    /// The variables that a connection to a server depends on, but for the password.
+    pub fn connection_variables(&self, queue: &Queue) -> Vec<(String, String)> {
+        if queue.db.file().is_some() {
+            return Vec::new();
+        }
+        let variables = self.environment.variables.iter();
+        let text = variables.filter_map(|(name, it)| Some((name.to_str()?, it.to_str()?)));
+        let mut of_libpq: Vec<_> = text
+            .filter(|(name, _)| name.starts_with("PG") && *name != "PGPASSWORD")
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        of_libpq.sort();
+        of_libpq
     }
 
     /// A handler that can be started from anywhere.

@@ -63,7 +63,14 @@ impl Period {
     }
 
     /// The units of systemd that do the same, a service and its timer.
-    pub fn systemd_units(self, name: &str, what: &str, command: &[String]) -> String {
+    /// `environment` is what the command needs to find there.
+    pub fn systemd_units(
+        self,
+        name: &str,
+        what: &str,
+        environment: &[(String, String)],
+        command: &[String],
+    ) -> String {
         let calendar = match self {
             Self::Minutes(1) | Self::OneMinuteIn(_) => "*-*-* *:*:00".into(),
             Self::Minutes(step) => format!("*-*-* *:0/{step}:00"),
@@ -76,11 +83,14 @@ impl Period {
             format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });
         let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
+        let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let variables: String =
+            variables.map(|it| format!("Environment={}\n", systemd_word(&it))).collect();
         format!(
             "# /etc/systemd/system/{name}.service\n\
              [Unit]\nDescription={what}\n\n\
-             [Service]\nType=oneshot\n{condition}ExecStart={}\n\
-             # The database was locked: the next pass tries again.\nSuccessExitStatus=75\n\n\
+             [Service]\nType=oneshot\n{variables}{condition}ExecStart={}\n\
+             # The database was locked or out of reach: the next pass tries again.\nSuccessExitStatus=75\n\n\
              # /etc/systemd/system/{name}.timer\n\
              [Unit]\nDescription={what}\n\n\
              [Timer]\nOnCalendar={calendar}\nPersistent=true\nAccuracySec=1s\n\n\
@@ -141,7 +151,7 @@ mod tests {
         ] {
             let period = Period::new(secs).unwrap();
             assert_eq!(period.cron_line(&words("x")).unwrap(), line);
-            let units = period.systemd_units("n", "d", &words("x"));
+            let units = period.systemd_units("n", "d", &[], &words("x"));
             assert!(units.contains(&format!("OnCalendar={calendar}\n")), "{units}");
             assert_eq!(units.contains("ExecCondition="), line.contains("expr"), "{units}");
         }

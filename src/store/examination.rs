@@ -147,3 +147,23 @@ pub struct MissingIndex {
     /// What creates it.
     pub statement: String,
 }
+
+/// Whether a condition of a row stays as it is while the row does, as that of an index must, and
+/// can stand on one line.
+pub fn is_lasting(condition: &str) -> bool {
+    let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
+    let by_the_clock = [
+        "date(",
+        "time(",
+        "julianday(",
+        "unixepoch(",
+        "timediff(",
+        "current_",
+        "random",
+        "now(",
+        "timestamp(",
+    ];
+    !condition.contains('\n')
+        && !condition.contains("--")
+        && !by_the_clock.iter().any(|it| condition.replace(' ', "").contains(it))
+}

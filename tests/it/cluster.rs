@@ -107,10 +107,6 @@ impl Database {
         Client::connect(&self.url(), NoTls).unwrap()
     }
 
-    pub fn can_connect(&self) -> bool {
-        Client::connect(&self.url(), NoTls).is_ok()
-    }
-
     pub fn sql(&self, sql: &str) {
         self.client().batch_execute(sql).unwrap();
     }

@@ -67,8 +67,14 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
     let drawn = env.run(&["simulate", "--from-table", "--progressive", "--for", "2d"]).success();
     assert!(drawn.stdout.contains("progressive"), "{drawn:?}");
     env.run(&["process", "--progressive", "--", "/bin/true"]).silent();
-    let line = env.run(&["crontab", "--progressive", "--", "/bin/true"]).success().stdout;
-    assert!(line.contains("postgres://postgres@/test_"), "{line}");
+    let crontab = ["crontab", "--progressive", "--", "/bin/true"];
+    let mut lines = env.command(&crontab);
+    lines.env("PGAPPNAME", "from cron").env("PGPASSWORD", "sesame");
+    let lines = ran(&lines.output().unwrap()).success().stdout;
+    assert!(lines.contains("postgres://postgres@/test_"), "{lines}");
+    assert!(lines.contains("\nPGAPPNAME=\"from cron\"\n"), "{lines}");
+    let state = format!("--state-dir {}", env.path("state/backlog").display());
+    assert!(lines.contains(&state) && !lines.contains("sesame"), "{lines}");
 }
 
 #[test]
@@ -518,4 +524,39 @@ fn a_settlement_that_is_cancelled_or_locked_out_is_tried_again() {
     application.batch_execute("COMMIT").unwrap();
     ran(&pass.wait_with_output().unwrap()).silent();
     assert_eq!(database.query("SELECT status FROM backlog"), "SUCCESS");
+}
+
+#[test]
+fn check_names_missing_indexes_and_privileges() {
+    let Some((database, env)) = with(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, status text DEFAULT 'NEW', \
+         date_inserted timestamptz DEFAULT now(), failures int, last_failure timestamptz, note text);
+         CREATE INDEX ON orders (date_inserted);
+         INSERT INTO orders (id) SELECT n FROM generate_series(1, 1000) n;
+         DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN;
+         GRANT SELECT, UPDATE (status) ON orders TO clerk",
+    ) else {
+        return;
+    };
+    let check = ["check", "--table", "orders", "--fibonacci", "--", "/bin/true"];
+    let found = env.run(&check).success().stdout;
+    let statements: Vec<_> = found.lines().filter_map(|it| it.split_once("CREATE")).collect();
+    assert_eq!(statements.len(), 2, "{found}");
+    for (_, statement) in statements {
+        database.sql(&format!("CREATE{statement}"));
+    }
+    let found = env.run(&check).success().stdout;
+    assert!(found.contains("ok    index "), "{found}");
+    let url = database.url().replace("postgres@", "clerk@");
+    let checked = ran(&env.command(&check).env("BACKLOG_DB", &url).output().unwrap());
+    assert_eq!(checked.exit, Some(1), "{checked:?}");
+    let says = "GRANT UPDATE (failures, last_failure) ON \"public\".\"orders\" is missing";
+    assert!(checked.stdout.contains(says), "{checked:?}");
+    let process = ["process", "--table", "orders", "--fibonacci", "--", "/bin/true"];
+    let refused = ran(&env.command(&process).env("BACKLOG_DB", &url).output().unwrap());
+    refused.fails(1, &["permission denied for table orders; grant it to this user"]);
+    database.sql("GRANT UPDATE (failures, last_failure) ON orders TO clerk");
+    let worked = ran(&env.command(&process).env("BACKLOG_DB", &url).output().unwrap());
+    worked.silent();
+    database.sql("DROP OWNED BY clerk; DROP ROLE clerk");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::{Coordinator, InHand, Replies};
 use crate::engine::{Attempt, Stopped, say};
@@ -205,6 +205,7 @@ impl Coordinator {
             }),
         );
         let mut applied = self.pass.store.apply(&changes)?;
+        ensure!(applied.len() == changes.len(), "the store answered for some changes only");
         log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());
         let settlements: Vec<_> =
             changes.into_iter().take(answers.len()).map(|change| change.settlement).collect();

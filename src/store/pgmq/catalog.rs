@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
+use postgres::Row;
 
 use super::Queue;
 use crate::date::Spelling;
@@ -13,10 +14,28 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table};
 
 /// Looks the queue up. An error names the queues that there are.
 pub fn find(session: &mut Session, name: &str) -> Result<Queue> {
+    if let Some(queue) = look_up(session, name)? {
+        return Ok(queue);
+    }
+    let queues = query(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
+    let queues: Vec<String> = queues.iter().map(|row| row.get(0)).collect();
+    let queues = if queues.is_empty() { "none".into() } else { queues.join(", ") };
+    bail!("no queue {name:?}; queues here: {queues}");
+}
+
+fn query(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+    session.query(sql, params).map_err(|error| anyhow!("{}", words(&error)))
+}
+
+/// Makes a queue, unless there is one of this name.
+pub fn create(session: &mut Session, name: &str) -> Result<()> {
+    ensure!(look_up(session, name)?.is_none(), "queue {name} already exists");
+    query(session, "SELECT pgmq.create($1)", &[Param::Text(Some(name.into()))]).map(|_| ())
+}
+
+/// None if there is no such queue.
+fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     let text = |text: &str| Param::Text(Some(text.into()));
-    let query = |session: &mut Session, sql: &str, params: &[Param]| {
-        session.query(sql, params).map_err(|error| anyhow::anyhow!("{}", words(&error)))
-    };
     let schema = query(session, "SELECT 1 WHERE to_regnamespace('pgmq') IS NOT NULL", &[])?;
     ensure!(!schema.is_empty(), "there is no pgmq in this database: CREATE EXTENSION pgmq");
     let found = query(
@@ -29,15 +48,10 @@ pub fn find(session: &mut Session, name: &str) -> Result<Queue> {
          AND a.relname = pgmq.format_table_name($1, 'a')",
         &[text(name)],
     )?;
-    let Some(row) = found.first() else {
-        let queues = query(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
-        let queues: Vec<String> = queues.iter().map(|row| row.get(0)).collect();
-        let queues = if queues.is_empty() { "none".into() } else { queues.join(", ") };
-        bail!("no queue {name:?}; queues here: {queues}");
-    };
+    let Some(row) = found.first() else { return Ok(None) };
     let [waiting, archive] =
         [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
-    Ok(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) })
+    Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }
 
 /// What the columns mean is known; of what the user says only the conditions and the payload
@@ -73,10 +87,13 @@ impl Catalog for QueueCatalog<'_> {
         } else {
             ("NULL::jsonb", "NULL::text".into())
         };
-        // Each arm has one status, so that those that are not asked for are not even read.
+        // Each arm has one status, so that those that are not asked for are not even read. The last
+        // reading of what succeeded was no failure.
         let arm = |status: &str, table: &str, condition: &str| {
+            let failures =
+                if status == "SUCCESS" { "greatest(read_ct - 1, 0) AS read_ct" } else { "read_ct" };
             format!(
-                "SELECT msg_id, '{status}'::text AS status, enqueued_at, read_ct, vt, \
+                "SELECT msg_id, '{status}'::text AS status, enqueued_at, {failures}, vt, \
                  {error} AS last_error, message, {headers} AS headers FROM {table} WHERE {condition}"
             )
         };

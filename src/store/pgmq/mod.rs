@@ -60,13 +60,8 @@ impl PgmqQueue {
 /// Makes a queue, unless there is one of this name.
 pub fn create(server: &Arc<Server>, name: &str) -> Result<()> {
     let mut session = Session::open(server)?;
-    anyhow::ensure!(
-        catalog::find(&mut session, name).is_err(),
-        "queue {name} already exists in {}",
-        server.shown()
-    );
-    let made = session.query("SELECT pgmq.create($1)", &[Param::Text(Some(name.into()))]);
-    made.map(|_| ()).with_context(|| format!("could not make queue {name} in {}", server.shown()))
+    let made = catalog::create(&mut session, name);
+    made.with_context(|| format!("could not make queue {name} in {}", server.shown()))
 }
 
 impl Reader for PgmqQueue {
@@ -122,7 +117,8 @@ impl Database for PgmqQueue {
 
     fn obstacle(&mut self) -> Result<Option<String>> {
         let tables = [self.queue.waiting.clone(), self.queue.archive.clone()];
-        self.database.missing_privileges(&tables, &["INSERT", "DELETE"])
+        let needed = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+        self.database.missing_on_tables(&tables, &needed)
     }
 
     fn examine(&mut self, _by_count: bool) -> Result<Examination> {

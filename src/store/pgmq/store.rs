@@ -113,9 +113,8 @@ impl Store for PgmqStore {
         self.guard = Some(Guard::start(None, token)?);
         let work = self.work.clone();
         self.keeper = Some(Keeper::start(BEAT, move || {
-            let mut work = lock(&work);
-            if let Err(error) = work.patiently("write to", |work, _| work.hide_on()) {
-                log::error!("{error:#}");
+            if let Err(error) = lock(&work).look_after() {
+                log::debug!("{error:#}");
             }
             Vec::new()
         })?);

@@ -30,6 +30,7 @@ pub struct Work {
     pub held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
     pub given_back: Vec<Held>,
+    is_just_looking: bool,
 }
 
 /// A message that this process is at.
@@ -54,6 +55,10 @@ impl Patient for Work {
         self.signal.clone()
     }
 
+    fn is_just_looking(&self) -> bool {
+        self.is_just_looking
+    }
+
     fn recover(&mut self, why: &SqlError) -> Result<()> {
         self.connect_again(why, |it| it.database.connect())
     }
@@ -66,7 +71,8 @@ impl Patient for Work {
 impl Work {
     pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
         let signal = Arc::default();
-        Self { queue, database, clock, signal, held: HashMap::new(), given_back: Vec::new() }
+        let (held, given_back) = (HashMap::new(), Vec::new());
+        Self { queue, database, clock, signal, held, given_back, is_just_looking: false }
     }
 
     fn session(&mut self) -> &mut Session {
@@ -146,7 +152,14 @@ impl Work {
     }
 
     /// Puts off the return of what is in hand.
-    pub fn hide_on(&mut self) -> Result<(), SqlError> {
+    pub fn look_after(&mut self) -> Result<()> {
+        self.is_just_looking = true;
+        let looked = self.patiently("write to", |work, _| work.hide_on());
+        self.is_just_looking = false;
+        looked
+    }
+
+    fn hide_on(&mut self) -> Result<(), SqlError> {
         let hidden: Vec<_> = self.held.values().filter(|held| held.is_hidden).collect();
         if hidden.is_empty() {
             return Ok(());

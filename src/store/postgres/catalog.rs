@@ -109,7 +109,8 @@ impl Catalog for PgCatalog<'_> {
             )?;
             let others: Vec<String> = others.iter().map(|row| row.get(0)).collect();
             let others = if others.is_empty() { "none".into() } else { others.join(", ") };
-            bail!("no table {name:?}; tables here: {others}");
+            let hint = if name == "BACKLOG" { "; `backlog init` creates one" } else { "" };
+            bail!("no table {name:?}; tables here: {others}{hint}");
         };
         let (schema, table, kind): (String, String, String) = (row.get(0), row.get(1), row.get(2));
         let sql = format!("{}.{}", quote(&schema), quote(&table));

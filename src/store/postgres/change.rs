@@ -6,7 +6,7 @@ use super::query::{id_text, is_pending};
 use super::sql::{Param, param, quote, quoted};
 use crate::record::Status;
 use crate::store::Change;
-use crate::store::table::{Action, Column, Guard, Set, Table};
+use crate::store::table::{Action, Column, Expected, Set, Table};
 
 /// A statement with its parameters. It returns the number of each change that was made, and
 /// whether the row is pending after it.
@@ -102,7 +102,7 @@ fn shape<'a>(table: &'a Table, change: &'a Change, ask: Ask) -> (Shape<'a>, Vec<
         }
     }
     if ask != Ask::IsWritten {
-        let Guard { status, unchanged } = table.guard(change.record, change.charged);
+        let Expected { status, unchanged } = table.expected(change.record, change.charged);
         for (column, value) in status.into_iter().chain(unchanged) {
             values.push(param(value));
             guards.push(&column.name);

@@ -64,7 +64,11 @@ pub fn is_busy(error: &SqlError) -> bool {
 /// Another row may fare better.
 pub fn is_refusal(error: &SqlError) -> bool {
     let of_the_row = ["22", "23", "27", "44", "P0", "42", "0A", "38", "39"];
-    error.code().is_some_and(|code| of_the_row.iter().any(|class| code.code().starts_with(class)))
+    let is_of_the_row = |code: &SqlState| {
+        *code != SqlState::INSUFFICIENT_PRIVILEGE
+            && of_the_row.iter().any(|class| code.code().starts_with(class))
+    };
+    error.code().is_some_and(is_of_the_row)
 }
 
 /// Whether a value cannot be one of the type that it is compared with, so that no row has it.

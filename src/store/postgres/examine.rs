@@ -8,39 +8,52 @@ use super::{PgDatabase, reader};
 use crate::instant::{DAY, Instant};
 use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Effects, Table, typed_id};
+use crate::store::examination::is_lasting;
+use crate::store::table::{Column, Effects, Table, typed_id};
 use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
 
 impl PgDatabase {
-    /// What this user may not do that settling a record needs.
+    /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
     pub fn missing_privilege(&mut self) -> Result<Option<String>> {
-        let deletes = matches!(self.table.on_success, Effects::Delete);
-        let tables = [self.table.sql.clone()];
-        let privileges: &[_] = if deletes { &["DELETE"] } else { &[] };
-        self.missing_privileges(&tables, privileges)
-    }
-
-    /// The same of several tables, and of privileges besides the usual.
-    pub fn missing_privileges(
-        &mut self,
-        tables: &[String],
-        more: &[&str],
-    ) -> Result<Option<String>> {
         let standby = self.query("SELECT pg_is_in_recovery()", &[])?;
         if standby.iter().any(|row| row.get(0)) {
             return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
         }
+        let named = |columns: &mut dyn Iterator<Item = &Column>| -> Vec<Option<String>> {
+            columns.map(|column| Some(column.name.clone())).collect()
+        };
+        let read = named(&mut self.table.columns.iter());
+        let written = named(&mut self.table.written_columns().into_iter());
+        for (privilege, columns) in [("SELECT", read), ("UPDATE", written)] {
+            let sql = "SELECT name FROM unnest($2::text[]) AS given(name) \
+                       WHERE NOT has_column_privilege($1, name, $3)";
+            let text = |text: &str| Param::Text(Some(text.into()));
+            let params = [text(&self.table.sql), Param::Texts(columns), text(privilege)];
+            let missing = self.query(sql, &params)?;
+            let missing: Vec<String> = missing.iter().map(|row| row.get(0)).collect();
+            if !missing.is_empty() {
+                let (columns, table) = (missing.join(", "), &self.table.sql);
+                return Ok(Some(format!("GRANT {privilege} ({columns}) ON {table} is missing")));
+            }
+        }
+        let deletes = matches!(self.table.on_success, Effects::Delete);
+        let table = self.table.sql.clone();
+        let needed: &[_] = if deletes { &["DELETE"] } else { &[] };
+        self.missing_on_tables(std::slice::from_ref(&table), needed)
+    }
+
+    /// What this user may not do with whole tables.
+    pub fn missing_on_tables(
+        &mut self,
+        tables: &[String],
+        privileges: &[&str],
+    ) -> Result<Option<String>> {
         for table in tables {
-            for privilege in ["SELECT", "UPDATE"].iter().chain(more) {
-                // Some may be granted for single columns.
-                let function = match *privilege {
-                    "SELECT" | "UPDATE" => "has_any_column_privilege",
-                    _ => "has_table_privilege",
-                };
-                let sql = format!("SELECT {function}($1::text, $2::text)");
+            for privilege in privileges {
                 let params = [table.as_str(), privilege].map(|it| Param::Text(Some(it.into())));
-                if !self.query(&sql, &params)?.iter().all(|row| row.get(0)) {
-                    return Ok(Some(format!("this user may not {privilege} {table}: grant it")));
+                let rows = self.query("SELECT has_table_privilege($1, $2)", &params)?;
+                if !rows.iter().all(|row| row.get(0)) {
+                    return Ok(Some(format!("GRANT {privilege} ON {table} is missing")));
                 }
             }
         }
@@ -132,80 +145,106 @@ impl PgDatabase {
 
     /// The indexes without which a pass reads the whole table.
     fn missing_indexes(&mut self, by_count: bool) -> Result<Vec<MissingIndex>> {
+        let sql = "SELECT relkind::text FROM pg_class WHERE oid = $1::text::regclass";
+        let kind = self.query(sql, &[Param::Text(Some(self.table.sql.clone()))])?;
+        // Else nobody could write while it is built. On a partitioned table there is no such way.
+        let is_partitioned = kind.iter().any(|row| row.get::<_, String>(0) == "p");
+        let create = if is_partitioned { "INDEX" } else { "INDEX CONCURRENTLY" };
         let mut missing = Vec::new();
-        let recent = Selection {
-            window: Window::Inserted { from: Instant(DAY), until: None },
-            statuses: Status::PENDING.to_vec(),
-            order: Order::Newest,
-            after: None,
-            up_to: None,
-            limit: 1,
-        };
-        let table = &self.table;
-        let (due, _) = query::due(table, &recent);
-        let name = table.sql.clone();
-        let named = |table: &Table, what: &str| {
-            let bare = table.name.rsplit('.').next().unwrap_or(&table.name);
-            quote(&format!("{bare}_{what}"))
-        };
-        let (index, inserted, all_ids) =
-            (named(table, "backlog"), quote(&table.inserted.name), ids(table).join(", "));
-        // What a condition without a status column says may go by the time, and cannot be had.
-        let only = match &table.statuses.column {
-            Some(_) => format!(" WHERE {}", query::pending_values(table)),
-            None => String::new(),
-        };
-        let (failures, last_failure) = (table.failures.clone(), table.last_failure.clone());
-        let same = table.id.iter().map(|it| {
-            format!("{name}.{} = given.\"backlog id\"::{}", quote(&it.name), it.declared)
-        });
-        let by_id = format!(
-            "SELECT 1 FROM {name} JOIN (SELECT NULL::text AS \"backlog id\" OFFSET 0) AS given \
-             ON {}",
-            same.collect::<Vec<_>>().join(" AND ")
-        );
-        let (waiting, unique) = (named(table, "backlog_waiting"), named(table, "backlog_id"));
-        if self.scans(&due)? {
-            missing.push(MissingIndex {
-                finds: "pending records",
-                statement: format!("CREATE INDEX {index} ON {name} ({inserted}, {all_ids}){only}"),
-            });
-        }
-        if by_count
-            && let (Some(failures), Some(last_failure)) = (failures, last_failure)
-            && !only.is_empty()
-        {
-            let [failures, last_failure] = [failures, last_failure].map(|it| quote(&it.name));
-            let one =
-                format!("SELECT 1 FROM {name}{only} AND {failures} = 1 AND {last_failure} < now()");
-            if self.scans(&one)? {
-                missing.push(MissingIndex {
-                    finds: "what is due by its count of failures",
-                    statement: format!(
-                        "CREATE INDEX {waiting} ON {name} ({failures}, {last_failure}){only}"
-                    ),
-                });
+        for (probes, index) in probes(&self.table, by_count, create) {
+            for probe in probes {
+                if !self.is_served(&probe)? {
+                    missing.push(index);
+                    break;
+                }
             }
-        }
-        if self.scans(&by_id)? {
-            missing.push(MissingIndex {
-                finds: "a record by its id",
-                statement: format!("CREATE UNIQUE INDEX {unique} ON {name} ({all_ids})"),
-            });
         }
         Ok(missing)
     }
 
-    /// Whether a statement can only be served by reading the table from one end to the other.
-    fn scans(&mut self, sql: &str) -> Result<bool> {
-        let off = "BEGIN; SET LOCAL enable_seqscan = off";
+    /// Whether an index leads to what a statement looks for: no table is read from one end to the
+    /// other, and none of what an index finds is left out because of its status.
+    fn is_served(&mut self, sql: &str) -> Result<bool> {
         let explained = self
             .session
-            .batch(off)
+            .batch("BEGIN; SET LOCAL enable_seqscan = off")
             .and_then(|()| self.session.query(&format!("EXPLAIN (COSTS OFF) {sql}"), &[]));
         let ended = self.session.batch("ROLLBACK");
         let rows = explained.and_then(|rows| ended.map(|()| rows));
         let rows = rows.map_err(|error| self.explain(&error, "read"))?;
-        Ok(rows.iter().any(|row| row.get::<_, String>(0).contains("Seq Scan")))
+        let status = self.table.statuses.column.as_ref().map(|column| column.name.as_str());
+        Ok(rows.iter().all(|row| {
+            let line: &str = row.get(0);
+            let is_left_out =
+                line.contains("Filter:") && status.is_some_and(|it| line.contains(it));
+            !line.contains("Seq Scan") && !is_left_out
+        }))
     }
+}
+
+/// Indexes that a pass needs, and statements that each of them serves.
+fn probes(table: &Table, by_count: bool, create: &str) -> Vec<(Vec<String>, MissingIndex)> {
+    let recent = Selection {
+        window: Window::Inserted { from: Instant(DAY), until: None },
+        statuses: Status::PENDING.to_vec(),
+        order: Order::Newest,
+        after: None,
+        up_to: None,
+        limit: 1,
+    };
+    let bare = table.name.rsplit('.').next().unwrap_or(&table.name);
+    let index = |what: &str| quote(&format!("{bare}_{what}"));
+    let (name, all_ids) = (&table.sql, ids(table).join(", "));
+    // Of the pending rows only, if what makes them so is something that an index can have.
+    let only = match &table.statuses.column {
+        Some(_) => Some(query::pending_values(table)),
+        None => table.condition.clone().filter(|it| is_lasting(it)),
+    };
+    let only = only.map_or_else(String::new, |it| format!(" WHERE {}", it.replace("\n)", ")")));
+    let mut probes = vec![(
+        vec![query::any(table, &Status::PENDING), query::due(table, &recent).0],
+        MissingIndex {
+            finds: "pending records",
+            statement: format!(
+                "CREATE {create} {} ON {name} ({}, {all_ids}){only}",
+                index("backlog"),
+                quote(&table.inserted.name)
+            ),
+        },
+    )];
+    if let (true, Some(failures), Some(last_failure), Some(_)) =
+        (by_count, &table.failures, &table.last_failure, &table.statuses.column)
+    {
+        let [failures, last_failure] = [failures, last_failure].map(|it| quote(&it.name));
+        probes.push((
+            vec![format!(
+                "SELECT 1 FROM {name}{only} AND {failures} = 1 AND {last_failure} < now()"
+            )],
+            MissingIndex {
+                finds: "what is due by its count of failures",
+                statement: format!(
+                    "CREATE {create} {} ON {name} ({failures}, {last_failure}){only}",
+                    index("backlog_waiting")
+                ),
+            },
+        ));
+    }
+    let same = table
+        .id
+        .iter()
+        .map(|it| format!("{name}.{} = given.\"backlog id\"::{}", quote(&it.name), it.declared));
+    probes.push((
+        vec![format!(
+            "SELECT 1 FROM {name} JOIN (SELECT NULL::text AS \"backlog id\" OFFSET 0) AS given ON {}",
+            same.collect::<Vec<_>>().join(" AND ")
+        )],
+        MissingIndex {
+            finds: "a record by its id",
+            statement: format!(
+                "CREATE UNIQUE {create} {} ON {name} ({all_ids})",
+                index("backlog_id")
+            ),
+        },
+    ));
+    probes
 }

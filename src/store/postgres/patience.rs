@@ -35,6 +35,10 @@ pub trait Patient: Sized {
     /// The signal to stop that has come; 0 for none.
     fn signal(&self) -> Arc<AtomicI32>;
 
+    /// Whether nobody waits for what is being done: a server that is gone is then left to the next
+    /// look.
+    fn is_just_looking(&self) -> bool;
+
     /// Makes the sessions anew that are lost.
     fn recover(&mut self, why: &SqlError) -> Result<()>;
 
@@ -48,8 +52,10 @@ pub trait Patient: Sized {
         mut connect: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let (place, clock, signal) = (self.place(), self.clock(), self.signal());
-        log::warn!("lost a connection to {place}: {}; connecting again", words(why));
-        let mut deadline = clock.monotonic() + GONE;
+        if !self.is_just_looking() {
+            log::warn!("lost a connection to {place}: {}; connecting again", words(why));
+        }
+        let mut deadline = clock.monotonic() + if self.is_just_looking() { PAUSE } else { GONE };
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {error:#}");
@@ -83,7 +89,11 @@ pub trait Patient: Sized {
                     busy += 1;
                     self.roll_back();
                 }
-                result => return result.map_err(|error| explain(&self.place(), &error, verb)),
+                Err(error) => {
+                    self.roll_back();
+                    return Err(explain(&self.place(), &error, verb));
+                }
+                Ok(done) => return Ok(done),
             }
         }
     }

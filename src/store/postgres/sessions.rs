@@ -40,6 +40,7 @@ pub struct Sessions {
     guards: Vec<Guard>,
     /// Whether the sessions were used since the keeper looked.
     pub used: bool,
+    is_just_looking: bool,
 }
 
 impl Patient for Sessions {
@@ -53,6 +54,10 @@ impl Patient for Sessions {
 
     fn signal(&self) -> Arc<AtomicI32> {
         self.signal.clone()
+    }
+
+    fn is_just_looking(&self) -> bool {
+        self.is_just_looking
     }
 
     /// Also takes back what they held.
@@ -87,6 +92,7 @@ impl Sessions {
             token: None,
             guards: Vec::new(),
             used: false,
+            is_just_looking: false,
         }
     }
 
@@ -298,6 +304,13 @@ impl Sessions {
 
     /// Makes sure that the claims of running handlers stand, and no others.
     pub fn look_after(&mut self) -> Result<()> {
+        self.is_just_looking = true;
+        let looked = self.look();
+        self.is_just_looking = false;
+        looked
+    }
+
+    fn look(&mut self) -> Result<()> {
         self.patiently("read", |Self { claims, database, .. }, _| {
             claims.free(&mut database.session)?;
             let claiming = claims.session.as_mut().into_iter();

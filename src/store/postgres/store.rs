@@ -111,7 +111,7 @@ impl Store for PgStore {
                 return Vec::new();
             }
             if let Err(error) = sessions.look_after() {
-                log::error!("{error:#}");
+                log::debug!("{error:#}");
             }
             let claiming = sessions.claims.session.iter();
             let all = claiming.chain([&sessions.database.session]);

@@ -7,7 +7,7 @@ use super::Change;
 use super::query::has_id;
 use super::sql::{id_param, param, quote};
 use crate::record::{Record, Status};
-use crate::store::table::{Action, Column, Guard, Set, Table};
+use crate::store::table::{Action, Column, Expected, Set, Table};
 
 /// A statement with its parameters.
 pub struct Statement {
@@ -53,7 +53,7 @@ pub fn as_expected(table: &Table, record: &Record, charged: bool) -> Statement {
 }
 
 fn guard(table: &Table, record: &Record, charged: bool) -> (String, Vec<Param>) {
-    let Guard { status, unchanged } = table.guard(record, charged);
+    let Expected { status, unchanged } = table.expected(record, charged);
     let mut terms = vec![has_id(table)];
     let mut params: Vec<_> = record.id.parts().iter().map(id_param).collect();
     if let Some((column, value)) = status {

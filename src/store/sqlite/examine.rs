@@ -5,6 +5,7 @@ use super::{SqliteDatabase, query, waiting};
 use crate::instant::Instant;
 use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
+use crate::store::examination::is_lasting;
 use crate::store::table::typed_id;
 use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
 
@@ -164,15 +165,4 @@ impl SqliteDatabase {
         }
         Ok(false)
     }
-}
-
-/// Whether a condition of a row stays as it is while the row does, as that of an index must, and
-/// can stand on one line.
-fn is_lasting(condition: &str) -> bool {
-    let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
-    let by_the_clock =
-        ["date(", "time(", "julianday(", "unixepoch(", "timediff(", "current_", "random"];
-    !condition.contains('\n')
-        && !condition.contains("--")
-        && !by_the_clock.iter().any(|it| condition.replace(' ', "").contains(it))
 }

@@ -23,7 +23,7 @@ pub enum Set {
 }
 
 /// What a row must be, besides having the id.
-pub struct Guard<'a> {
+pub struct Expected<'a> {
     /// The status column, as a store writes it.
     pub status: Option<(&'a Column, &'a Value)>,
     /// Columns as they were read.
@@ -139,7 +139,7 @@ impl Table {
 
     /// What shows that a row still is the record, and still as it was read, or as the charge left
     /// it. Another row that got the id of a deleted one has another insertion date.
-    pub fn guard<'a>(&'a self, record: &'a Record, charged: bool) -> Guard<'a> {
+    pub fn expected<'a>(&'a self, record: &'a Record, charged: bool) -> Expected<'a> {
         let held = |column: &Column| record.row.get(&column.name).unwrap_or(&Value::Null);
         let status = self.statuses.column.as_ref().map(|column| {
             let value = match self.statuses.value(Status::Error) {
@@ -159,6 +159,6 @@ impl Table {
             .map(|column| (column, held(column)))
             .chain([(&self.inserted, &record.inserted)])
             .collect();
-        Guard { status, unchanged }
+        Expected { status, unchanged }
     }
 }

@@ -7,7 +7,7 @@ mod lookup;
 mod require;
 mod statuses;
 
-pub use change::{Action, Guard, Set};
+pub use change::{Action, Expected, Set};
 pub use column::{Column, Holds, distinct};
 pub use lookup::{Catalog, Listed};
 pub use statuses::Statuses;
@@ -73,6 +73,13 @@ impl Table {
     /// The columns that a settlement writes besides the status.
     pub fn counter_columns(&self) -> impl Iterator<Item = &Column> {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
+    }
+
+    /// All columns that a settlement may write.
+    pub fn written_columns(&self) -> Vec<&Column> {
+        let effects = [self.on_success.set(), &self.on_failure, &self.on_archive];
+        let effects = effects.into_iter().flatten().map(|effect| &effect.column);
+        distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
 
     /// A row as a record; the error says why it cannot be one.

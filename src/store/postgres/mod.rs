@@ -9,6 +9,7 @@ mod examine;
 mod patience;
 mod query;
 mod reader;
+mod recovery;
 mod server;
 mod session;
 mod sessions;
@@ -48,6 +49,8 @@ pub struct PgDatabase {
     /// Which of the server's processes serves it, once claims depend on that.
     backend: Backend,
     table: Table,
+    /// Of its columns, for every record.
+    names: Arc<[String]>,
     /// As messages have it.
     place: String,
     reported: Reported,
@@ -70,7 +73,8 @@ impl PgDatabase {
     pub fn new(server: &Arc<Server>, session: Session, table: Table) -> Self {
         let place = server.shown();
         let (server, backend, reported) = (server.clone(), Backend::default(), Reported::default());
-        Self { server, session, backend, table, place, reported }
+        let names = table.columns.iter().map(|column| column.name.clone()).collect();
+        Self { server, session, backend, table, names, place, reported }
     }
 
     /// Takes another session in place of the one there is.

@@ -9,11 +9,12 @@ use postgres::{Error as SqlError, Row};
 use super::errors::is_no_value;
 use super::sql::{Param, quote, value};
 use super::{PgDatabase, by_ids, query};
+use crate::date::Dates;
 use crate::instant::Instant;
 use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::selection::{Order, Selection};
 use crate::store::gathering::Gathering;
-use crate::store::table::{Column, Table, composed, count, has_failed, id, typed_id};
+use crate::store::table::{Column, FactColumns, Table, composed, count, has_failed, id, typed_id};
 use crate::store::{Count, Found, Page, Reader, Undated};
 
 impl Reader for PgDatabase {
@@ -31,12 +32,12 @@ impl Reader for PgDatabase {
         let mut gathering = Gathering::new(selection, undated, is_due);
         let (sql, params) = query::due(&self.table, selection);
         let Self { session, table, place, .. } = self;
-        let columns = FactColumns::new(table);
+        let columns = FactColumns::new(table, &query::fact_columns(table));
         session
-            .each(&sql, &params, &mut |row| match columns.id(table, row) {
+            .each(&sql, &params, &mut |row| match id_of(&columns, table, row) {
                 Ok(id) => {
                     let inserted = || value(&table.inserted, row.get(columns.inserted));
-                    gathering.row(columns.facts(table, &id, row), &inserted)
+                    gathering.row(facts(&columns, table, &id, row), &inserted)
                 }
                 Err(problem) => {
                     gathering.unusable(problem);
@@ -55,7 +56,7 @@ impl Reader for PgDatabase {
             Err(error) if is_no_value(&error) => return Ok(Found::Gone),
             rows => rows.map_err(|error| self.explain(&error, "read"))?,
         };
-        let names = self.names();
+        let names = self.names.clone();
         Ok(match &rows[..] {
             [] => Found::Gone,
             [row] => self.record(row, 0, &names).map_or(Found::Gone, |it| Found::Record(it.into())),
@@ -81,7 +82,7 @@ impl PgDatabase {
         each: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
         let sql = query::scan(&self.table, statuses, order);
-        let names = self.names();
+        let names = self.names.clone();
         let Self { session, table, place, .. } = self;
         let mut result = Ok(());
         session
@@ -154,12 +155,8 @@ impl PgDatabase {
         let (row, table) = (query::row(&self.table), &self.table.sql);
         let sql = format!("SELECT {row} FROM {table} WHERE {id} = ANY($1) ORDER BY {id}");
         let rows = self.session.query(&sql, &[Param::Keys(ids.to_vec())])?;
-        let names = self.names();
+        let names = self.names.clone();
         Ok(rows.iter().filter_map(|row| self.record(row, 0, &names)).collect())
-    }
-
-    pub fn names(&self) -> Arc<[String]> {
-        self.table.columns.iter().map(|column| column.name.clone()).collect()
     }
 
     /// The record whose columns begin at `first`, as [`query::row`] has them.
@@ -186,55 +183,47 @@ pub fn ids(table: &Table, row: &Row) -> Vec<Value> {
         .collect()
 }
 
-/// Where [`query::due`] has what a policy goes by.
-struct FactColumns {
-    id: Vec<usize>,
-    inserted: usize,
-    status: Option<usize>,
-    failures: Option<usize>,
-    last_failure: Option<usize>,
-    due_at: Option<usize>,
+/// The id of a row; the error says why it has none.
+fn id_of(columns: &FactColumns, table: &Table, row: &Row) -> Result<Id, &'static str> {
+    let part = |(column, index): (&Column, &usize)| id(&value(column, row.get(*index)));
+    let parts: Result<Vec<_>, _> = table.id.iter().zip(&columns.id).map(part).collect();
+    parts.map(composed)
 }
 
-impl FactColumns {
-    fn new(table: &Table) -> Self {
-        let columns = query::fact_columns(table);
-        let place = |name: &str| columns.iter().position(|column| column.name == name);
-        let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
-        Self {
-            id: table.id.iter().filter_map(|column| place(&column.name)).collect(),
-            inserted: place(&table.inserted.name).unwrap_or_default(),
-            status: of(&table.statuses.column),
-            failures: of(&table.failures),
-            last_failure: of(&table.last_failure),
-            due_at: of(&table.due_at),
-        }
+fn facts<'a>(columns: &FactColumns, table: &Table, id: &'a Id, row: &Row) -> Facts<'a> {
+    let text = |index: Option<usize>| row.get::<_, Option<&str>>(index?);
+    let inserted_at = date(&table.dates, &table.inserted, text(Some(columns.inserted)));
+    let failures = table.failures.as_ref();
+    let failures = failures.map(|column| count(&value(column, text(columns.failures))));
+    let at = |column: &Option<Column>, index| {
+        column.as_ref().map(|column| date(&table.other_dates, column, text(index)))
+    };
+    let last_failure = at(&table.last_failure, columns.last_failure);
+    let failed = has_failed(failures, last_failure, inserted_at);
+    let status = text(columns.status);
+    let is = |mapped: &Value| match &table.statuses.column {
+        Some(column) => is_same(column, status, mapped),
+        None => false,
+    };
+    Facts {
+        id,
+        status: table.statuses.status(&is, true, failed),
+        inserted_at,
+        failures: failures.unwrap_or(0),
+        last_failure_at: last_failure.flatten(),
+        due_at: at(&table.due_at, columns.due_at).flatten(),
     }
+}
 
-    /// The id of a row; the error says why it has none.
-    fn id(&self, table: &Table, row: &Row) -> Result<Id, &'static str> {
-        let part = |(column, index): (&Column, &usize)| id(&value(column, row.get(*index)));
-        let parts: Result<Vec<_>, _> = table.id.iter().zip(&self.id).map(part).collect();
-        parts.map(composed)
-    }
+// A pass over a million rows does little else than these: none copies a text in vain.
 
-    fn facts<'a>(&self, table: &Table, id: &'a Id, row: &Row) -> Facts<'a> {
-        let held = |column: &Option<Column>, index: Option<usize>| {
-            Some(value(column.as_ref()?, row.get(index?)))
-        };
-        let inserted_at = table.dates.read(&value(&table.inserted, row.get(self.inserted)));
-        let failures = held(&table.failures, self.failures).map(|it| count(&it));
-        let last_failure =
-            held(&table.last_failure, self.last_failure).map(|it| table.other_dates.read(&it));
-        let failed = has_failed(failures, last_failure, inserted_at);
-        let status = held(&table.statuses.column, self.status).unwrap_or(Value::Null);
-        Facts {
-            id,
-            status: table.statuses.status(&|mapped| *mapped == status, true, failed),
-            inserted_at,
-            failures: failures.unwrap_or(0),
-            last_failure_at: last_failure.flatten(),
-            due_at: held(&table.due_at, self.due_at).and_then(|it| table.other_dates.read(&it)),
-        }
+fn date(dates: &Dates, column: &Column, text: Option<&str>) -> Option<Instant> {
+    if column.holds.is_text() { dates.read_text(text?) } else { dates.read(&value(column, text)) }
+}
+
+fn is_same(column: &Column, text: Option<&str>, mapped: &Value) -> bool {
+    match (text, mapped) {
+        (Some(text), Value::Text(mapped)) if column.holds.is_text() => text == mapped,
+        (text, mapped) => value(column, text) == *mapped,
     }
 }

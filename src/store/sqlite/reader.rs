@@ -11,9 +11,9 @@ use super::{SqliteDatabase, query, sql, waiting};
 use crate::date::Dates;
 use crate::instant::Instant;
 use crate::record::{self, Facts, Id, Record, Status, Value};
-use crate::selection::{Order, Selection, Window};
+use crate::selection::{Order, Selection};
 use crate::store::gathering::Gathering;
-use crate::store::table::{Column, Table, composed, count, has_failed, id, typed_id};
+use crate::store::table::{FactColumns, Table, composed, count, has_failed, id, typed_id};
 use crate::store::{Count, Found, Page, Reader, Undated};
 
 impl Reader for SqliteDatabase {
@@ -92,12 +92,13 @@ impl SqliteDatabase {
         let params: Vec<_> =
             params.iter().map(|(name, value)| (name.as_str(), value as &dyn ToSql)).collect();
         let mut rows = statement.query(&params[..])?;
-        let columns = FactColumns::new(&self.table, &selection.window);
+        let selected = query::fact_columns(&self.table, &selection.window);
+        let columns = FactColumns::new(&self.table, &selected);
         while let Some(row) = rows.next()? {
             let inserted = row.get_ref(columns.inserted)?;
-            match columns.id(row)? {
+            match id_of(&columns, row)? {
                 Ok(id) => {
-                    let facts = columns.facts(&self.table, &id, row)?;
+                    let facts = facts(&columns, &self.table, &id, row)?;
                     if !gathering.row(facts, &|| value(inserted)) {
                         return Ok(false);
                     }
@@ -179,57 +180,38 @@ impl SqliteDatabase {
     }
 }
 
-/// Where [`query::facts`] has what a policy goes by.
-struct FactColumns {
-    id: Vec<usize>,
-    inserted: usize,
-    status: Option<usize>,
-    failures: Option<usize>,
-    last_failure: Option<usize>,
+/// The id of a row; the error says why it has none.
+fn id_of(columns: &FactColumns, row: &Row<'_>) -> rusqlite::Result<Result<Id, &'static str>> {
+    if let [index] = columns.id[..] {
+        return Ok(id_part(row.get_ref(index)?));
+    }
+    let parts = columns.id.iter().map(|index| row.get_ref(*index).map(id_part));
+    let parts: Result<Vec<_>, _> =
+        parts.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().collect();
+    Ok(parts.map(composed))
 }
 
-impl FactColumns {
-    fn new(table: &Table, window: &Window) -> Self {
-        let columns = query::fact_columns(table, window);
-        let place = |name: &str| columns.iter().position(|column| column.name == name);
-        let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
-        Self {
-            id: table.id.iter().filter_map(|column| place(&column.name)).collect(),
-            inserted: place(&table.inserted.name).unwrap_or_default(),
-            status: of(&table.statuses.column),
-            failures: of(&table.failures),
-            last_failure: of(&table.last_failure),
-        }
-    }
-
-    /// The id of a row; the error says why it has none.
-    fn id(&self, row: &Row<'_>) -> rusqlite::Result<Result<Id, &'static str>> {
-        if let [index] = self.id[..] {
-            return Ok(id_part(row.get_ref(index)?));
-        }
-        let parts = self.id.iter().map(|index| row.get_ref(*index).map(id_part));
-        let parts: Result<Vec<_>, _> =
-            parts.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().collect();
-        Ok(parts.map(composed))
-    }
-
-    fn facts<'a>(&self, table: &Table, id: &'a Id, row: &Row<'_>) -> rusqlite::Result<Facts<'a>> {
-        let get = |index: Option<usize>| index.map(|index| row.get_ref(index)).transpose();
-        let inserted_at = date(&table.dates, row.get_ref(self.inserted)?);
-        let failures = get(self.failures)?.map(|found| count(&value(found)));
-        let last_failure = get(self.last_failure)?.map(|found| date(&table.other_dates, found));
-        let failed = has_failed(failures, last_failure, inserted_at);
-        let found = get(self.status)?.unwrap_or(ValueRef::Null);
-        let status = table.statuses.status(&|mapped| is_same(found, mapped), true, failed);
-        Ok(Facts {
-            id,
-            status,
-            inserted_at,
-            failures: failures.unwrap_or(0),
-            last_failure_at: last_failure.flatten(),
-            due_at: None,
-        })
-    }
+fn facts<'a>(
+    columns: &FactColumns,
+    table: &Table,
+    id: &'a Id,
+    row: &Row<'_>,
+) -> rusqlite::Result<Facts<'a>> {
+    let get = |index: Option<usize>| index.map(|index| row.get_ref(index)).transpose();
+    let inserted_at = date(&table.dates, row.get_ref(columns.inserted)?);
+    let failures = get(columns.failures)?.map(|found| count(&value(found)));
+    let last_failure = get(columns.last_failure)?.map(|found| date(&table.other_dates, found));
+    let failed = has_failed(failures, last_failure, inserted_at);
+    let found = get(columns.status)?.unwrap_or(ValueRef::Null);
+    let status = table.statuses.status(&|mapped| is_same(found, mapped), true, failed);
+    Ok(Facts {
+        id,
+        status,
+        inserted_at,
+        failures: failures.unwrap_or(0),
+        last_failure_at: last_failure.flatten(),
+        due_at: None,
+    })
 }
 
 // A pass over a million rows does little else than these: none copies a text in vain.

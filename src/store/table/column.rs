@@ -43,6 +43,11 @@ pub enum Holds {
 }
 
 impl Holds {
+    /// Whether values are text as the database shows them.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Instants | Self::ClockTimes | Self::Anything)
+    }
+
     /// Whether dates can be in there.
     pub fn dates(self) -> bool {
         !matches!(self, Self::Booleans | Self::Documents | Self::Bytes)

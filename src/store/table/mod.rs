@@ -3,12 +3,14 @@
 
 mod change;
 mod column;
+mod facts;
 mod lookup;
 mod require;
 mod statuses;
 
 pub use change::{Action, Expected, Set};
 pub use column::{Column, Holds, distinct};
+pub use facts::FactColumns;
 pub use lookup::{Catalog, Listed};
 pub use statuses::Statuses;
 

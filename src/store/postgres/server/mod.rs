@@ -3,6 +3,7 @@
 
 mod endpoint;
 mod failure;
+mod known;
 mod parameters;
 mod passfile;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::parameters::{KNOWN, known};
+use super::known::{known, legal};
 
 /// What to do about a URL that libpq would cut in places that nobody meant.
 const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
@@ -119,10 +119,6 @@ fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
         said.push((key, value));
     }
     Ok(said)
-}
-
-fn legal() -> String {
-    KNOWN.map(|(key, _)| key).join(", ")
 }
 
 /// Whether the text is `name=` and more, of a parameter that there is.

@@ -63,10 +63,12 @@ impl Patient for Sessions {
 }
 
 impl Sessions {
-    /// A server that has just been started, or has recovered from a crash, which ends with a
-    /// checkpoint, has forgotten all claims: other passes get time to take theirs back.
+    /// A server that has just been started, or has recovered from a crash, has forgotten all claims:
+    /// other passes get time to take theirs back. Recovery ends with a checkpoint, which has nothing
+    /// to redo behind it, unlike those that are made while the server works.
     pub fn wait_for_others(&mut self) -> Result<()> {
-        let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest(checkpoint_time, \
+        let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
+                   CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
                    pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
         let rows = self.database.query(sql, &[])?;
         let secs = rows.first().map_or(f64::MAX, |row| row.get(0));

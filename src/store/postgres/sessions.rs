@@ -71,8 +71,11 @@ impl Sessions {
                     "a pass that is killed frees its claims a moment before its handlers end"
                 );
             }
-            // The old one still watches over the handlers that run.
+            // The first one still watches over what has its mark only; those between are no use.
             self.guards.push(Guard::start(socket, token)?);
+            if self.guards.len() > 2 {
+                self.guards.remove(1);
+            }
         }
         self.claims.session = Some(session);
         Ok(())

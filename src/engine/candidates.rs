@@ -165,9 +165,10 @@ impl Candidates {
 
     /// Leaves out, of those that come next, what other passes have finished since they were read.
     pub fn look_ahead(&mut self, reader: &mut dyn Reader) -> Result<()> {
-        let next = self.ids.drain(..AHEAD.min(self.ids.len())).collect();
-        for id in reader.still_pending(next)?.into_iter().rev() {
-            self.ids.push_front(id);
+        let ahead = AHEAD.min(self.ids.len());
+        if let Some(pending) = reader.still_pending(&self.ids.make_contiguous()[..ahead])? {
+            self.ids.drain(..ahead);
+            pending.into_iter().rev().for_each(|id| self.ids.push_front(id));
         }
         Ok(())
     }

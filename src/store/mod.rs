@@ -48,23 +48,15 @@ pub trait Reader {
     /// One record as it is at this moment.
     fn read(&mut self, id: &Id) -> Result<Found>;
 
-    /// Those of the records, in their order, that are pending at this moment, where it is worth
-    /// asking for many at once.
-    fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
-        Ok(ids)
+    /// Those of the records, in their order, that are pending at this moment; `None` where it is
+    /// not worth asking for many at once.
+    fn still_pending(&mut self, _ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        Ok(None)
     }
 }
 
-/// A table that is there, and what commands ask of it besides.
-pub trait Database: Reader {
-    fn table(&self) -> &Table;
-
-    /// Where it is, as messages have it.
-    fn place(&self) -> String;
-
-    /// Where claims and cursors are kept, unless the user names a place.
-    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
-
+/// What commands ask of a whole table. Nothing here writes or locks.
+pub trait Survey {
     /// Hands every record with one of these statuses to `each`, in order; all records if
     /// `statuses` is empty.
     fn scan(
@@ -77,6 +69,20 @@ pub trait Database: Reader {
     /// How many rows there are of each status and of each age.
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 
+    /// `by_count` says whether records are due by their count of failures.
+    fn examine(&mut self, by_count: bool) -> Result<Examination>;
+}
+
+/// A table that is there, and what commands ask of it besides.
+pub trait Database: Reader + Survey {
+    fn table(&self) -> &Table;
+
+    /// Where it is, as messages have it.
+    fn place(&self) -> String;
+
+    /// Where claims and cursors are kept, unless the user names a place.
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
+
     /// Adds pending records with these payloads, all or none.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
@@ -85,9 +91,6 @@ pub trait Database: Reader {
 
     /// Why this user could not settle records here, if so.
     fn obstacle(&mut self) -> Result<Option<String>>;
-
-    /// `by_count` says whether records are due by their count of failures.
-    fn examine(&mut self, by_count: bool) -> Result<Examination>;
 
     /// The table together with the means to claim its records.
     fn into_store(self: Box<Self>, state: &StateDir, clock: Clock)

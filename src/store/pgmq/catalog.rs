@@ -9,8 +9,8 @@ use super::Queue;
 use crate::date::Spelling;
 use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, usual_values};
 use crate::record::Value;
-use crate::store::postgres::{Param, Session, quote, words};
-use crate::store::table::{Catalog, Column, Holds, Listed, Table};
+use crate::store::postgres::{Param, Session, words};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
 
 /// Looks the queue up. An error names the queues that there are.
 pub fn find(session: &mut Session, name: &str) -> Result<Queue> {
@@ -54,8 +54,8 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }
 
-/// What the columns mean is known; of what the user says only the conditions and the payload
-/// count, and whether what succeeded is deleted.
+/// What the columns mean is known; of what the user says only the payload counts, and whether what
+/// succeeded is deleted.
 pub fn mapping(said: &Mapping) -> Mapping {
     let delete = matches!(said.on_success, OnSuccess::Delete);
     Mapping {

@@ -6,8 +6,8 @@ use super::catalog::ERROR;
 
 impl Queue {
     /// Hides messages for `$2` seconds, at most `$3`, and says which.
-    pub fn read(&self) -> String {
-        "SELECT msg_id, read_ct FROM pgmq.read($1, $2::text::integer, $3::text::integer)".into()
+    pub fn read(&self) -> &'static str {
+        "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)"
     }
 
     /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.
@@ -55,17 +55,17 @@ impl Queue {
         "SELECT pgmq.set_vt($1, given.id, $3::text::integer) FROM unnest($2::bigint[]) AS given(id)"
     }
 
-    /// Notes in the headers of messages `$1` why they ran out of attempts.
-    pub fn note(&self) -> String {
-        if !self.has_headers {
-            return "SELECT $1::bigint[], $2::text[]".into();
-        }
-        format!(
-            "UPDATE {} q SET headers = CASE jsonb_typeof(q.headers) WHEN 'object' THEN q.headers \
+    /// Notes in the headers of messages `$1`, if they have any, why they ran out of attempts.
+    pub fn note(&self) -> Option<String> {
+        let update = || {
+            format!(
+                "UPDATE {} q SET headers = CASE jsonb_typeof(q.headers) WHEN 'object' THEN q.headers \
              ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
              FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id",
-            self.waiting
-        )
+                self.waiting
+            )
+        };
+        self.has_headers.then(update)
     }
 
     /// Brings archived messages `$1` back as if they had never been read, and says which.

@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 
 use super::postgres::{Param, PgDatabase, Server, Session};
 use super::table::Table;
-use super::{Count, Database, Examination, Found, Page, Reader, StateDir, Store};
+use super::{Count, Database, Examination, Found, Page, Reader, StateDir, Store, Survey};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
@@ -78,19 +78,7 @@ impl Reader for PgmqQueue {
     }
 }
 
-impl Database for PgmqQueue {
-    fn table(&self) -> &Table {
-        self.database.table()
-    }
-
-    fn place(&self) -> String {
-        self.database.place()
-    }
-
-    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        self.database.state_dir(named)
-    }
-
+impl Survey for PgmqQueue {
     fn scan(
         &mut self,
         statuses: &[Status],
@@ -102,6 +90,24 @@ impl Database for PgmqQueue {
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         self.database.census(bounds, now)
+    }
+
+    fn examine(&mut self, _by_count: bool) -> Result<Examination> {
+        self.database.examined_from_outside()
+    }
+}
+
+impl Database for PgmqQueue {
+    fn table(&self) -> &Table {
+        self.database.table()
+    }
+
+    fn place(&self) -> String {
+        self.database.place()
+    }
+
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
+        self.database.state_dir(named)
     }
 
     fn add(&mut self, payloads: &[String], _now: Instant) -> Result<()> {
@@ -119,10 +125,6 @@ impl Database for PgmqQueue {
         let tables = [self.queue.waiting.clone(), self.queue.archive.clone()];
         let needed = ["SELECT", "INSERT", "UPDATE", "DELETE"];
         self.database.missing_on_tables(&tables, &needed)
-    }
-
-    fn examine(&mut self, _by_count: bool) -> Result<Examination> {
-        self.database.examined_from_outside()
     }
 
     fn into_store(self: Box<Self>, _: &StateDir, clock: Clock) -> Result<Box<dyn Store + Send>> {

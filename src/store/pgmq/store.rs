@@ -14,7 +14,7 @@ use crate::record::{Facts, Id, Record, Settlement};
 use crate::selection::Selection;
 use crate::store::guard::Guard;
 use crate::store::postgres::{Keeper, Patient, PgDatabase};
-use crate::store::{Applied, Change, Claim, Found, Page, Reader, Store};
+use crate::store::{Applied, Change, Claim, Database, Found, Page, Reader, Store};
 
 /// How often a living reader puts off the return of its messages.
 const BEAT: Duration = Duration::from_secs(HIDDEN_SECS / 3);
@@ -102,7 +102,7 @@ impl Store for PgmqStore {
             Err(why) => bail!(
                 "could not write to {}: queue {} does not let go of record {}: {why}; no handler \
                  was started",
-                work.place(),
+                work.database.place(),
                 work.queue.name,
                 record.id
             ),
@@ -122,7 +122,7 @@ impl Store for PgmqStore {
     }
 
     fn stop_with(&mut self, signal: Arc<AtomicI32>) {
-        self.work().signal = signal;
+        self.work().patience.signal = signal;
     }
 
     fn finish(&mut self) -> Result<()> {

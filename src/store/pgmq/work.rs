@@ -1,8 +1,6 @@
 //! What is done with the messages of a queue, and which of them this process is at.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
 
 use anyhow::Result;
 use postgres::Error as SqlError;
@@ -12,7 +10,7 @@ use super::orders::{Orders, number};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::record::{Id, Record, Status, Step};
-use crate::store::postgres::{Param, Patient, PgDatabase, Session};
+use crate::store::postgres::{Param, Patience, Patient, PgDatabase, Session};
 use crate::store::table::Effects;
 use crate::store::{Applied, Change, Claim, Database};
 
@@ -25,12 +23,10 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_t
 pub struct Work {
     pub queue: Queue,
     pub database: PgDatabase,
-    clock: Clock,
-    pub signal: Arc<AtomicI32>,
+    pub patience: Patience,
     pub held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
     pub given_back: Vec<Held>,
-    is_just_looking: bool,
 }
 
 /// A message that this process is at.
@@ -43,36 +39,23 @@ pub struct Held {
 }
 
 impl Patient for Work {
-    fn place(&self) -> String {
-        self.database.place()
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
     }
 
-    fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    fn signal(&self) -> Arc<AtomicI32> {
-        self.signal.clone()
-    }
-
-    fn is_just_looking(&self) -> bool {
-        self.is_just_looking
+    fn database(&mut self) -> &mut PgDatabase {
+        &mut self.database
     }
 
     fn recover(&mut self, why: &SqlError) -> Result<()> {
         self.connect_again(why, |it| it.database.connect())
     }
-
-    fn roll_back(&mut self) {
-        let _ = self.database.session().batch("ROLLBACK");
-    }
 }
 
 impl Work {
     pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
-        let signal = Arc::default();
         let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { queue, database, clock, signal, held, given_back, is_just_looking: false }
+        Self { queue, database, patience: Patience::new(clock), held, given_back }
     }
 
     fn session(&mut self) -> &mut Session {
@@ -87,7 +70,7 @@ impl Work {
         let text = |number: String| Param::Text(Some(number));
         let params = [self.name(), text(HIDDEN_SECS.to_string()), text(most.to_string())];
         let sql = self.queue.read();
-        let rows = self.session().query(&sql, &params)?;
+        let rows = self.session().query(sql, &params)?;
         let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         let records = self.database.records(&numbers)?;
         let held = |mut record: Record| {
@@ -153,10 +136,7 @@ impl Work {
 
     /// Puts off the return of what is in hand.
     pub fn look_after(&mut self) -> Result<()> {
-        self.is_just_looking = true;
-        let looked = self.patiently("write to", |work, _| work.hide_on());
-        self.is_just_looking = false;
-        looked
+        self.just_looking(|work| work.patiently("write to", |work, _| work.hide_on()))
     }
 
     fn hide_on(&mut self) -> Result<(), SqlError> {
@@ -256,8 +236,10 @@ impl Work {
         }
         if !noted.is_empty() {
             let (numbers, errors): (Vec<_>, _) = noted.iter().cloned().unzip();
-            let params = [Param::Keys(numbers.clone()), Param::Texts(errors)];
-            self.session().query(&queue.note(), &params)?;
+            if let Some(sql) = queue.note() {
+                let params = [Param::Keys(numbers.clone()), Param::Texts(errors)];
+                self.session().query(&sql, &params)?;
+            }
             self.session().query(queue.archive(), &[name, Param::Keys(numbers)])?;
         }
         if !restored.is_empty() {

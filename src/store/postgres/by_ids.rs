@@ -2,9 +2,9 @@
 
 use super::claims::Keys;
 use super::query::{id_text, pending, row};
-use super::sql::{Param, quote};
+use super::sql::Param;
 use crate::record::Id;
-use crate::store::table::Table;
+use crate::store::table::{Table, quote};
 
 /// Ids as parameters, one for each column of the id, and how the first statement that has them
 /// calls them.
@@ -45,9 +45,9 @@ pub fn still_pending(table: &Table, ids: &[Id]) -> (String, Vec<Param>) {
 /// Takes the second lock of each wanted record, if `locks`, and reads it; gives the locks back
 /// whose keys are the last parameter. A row for each record found, or one if there is none: its
 /// number, whether the lock was granted, whether there is a record, and the record.
-pub fn lock_and_read(table: &Table, wanted: &[(Id, Keys)], locks: bool) -> (String, Vec<Param>) {
+pub fn lock_and_read(table: &Table, wanted: &[(&Id, Keys)], locks: bool) -> (String, Vec<Param>) {
     let columns = table.id.len();
-    let (mut params, names) = given(table, &wanted.iter().map(|(id, _)| id).collect::<Vec<_>>());
+    let (mut params, names) = given(table, &wanted.iter().map(|(id, _)| *id).collect::<Vec<_>>());
     params.push(Param::Keys((0..).take(wanted.len()).collect()));
     params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys.second).collect()));
     let arrays: Vec<_> = (1..=columns).map(|place| format!("${place}::text[]")).collect();

@@ -8,10 +8,10 @@ use postgres::Row;
 
 use super::errors::{is_lost, words};
 use super::session::Session;
-use super::sql::{Param, quote, value};
+use super::sql::{Param, value};
 use crate::date::Spelling;
 use crate::record::Value;
-use crate::store::table::{Catalog, Column, Holds, Listed, Table};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
 
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;

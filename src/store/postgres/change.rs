@@ -3,10 +3,10 @@
 //! alone.
 
 use super::query::{id_text, is_pending};
-use super::sql::{Param, param, quote, quoted};
+use super::sql::{Param, param, quoted};
 use crate::record::Status;
 use crate::store::Change;
-use crate::store::table::{Action, Column, Expected, Set, Table};
+use crate::store::table::{Action, Column, Expected, Set, Table, quote};
 
 /// A statement with its parameters. It returns the number of each change that was made, and
 /// whether the row is pending after it.

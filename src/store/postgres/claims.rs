@@ -99,11 +99,6 @@ impl Claims {
         std::mem::take(&mut self.freed.second)
     }
 
-    /// The same, if none were taken.
-    pub fn free_second(&mut self, keys: Vec<i64>) {
-        self.freed.second.extend(keys);
-    }
-
     /// Gives a lock back that is half of a claim.
     pub fn free_first(&mut self, keys: Keys) {
         self.freed.first.push(keys.first);
@@ -112,10 +107,15 @@ impl Claims {
     pub fn release(&mut self, id: &Id) {
         self.lost.remove(id);
         if let Some(keys) = self.held.remove(id) {
-            self.freed.first.push(keys.first);
-            if !self.pooled {
-                self.freed.second.push(keys.second);
-            }
+            self.give_back(keys);
+        }
+    }
+
+    /// Gives both locks of a claim back.
+    pub fn give_back(&mut self, keys: Keys) {
+        self.free_first(keys);
+        if !self.pooled {
+            self.freed.second.push(keys.second);
         }
     }
 
@@ -124,13 +124,13 @@ impl Claims {
         let (first, second) = (std::mem::take(&mut self.freed.first), self.freed_second());
         if let Some(session) = &mut self.session {
             if !self.pooled {
-                give_back(session, first)?;
+                unlock(session, first)?;
             } else if self.held.is_empty() && self.taken > 0 {
                 self.taken = 0;
                 session.batch("COMMIT")?;
             }
         }
-        give_back(reading, second)
+        unlock(reading, second)
     }
 
     /// A session was made again, so it holds nothing: nothing is left to be given back there.
@@ -170,7 +170,7 @@ pub fn take(
     Ok(granted)
 }
 
-fn give_back(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
+fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
     if keys.is_empty() {
         return Ok(());
     }

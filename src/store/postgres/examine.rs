@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 
-use super::query::{self, as_text, ids};
-use super::sql::{Param, quote, value};
+use super::query::{self, as_text};
+use super::sql::{Param, value};
 use super::{PgDatabase, reader};
 use crate::instant::{DAY, Instant};
 use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
 use crate::store::examination::is_lasting;
-use crate::store::table::{Column, Effects, Table, typed_id};
+use crate::store::table::{Column, Effects, Table, quote, typed_id};
 use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
 
 impl PgDatabase {
@@ -135,7 +135,7 @@ impl PgDatabase {
             "SELECT {} FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
             columns.join(", "),
             self.table.sql,
-            ids(&self.table).join(", ")
+            self.table.ids()
         );
         let rows = self.query(&sql, &[])?;
         Ok(rows
@@ -194,7 +194,7 @@ fn probes(table: &Table, by_count: bool, create: &str) -> Vec<(Vec<String>, Miss
     };
     let bare = table.name.rsplit('.').next().unwrap_or(&table.name);
     let index = |what: &str| quote(&format!("{bare}_{what}"));
-    let (name, all_ids) = (&table.sql, ids(table).join(", "));
+    let (name, all_ids) = (&table.sql, table.ids());
     // Of the pending rows only, if what makes them so is something that an index can have.
     let only = match &table.statuses.column {
         Some(_) => Some(query::pending_values(table)),

@@ -24,20 +24,18 @@ use anyhow::{Context, Result};
 use postgres::{Error as SqlError, Row};
 
 pub use errors::words;
-pub use patience::{Keeper, Patient};
+pub use patience::{Keeper, Patience, Patient};
 pub use server::{Server, is_url, without_password};
 use session::Backend;
 pub use session::Session;
-pub use sql::{Param, quote};
+pub use sql::Param;
 
 use super::gathering::Reported;
 use super::table::Table;
-use super::{Count, Database, Examination, StateDir, Store};
+use super::{Database, StateDir, Store};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
-use crate::record::{Record, Status};
-use crate::selection::Order;
 use catalog::PgCatalog;
 use sql::param;
 use store::PgStore;
@@ -60,13 +58,11 @@ impl PgDatabase {
     pub fn open(server: &Arc<Server>, mapping: &Mapping) -> Result<Self> {
         let place = server.shown();
         let mut session = Session::open(server)?;
-        let table =
-            Table::find(&mut PgCatalog::new(&mut session), mapping).map_err(|error| match error
-                .downcast::<SqlError>(
-            ) {
-                Ok(error) => errors::explain(&place, &error, "read"),
-                Err(error) => error.context(format!("could not use {place}")),
-            })?;
+        let found = Table::find(&mut PgCatalog::new(&mut session), mapping);
+        let table = found.map_err(|error| match error.downcast::<SqlError>() {
+            Ok(error) => errors::explain(&place, &error, "read"),
+            Err(error) => error.context(format!("could not use {place}")),
+        })?;
         Ok(Self::new(server, session, table))
     }
 
@@ -111,19 +107,6 @@ impl Database for PgDatabase {
         Ok(StateDir::own(path.into(), &self.server.identity()))
     }
 
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        self.scan_records(statuses, order, each)
-    }
-
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
-        self.counts(bounds, now)
-    }
-
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let payload = self.table.require_payload()?;
         let at = param(&self.table.inserted.spelling.write(now, &self.table.dates.zone));
@@ -139,10 +122,6 @@ impl Database for PgDatabase {
 
     fn obstacle(&mut self) -> Result<Option<String>> {
         self.missing_privilege()
-    }
-
-    fn examine(&mut self, by_count: bool) -> Result<Examination> {
-        self.examined(by_count)
     }
 
     fn into_store(self: Box<Self>, _: &StateDir, clock: Clock) -> Result<Box<dyn Store + Send>> {

@@ -11,9 +11,10 @@ use postgres::Error as SqlError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
-use crate::store::{Applied, Change};
+use crate::store::{Applied, Change, Database};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
@@ -25,25 +26,45 @@ const STOPPING: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Sessions that can be made anew.
-pub trait Patient: Sized {
-    /// The server, as messages have it.
-    fn place(&self) -> String;
-
-    fn clock(&self) -> Clock;
-
-    /// The signal to stop that has come; 0 for none.
-    fn signal(&self) -> Arc<AtomicI32>;
-
+/// How long is waited for a server.
+#[derive(Clone)]
+pub struct Patience {
+    clock: Clock,
+    /// What the pass is to stop for, if it is not 0.
+    pub signal: Arc<AtomicI32>,
     /// Whether nobody waits for what is being done: a server that is gone is then left to the next
     /// look.
-    fn is_just_looking(&self) -> bool;
+    is_just_looking: bool,
+}
+
+impl Patience {
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, signal: Arc::default(), is_just_looking: false }
+    }
+}
+
+/// Sessions that can be made anew.
+pub trait Patient: Sized {
+    fn patience(&mut self) -> &mut Patience;
+
+    /// Where everything is written.
+    fn database(&mut self) -> &mut PgDatabase;
 
     /// Makes the sessions anew that are lost.
     fn recover(&mut self, why: &SqlError) -> Result<()>;
 
     /// Ends a transaction that an error may have left open.
-    fn roll_back(&mut self);
+    fn roll_back(&mut self) {
+        let _ = self.database().session().batch("ROLLBACK");
+    }
+
+    /// Does something that nobody waits for.
+    fn just_looking(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.patience().is_just_looking = true;
+        let looked = act(self);
+        self.patience().is_just_looking = false;
+        looked
+    }
 
     /// Connects, as often as it takes, but not for ever, and not much longer once a signal has come.
     fn connect_again(
@@ -51,11 +72,12 @@ pub trait Patient: Sized {
         why: &SqlError,
         mut connect: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        let (place, clock, signal) = (self.place(), self.clock(), self.signal());
-        if !self.is_just_looking() {
+        let place = self.database().place();
+        let Patience { clock, signal, is_just_looking } = self.patience().clone();
+        if !is_just_looking {
             log::warn!("lost a connection to {place}: {}; connecting again", words(why));
         }
-        let mut deadline = clock.monotonic() + if self.is_just_looking() { PAUSE } else { GONE };
+        let mut deadline = clock.monotonic() + if is_just_looking { PAUSE } else { GONE };
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {error:#}");
@@ -76,7 +98,7 @@ pub trait Patient: Sized {
         verb: &str,
         mut act: impl FnMut(&mut Self, bool) -> Result<T, SqlError>,
     ) -> Result<T> {
-        let clock = self.clock();
+        let clock = self.patience().clock;
         let (mut busy, mut deadline) = (0, None);
         loop {
             match act(self, busy > 0 || deadline.is_some()) {
@@ -85,13 +107,13 @@ pub trait Patient: Sized {
                     self.recover(&error)?;
                 }
                 Err(error) if is_busy(&error) && busy < TRIES => {
-                    log::warn!("{}: {}; trying again", self.place(), words(&error));
+                    log::warn!("{}: {}; trying again", self.database().place(), words(&error));
                     busy += 1;
                     self.roll_back();
                 }
                 Err(error) => {
                     self.roll_back();
-                    return Err(explain(&self.place(), &error, verb));
+                    return Err(explain(&self.database().place(), &error, verb));
                 }
                 Ok(done) => return Ok(done),
             }

@@ -2,12 +2,12 @@
 //! except for statuses and instants: those are literals, because only literals are served by a
 //! partial index.
 
-use super::sql::{Param, literal, param, quote, quoted};
+use super::sql::{Param, literal, param, quoted};
 use crate::date::{Stretch, Zone};
 use crate::instant::{Instant, WRITABLE};
 use crate::record::{Id, Key, Status};
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Column, Holds, Table, distinct};
+use crate::store::table::{Column, Holds, Table, distinct, quote};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -39,21 +39,6 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
     terms.join(" AND ")
 }
 
-/// The columns of the id.
-pub fn ids(table: &Table) -> Vec<String> {
-    table.id.iter().map(|column| quote(&column.name)).collect()
-}
-
-fn order_by(table: &Table, order: Order) -> String {
-    let direction = match order {
-        Order::Newest => "DESC",
-        Order::Oldest => "ASC",
-    };
-    let columns = std::iter::once(&table.inserted).chain(&table.id);
-    let terms: Vec<_> = columns.map(|it| format!("{} {direction}", quote(&it.name))).collect();
-    format!("ORDER BY {}", terms.join(", "))
-}
-
 /// What a policy goes by, of the records that can be due, in the order asked for.
 pub fn due(table: &Table, selection: &Selection) -> (String, Vec<Param>) {
     let mut terms = vec![statuses(table, &selection.statuses)];
@@ -77,7 +62,7 @@ pub fn due(table: &Table, selection: &Selection) -> (String, Vec<Param>) {
         selected(fact_columns(table)),
         table.sql,
         terms.join(" AND "),
-        order_by(table, selection.order)
+        table.order_by(selection.order)
     );
     (sql, params)
 }
@@ -132,7 +117,7 @@ fn behind(table: &Table, order: Order, key: &Key, params: &mut Vec<Param>) -> St
     let key_ids: Vec<_> = parts.map(|(part, column)| bound(Some(id_text(part)), column)).collect();
     let same = format!(
         "{date} IS NOT DISTINCT FROM {at} AND ({}) {{cmp}} ({})",
-        ids(table).join(", "),
+        table.ids(),
         key_ids.join(", ")
     );
     match order {
@@ -180,8 +165,8 @@ fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
             let numbers = table.dates.stretches(from, until).into_iter().filter(|it| !it.is_text);
             any_of(numbers.map(|it| stretch(&column, &it)))
         }
-        // As bytes, whatever the order of the column's language.
         Holds::Anything => "true".into(),
+        // As bytes, whatever the order of the column's language.
         Holds::Text => {
             let text = table.dates.stretches(from, until).into_iter().filter(|it| it.is_text);
             any_of(text.map(|it| stretch(&format!("{column} COLLATE \"C\""), &it)))
@@ -285,7 +270,7 @@ pub fn by_id(table: &Table) -> String {
 pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
     let condition =
         if of_statuses.is_empty() { of_the_queue(table) } else { statuses(table, of_statuses) };
-    format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, order_by(table, order))
+    format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, table.order_by(order))
 }
 
 fn of_the_queue(table: &Table) -> String {

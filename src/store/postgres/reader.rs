@@ -7,15 +7,17 @@ use anyhow::Result;
 use postgres::{Error as SqlError, Row};
 
 use super::errors::is_no_value;
-use super::sql::{Param, quote, value};
+use super::sql::{Param, value};
 use super::{PgDatabase, by_ids, query};
 use crate::date::Dates;
 use crate::instant::Instant;
 use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::selection::{Order, Selection};
 use crate::store::gathering::Gathering;
-use crate::store::table::{Column, FactColumns, Table, composed, count, has_failed, id, typed_id};
-use crate::store::{Count, Found, Page, Reader, Undated};
+use crate::store::table::{
+    Column, FactColumns, Table, composed, count, has_failed, id, quote, typed_id,
+};
+use crate::store::{Count, Examination, Found, Page, Reader, Survey, Undated};
 
 impl Reader for PgDatabase {
     fn due(
@@ -65,17 +67,8 @@ impl Reader for PgDatabase {
     }
 }
 
-impl PgDatabase {
-    /// Those of the records, in their order, that are pending at this moment.
-    pub fn still_pending(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
-        let (sql, params) = by_ids::still_pending(&self.table, ids);
-        let rows = self.session.query(&sql, &params)?;
-        let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
-        let ids = ids.iter().zip(0..);
-        Ok(ids.filter(|(_, number)| numbers.contains(number)).map(|(id, _)| id.clone()).collect())
-    }
-
-    pub fn scan_records(
+impl Survey for PgDatabase {
+    fn scan(
         &mut self,
         statuses: &[Status],
         order: Order,
@@ -98,7 +91,7 @@ impl PgDatabase {
         result
     }
 
-    pub fn counts(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         let sql = query::census(&self.table, bounds, now);
         // Where the server counts each date, several counts are of one age.
         let mut counts = BTreeMap::new();
@@ -108,6 +101,21 @@ impl PgDatabase {
             counts.entry(key).and_modify(|it: &mut Count| it.rows += count.rows).or_insert(count);
         }
         Ok(counts.into_values().collect())
+    }
+
+    fn examine(&mut self, by_count: bool) -> Result<Examination> {
+        self.examined(by_count)
+    }
+}
+
+impl PgDatabase {
+    /// Those of the records, in their order, that are pending at this moment.
+    pub fn pending_of(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
+        let (sql, params) = by_ids::still_pending(&self.table, ids);
+        let rows = self.session.query(&sql, &params)?;
+        let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let ids = ids.iter().zip(0..);
+        Ok(ids.filter(|(_, number)| numbers.contains(number)).map(|(id, _)| id.clone()).collect())
     }
 
     fn count(&self, row: &Row, bounds: &[i64], now: Instant) -> Count {

@@ -1,18 +1,16 @@
 //! What is done when a session is lost: it is made anew, and takes back what it held.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
 use std::time::Duration;
 
 use anyhow::Result;
 use postgres::Error as SqlError;
 
+use super::PgDatabase;
 use super::claims::{Claims, Keys, take};
-use super::patience::Patient;
+use super::patience::{Patience, Patient};
 use super::session::{Backend, Session};
 use super::sessions::Sessions;
 use super::sql::Param;
-use crate::clock::Clock;
 use crate::record::Id;
 
 /// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
@@ -24,20 +22,12 @@ const RETAKES: u32 = 200;
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
 
 impl Patient for Sessions {
-    fn place(&self) -> String {
-        self.database.place.clone()
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
     }
 
-    fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    fn signal(&self) -> Arc<AtomicI32> {
-        self.signal.clone()
-    }
-
-    fn is_just_looking(&self) -> bool {
-        self.is_just_looking
+    fn database(&mut self) -> &mut PgDatabase {
+        &mut self.database
     }
 
     /// Also takes back what they held.
@@ -55,10 +45,6 @@ impl Patient for Sessions {
             std::thread::sleep(HOLD_OFF);
         }
         Ok(())
-    }
-
-    fn roll_back(&mut self) {
-        let _ = self.database.session.batch("ROLLBACK");
     }
 }
 
@@ -141,20 +127,14 @@ impl Sessions {
 
     /// Makes sure that the claims of running handlers stand, and no others.
     pub fn look_after(&mut self) -> Result<()> {
-        self.is_just_looking = true;
-        let looked = self.look();
-        self.is_just_looking = false;
-        looked
-    }
-
-    fn look(&mut self) -> Result<()> {
-        self.patiently("read", |Self { claims, database, .. }, _| {
+        let look = |Self { claims, database, .. }: &mut Self, _| {
             claims.free(&mut database.session)?;
             let claiming = claims.session.as_mut().into_iter();
             claiming
                 .chain([&mut database.session])
                 .try_for_each(|session| session.query("SELECT 1", &[]).map(|_| ()))
-        })
+        };
+        self.just_looking(|sessions| sessions.patiently("read", look))
     }
 }
 

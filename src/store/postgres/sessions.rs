@@ -1,14 +1,12 @@
 //! The two sessions of a pass: both hold claims, and the second one also reads and writes.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
+use std::collections::HashSet;
 
 use anyhow::Result;
 use postgres::Error as SqlError;
 
 use super::claims::{Claims, Keys};
-use super::patience::Patient;
+use super::patience::{Patience, Patient};
 use super::session::Session;
 use super::sql::Param;
 use super::{PgDatabase, by_ids};
@@ -19,18 +17,16 @@ use crate::store::guard::Guard;
 
 /// How long a row may be locked by somebody else before a settlement is tried again.
 const LOCK_TIMEOUT: &str = "30s";
+
 pub struct Sessions {
     pub database: PgDatabase,
     pub claims: Claims,
-    pub clock: Clock,
-    /// What the pass is to stop for, if it is not 0.
-    pub signal: Arc<AtomicI32>,
+    pub patience: Patience,
     /// What the handlers carry, and who ends them if this process is killed.
     pub token: Option<String>,
     guards: Vec<Guard>,
     /// Whether the sessions were used since the keeper looked.
     pub used: bool,
-    pub is_just_looking: bool,
 }
 
 impl Sessions {
@@ -38,12 +34,10 @@ impl Sessions {
         Self {
             database,
             claims: Claims::default(),
-            clock,
-            signal: Arc::default(),
+            patience: Patience::new(clock),
             token: None,
             guards: Vec::new(),
             used: false,
-            is_just_looking: false,
         }
     }
 
@@ -127,43 +121,36 @@ impl Sessions {
 
     pub fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
         let Self { database, claims, .. } = self;
-        let mut wanted: Vec<(Id, Keys)> = Vec::with_capacity(ids.len());
-        let mut found = HashMap::new();
-        for id in ids {
-            if claims.held.contains_key(id) || wanted.iter().any(|(other, _)| other == id) {
-                found.insert(id, Claim::Busy);
-            } else {
-                wanted.push((id.clone(), Keys::of(&database.table.sql, id)));
-            }
-        }
+        let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
+        let mut seen = HashSet::new();
+        let new = ids.iter().enumerate().filter(|(_, id)| seen.insert(*id));
+        let free = new.filter(|(_, id)| !claims.held.contains_key(*id));
+        let mut wanted: Vec<_> =
+            free.map(|(place, id)| (place, Keys::of(&database.table.sql, id))).collect();
         let keys: Vec<_> = wanted.iter().map(|(_, keys)| keys.first).collect();
-        let granted = claims.take_first(&keys)?;
-        let mut granted = granted.into_iter();
+        let mut granted = claims.take_first(&keys)?.into_iter();
         wanted.retain(|_| granted.next() == Some(true));
+        if wanted.is_empty() {
+            return Ok(result);
+        }
         // A statement of its own, so that it sees what was committed before the locks were free.
         let freed = if claims.pooled { Vec::new() } else { claims.freed_second() };
-        if wanted.is_empty() {
-            claims.free_second(freed);
-            return Ok(ids.iter().map(|id| (id.clone(), Claim::Busy)).collect());
-        }
-        let read = database.lock_and_read(&wanted, freed, !claims.pooled);
+        let named: Vec<_> = wanted.iter().map(|(place, keys)| (&ids[*place], *keys)).collect();
+        let read = database.lock_and_read(&named, freed, !claims.pooled);
         let read = read.inspect_err(|_| {
             wanted.iter().for_each(|(_, keys)| claims.free_first(*keys));
         })?;
-        for ((id, keys), claim) in wanted.iter().zip(read) {
+        for ((place, keys), claim) in wanted.into_iter().zip(read) {
             match &claim {
-                Claim::Busy => claims.free_first(*keys),
-                Claim::Held(_) | Claim::Gone | Claim::Ambiguous => {
-                    claims.held.insert(id.clone(), *keys);
-                    if !matches!(claim, Claim::Held(_)) {
-                        claims.release(id);
-                    }
+                Claim::Held(_) => {
+                    claims.held.insert(ids[place].clone(), keys);
                 }
+                Claim::Busy => claims.free_first(keys),
+                Claim::Gone | Claim::Ambiguous => claims.give_back(keys),
             }
-            let place = ids.iter().find(|it| *it == id);
-            found.extend(place.map(|id| (id, claim)));
+            result[place].1 = claim;
         }
-        Ok(ids.iter().map(|id| (id.clone(), found.remove(id).unwrap_or(Claim::Busy))).collect())
+        Ok(result)
     }
 
     /// Which of the server's processes serve this pass.
@@ -188,7 +175,7 @@ impl PgDatabase {
     /// locks were granted before it began.
     fn lock_and_read(
         &mut self,
-        wanted: &[(Id, Keys)],
+        wanted: &[(&Id, Keys)],
         freed: Vec<i64>,
         locks: bool,
     ) -> Result<Vec<Claim>, SqlError> {

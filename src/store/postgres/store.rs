@@ -16,6 +16,7 @@ use crate::store::{Applied, Change, Claim, Found, Page, Reader, Store};
 
 /// How often somebody sees after the sessions while handlers run.
 const BEAT: Duration = Duration::from_secs(1);
+
 pub struct PgStore {
     sessions: Arc<Mutex<Sessions>>,
     keeper: Option<Keeper>,
@@ -51,8 +52,8 @@ impl Reader for PgStore {
         self.sessions().database.read(id)
     }
 
-    fn still_pending(&mut self, ids: Vec<Id>) -> Result<Vec<Id>> {
-        self.sessions().patiently("read", |it, _| it.database.still_pending(&ids))
+    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        self.sessions().patiently("read", |it, _| it.database.pending_of(ids)).map(Some)
     }
 }
 
@@ -121,7 +122,7 @@ impl Store for PgStore {
     }
 
     fn stop_with(&mut self, signal: Arc<AtomicI32>) {
-        self.sessions().signal = signal;
+        self.sessions().patience.signal = signal;
     }
 
     fn finish(&mut self) -> Result<()> {

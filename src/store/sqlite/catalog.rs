@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::column::columns;
 use super::condition;
-use super::sql::{quote, value};
+use super::sql::value;
 use crate::record::Value;
-use crate::store::table::{Catalog, Column, Listed, Table};
+use crate::store::table::{Catalog, Column, Listed, Table, quote};
 
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;

@@ -5,9 +5,9 @@ use rusqlite::types::Value as Param;
 
 use super::Change;
 use super::query::has_id;
-use super::sql::{id_param, param, quote};
+use super::sql::{id_param, param};
 use crate::record::{Record, Status};
-use crate::store::table::{Action, Column, Expected, Set, Table};
+use crate::store::table::{Action, Column, Expected, Set, Table, quote};
 
 /// A statement with its parameters.
 pub struct Statement {
@@ -18,7 +18,7 @@ pub struct Statement {
 /// What writes a change. It changes no row, or the one that is meant. If there is nothing to
 /// write, it asks whether that row is there.
 pub fn write(table: &Table, change: &Change) -> Statement {
-    let name = quote(&table.name);
+    let name = &table.sql;
     let sets = match table.action(change) {
         Action::Delete => {
             let (guard, params) = guard(table, change.record, change.charged);
@@ -49,7 +49,7 @@ pub fn write(table: &Table, change: &Change) -> Statement {
 /// Whether the row is still there for [`write`] to change.
 pub fn as_expected(table: &Table, record: &Record, charged: bool) -> Statement {
     let (guard, params) = guard(table, record, charged);
-    Statement { sql: format!("SELECT 1 FROM {} WHERE {guard}", quote(&table.name)), params }
+    Statement { sql: format!("SELECT 1 FROM {} WHERE {guard}", table.sql), params }
 }
 
 fn guard(table: &Table, record: &Record, charged: bool) -> (String, Vec<Param>) {
@@ -77,7 +77,6 @@ pub fn insert(table: &Table, payload: &Column) -> (String, Option<Param>) {
         .map(|column| quote(&column.name))
         .collect();
     let places = if status.is_some() { "?, ?, ?" } else { "?, ?" };
-    let sql =
-        format!("INSERT INTO {} ({}) VALUES ({places})", quote(&table.name), columns.join(", "));
+    let sql = format!("INSERT INTO {} ({}) VALUES ({places})", table.sql, columns.join(", "));
     (sql, status)
 }

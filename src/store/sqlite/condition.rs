@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::errors::{is_busy, words};
-use super::sql::quote;
+use crate::store::table::quote;
 
 /// See [`crate::store::table::Catalog`]. A condition must be one whole expression, and where it is
 /// closed early and opened again, `1) OR (1`, this is none.

@@ -10,11 +10,12 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use rustix::fs::{Access, access};
 
-use super::StateDir;
 use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
 use super::sql::{param, value};
+use super::{Database, SqliteStore, StateDir, Store};
+use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
 use crate::store::gathering::Reported;
@@ -59,36 +60,6 @@ impl SqliteDatabase {
         Ok(Self { connection, path, table, reported: Reported::default() })
     }
 
-    /// From now on nothing is written to the file, not even what a crash left in the log.
-    pub fn write_no_more(&self) -> Result<()> {
-        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-        let left = self.connection.set_db_config(config, true);
-        left.map(|_| ()).map_err(|error| self.explain(&error, "open"))
-    }
-
-    /// Beside the database, unless the user names a place.
-    pub fn state_directory(&self, named: Option<&Path>) -> Result<StateDir> {
-        let model = fs::metadata(&self.path)
-            .with_context(|| format!("could not read {}", self.path.display()))?;
-        Ok(match named {
-            Some(path) => StateDir::shared(path.into(), model),
-            None => {
-                let mut name = self.path.clone().into_os_string();
-                name.push(".backlog");
-                StateDir::beside(name.into(), model)
-            }
-        })
-    }
-
-    /// Why this user cannot write to it, if so. Its journal is made beside it.
-    pub fn unwritable(&self) -> Option<String> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let writable = access(&self.path, Access::WRITE_OK)
-            .and_then(|()| access(directory, Access::WRITE_OK | Access::EXEC_OK));
-        let error = writable.err()?;
-        Some(format!("it or its directory cannot be written by this user: {error}"))
-    }
-
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
     /// Says where it is; `None` if the database has none, and commits sync as ever.
     pub fn defer_sync(&self) -> Result<Option<PathBuf>> {
@@ -109,8 +80,36 @@ impl SqliteDatabase {
         Ok(Some(log.into()))
     }
 
-    /// Adds pending records with these payloads, all or none.
-    pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+    /// A database error as the user is told it.
+    pub fn explain(&self, error: &SqlError, verb: &str) -> anyhow::Error {
+        explain(&self.path, error, verb)
+    }
+}
+
+impl Database for SqliteDatabase {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Beside the database, unless the user names a place.
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
+        let model = fs::metadata(&self.path)
+            .with_context(|| format!("could not read {}", self.path.display()))?;
+        Ok(match named {
+            Some(path) => StateDir::shared(path.into(), model),
+            None => {
+                let mut name = self.path.clone().into_os_string();
+                name.push(".backlog");
+                StateDir::beside(name.into(), model)
+            }
+        })
+    }
+
+    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let table = &self.table;
         let payload = table.require_payload()?;
         let inserted = param(&table.inserted.spelling.write(now, &table.dates.zone));
@@ -130,9 +129,23 @@ impl SqliteDatabase {
         insert().map_err(|error| explain(&self.path, &error, "add records to"))
     }
 
-    /// A database error as the user is told it.
-    pub fn explain(&self, error: &SqlError, verb: &str) -> anyhow::Error {
-        explain(&self.path, error, verb)
+    fn leave_alone(&mut self) -> Result<()> {
+        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        let left = self.connection.set_db_config(config, true);
+        left.map(|_| ()).map_err(|error| self.explain(&error, "open"))
+    }
+
+    /// Its journal is made beside it.
+    fn obstacle(&mut self) -> Result<Option<String>> {
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        let writable = access(&self.path, Access::WRITE_OK)
+            .and_then(|()| access(directory, Access::WRITE_OK | Access::EXEC_OK));
+        let why = |error| format!("it or its directory cannot be written by this user: {error}");
+        Ok(writable.err().map(why))
+    }
+
+    fn into_store(self: Box<Self>, state: &StateDir, _: Clock) -> Result<Box<dyn Store + Send>> {
+        Ok(Box::new(SqliteStore::new(*self, state)?))
     }
 }
 

@@ -1,12 +1,12 @@
 //! What there is to know of a table before it is worked off. Nothing here writes.
 
-use super::sql::{quote, value};
+use super::sql::value;
 use super::{SqliteDatabase, query, waiting};
 use crate::instant::Instant;
 use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
 use crate::store::examination::is_lasting;
-use crate::store::table::typed_id;
+use crate::store::table::{quote, typed_id};
 use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
 
 impl SqliteDatabase {
@@ -32,7 +32,7 @@ impl SqliteDatabase {
         let table = &self.table;
         let sql = format!(
             "SELECT {}, {} FROM {} WHERE {}",
-            query::ids(table),
+            table.ids(),
             quote(&table.inserted.name),
             table.sql,
             query::pending(table)
@@ -52,7 +52,7 @@ impl SqliteDatabase {
         let column = quote(&column.name);
         let sql = format!(
             "SELECT {column}, count(*) FROM {} GROUP BY {column} COLLATE BINARY ORDER BY 2 DESC",
-            quote(&table.name)
+            table.sql
         );
         let mut statement = self.connection.prepare(&sql)?;
         let values = statement.query_map([], |row| {
@@ -72,10 +72,10 @@ impl SqliteDatabase {
 
     /// An id that more than one row has.
     fn duplicate(&self) -> rusqlite::Result<Option<String>> {
-        let ids = query::ids(&self.table);
+        let ids = self.table.ids();
         let sql = format!(
             "SELECT {ids} FROM {} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
-            quote(&self.table.name)
+            self.table.sql
         );
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
@@ -86,8 +86,8 @@ impl SqliteDatabase {
     /// The indexes without which a pass reads the whole table.
     fn missing_indexes(&self, by_count: bool) -> rusqlite::Result<Vec<MissingIndex>> {
         let table = &self.table;
-        let name = quote(&table.name);
-        let ids = query::ids(table);
+        let name = &table.sql;
+        let ids = table.ids();
         let mut missing = Vec::new();
         let long_ago = Window::Inserted { from: Instant(0), until: None };
         let selection = Selection {

@@ -14,7 +14,6 @@ mod sql;
 mod waiting;
 
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
@@ -27,11 +26,8 @@ use super::guard::Guard;
 use super::proof::{NOT_TAKEN, Proof, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::Table;
-use super::{Applied, Change, Claim, Count, Database, Examination, Found, Reader, Store};
-use crate::clock::Clock;
-use crate::instant::Instant;
-use crate::record::{Id, Record, Settlement, Status, Step};
-use crate::selection::Order;
+use super::{Applied, Change, Claim, Database, Found, Reader, Store};
+use crate::record::{Id, Record, Settlement, Step};
 use change::Statement;
 use durable::{LogSync, SharedClaims};
 use errors::{is_busy, is_refusal, words};
@@ -152,53 +148,6 @@ impl SqliteStore {
                 result => return result,
             }
         }
-    }
-}
-
-impl Database for SqliteDatabase {
-    fn table(&self) -> &Table {
-        &self.table
-    }
-
-    fn place(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        self.state_directory(named)
-    }
-
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        self.scan_records(statuses, order, each)
-    }
-
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
-        self.counts(bounds, now)
-    }
-
-    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        self.insert(payloads, now)
-    }
-
-    fn leave_alone(&mut self) -> Result<()> {
-        self.write_no_more()
-    }
-
-    fn obstacle(&mut self) -> Result<Option<String>> {
-        Ok(self.unwritable())
-    }
-
-    fn examine(&mut self, by_count: bool) -> Result<Examination> {
-        self.examined(by_count).map_err(|error| self.explain(&error, "read"))
-    }
-
-    fn into_store(self: Box<Self>, state: &StateDir, _: Clock) -> Result<Box<dyn Store + Send>> {
-        Ok(Box::new(SqliteStore::new(*self, state)?))
     }
 }
 

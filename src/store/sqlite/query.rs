@@ -4,12 +4,12 @@
 
 use rusqlite::types::Value as Param;
 
-use super::sql::{id_param, literal, param, quote};
+use super::sql::{id_param, literal, param};
 use crate::date::Stretch;
 use crate::instant::Instant;
 use crate::record::{Key, Status};
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Column, Holds, Table, distinct};
+use crate::store::table::{Column, Holds, Table, distinct, quote};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -56,21 +56,6 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
     terms.join(" AND ")
 }
 
-/// The columns of the id.
-pub fn ids(table: &Table) -> String {
-    table.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
-}
-
-fn order_by(table: &Table, order: Order) -> String {
-    let direction = match order {
-        Order::Newest => "DESC",
-        Order::Oldest => "ASC",
-    };
-    let columns = std::iter::once(&table.inserted).chain(&table.id);
-    let terms: Vec<_> = columns.map(|it| format!("{} {direction}", quote(&it.name))).collect();
-    format!("ORDER BY {}", terms.join(", "))
-}
-
 /// What a policy goes by, of the records that can be due, in the order asked for: one statement
 /// for each stretch of the date column that can hold them.
 pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
@@ -78,7 +63,7 @@ pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
         format!(
             "SELECT {} FROM {} WHERE {}{condition}{}",
             facts(table, &selection.window),
-            quote(&table.name),
+            table.sql,
             statuses(table, &selection.statuses),
             bounds_and_order(table, selection),
         )
@@ -120,7 +105,7 @@ pub fn fact_columns<'a>(table: &'a Table, window: &Window) -> Vec<&'a Column> {
 
 /// Whether there is any row with one of these statuses.
 pub fn any(table: &Table, of_statuses: &[Status]) -> String {
-    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", quote(&table.name), statuses(table, of_statuses))
+    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))
 }
 
 pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
@@ -131,7 +116,7 @@ pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
     if selection.up_to.is_some() {
         sql += &format!(" AND NOT {}", behind(table, selection.order, ":up_to"));
     }
-    format!("{sql} {}", order_by(table, selection.order))
+    format!("{sql} {}", table.order_by(selection.order))
 }
 
 /// The parameters of each statement of [`due`].
@@ -148,7 +133,7 @@ pub fn due_params(selection: &Selection) -> Vec<(String, Param)> {
 
 /// Whether a row comes after a key in the order. NULL sorts below everything.
 fn behind(table: &Table, order: Order, key: &str) -> String {
-    let (date, ids) = (quote(&table.inserted.name), ids(table));
+    let (date, ids) = (quote(&table.inserted.name), table.ids());
     let (cmp, null_behind) = match order {
         Order::Newest => ("<", format!("{date} IS NULL AND {key}_date IS NOT NULL")),
         Order::Oldest => (">", format!("{date} IS NOT NULL AND {key}_date IS NULL")),
@@ -200,8 +185,8 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
     let arm = |place: &String| {
         format!(
             "SELECT {}, {column} FROM {} WHERE {} AND {place} AND {} IS NULL",
-            ids(table),
-            quote(&table.name),
+            table.ids(),
+            table.sql,
             statuses(table, of_statuses),
             instant(&table.inserted.name),
         )
@@ -227,24 +212,19 @@ pub fn has_id(table: &Table) -> String {
 
 /// At most two rows with an id: the second shows that the id is not unique.
 pub fn by_id(table: &Table) -> String {
-    format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), quote(&table.name), has_id(table))
+    format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), table.sql, has_id(table))
 }
 
 /// Whether the row with an id is pending.
 pub fn is_pending(table: &Table) -> String {
-    format!("SELECT 1 FROM {} WHERE {} AND {}", quote(&table.name), has_id(table), pending(table))
+    format!("SELECT 1 FROM {} WHERE {} AND {}", table.sql, has_id(table), pending(table))
 }
 
 /// All rows of the queue; without a status column also those that are not pending.
 pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
     let condition =
         if of_statuses.is_empty() { of_the_queue(table) } else { statuses(table, of_statuses) };
-    format!(
-        "SELECT {} FROM {} WHERE {condition} {}",
-        row(table),
-        quote(&table.name),
-        order_by(table, order)
-    )
+    format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, table.order_by(order))
 }
 
 fn of_the_queue(table: &Table) -> String {
@@ -280,7 +260,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         bounds.len(),
         or_null(&table.statuses.column),
         instant(&table.inserted.name),
-        quote(&table.name),
+        table.sql,
         of_the_queue(table),
     )
 }

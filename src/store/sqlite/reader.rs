@@ -14,7 +14,7 @@ use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::selection::{Order, Selection};
 use crate::store::gathering::Gathering;
 use crate::store::table::{FactColumns, Table, composed, count, has_failed, id, typed_id};
-use crate::store::{Count, Found, Page, Reader, Undated};
+use crate::store::{Count, Examination, Found, Page, Reader, Survey, Undated};
 
 impl Reader for SqliteDatabase {
     fn due(
@@ -50,8 +50,8 @@ impl Reader for SqliteDatabase {
     }
 }
 
-impl SqliteDatabase {
-    pub fn scan_records(
+impl Survey for SqliteDatabase {
+    fn scan(
         &mut self,
         statuses: &[Status],
         order: Order,
@@ -64,7 +64,7 @@ impl SqliteDatabase {
         })
     }
 
-    pub fn counts(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         let sql = query::census(&self.table, bounds, now);
         let mut statement = self.prepare(&sql)?;
         let counts = statement.query_map([], |row| {
@@ -80,6 +80,12 @@ impl SqliteDatabase {
         counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
     }
 
+    fn examine(&mut self, by_count: bool) -> Result<Examination> {
+        self.examined(by_count).map_err(|error| self.explain(&error, "read"))
+    }
+}
+
+impl SqliteDatabase {
     /// Gathers the ids of one statement. False if the page is full.
     fn gather(
         &self,

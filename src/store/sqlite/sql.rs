@@ -4,11 +4,6 @@ use rusqlite::types::{Value as Param, ValueRef};
 
 use crate::record::{Id, Value};
 
-/// A name as SQL.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// A value as SQL.
 pub fn literal(value: &Value) -> String {
     match value {
@@ -55,11 +50,6 @@ pub fn param(value: &Value) -> Param {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_cannot_break_out_of_their_quotes() {
-        assert_eq!(quote(r#"a"; DROP TABLE b; --"#), r#""a""; DROP TABLE b; --""#);
-    }
 
     #[test]
     fn values_cannot_break_out_of_theirs() {

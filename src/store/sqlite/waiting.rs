@@ -8,12 +8,12 @@ use anyhow::Result;
 use rusqlite::Connection;
 
 use super::query::{bounds_and_order, facts, pending_values, statuses};
-use super::sql::{literal, quote};
+use super::sql::literal;
 use crate::date::{Dates, Spelling, Unit, text_bound};
 use crate::instant::Instant;
 use crate::record::{Status, Value};
 use crate::selection::{Selection, Window};
-use crate::store::table::{Column, Table};
+use crate::store::table::{Column, Table, quote};
 
 /// The name of the counts that there are. It is longer than the table's, so it is another.
 fn counts_name(table: &Table) -> String {
@@ -57,7 +57,7 @@ pub fn query(
     let (all, found, n) = (counts_name(table), found_name(table), count_column(table));
     let counts = counts(table, failures);
     let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
-    let name = quote(&table.name);
+    let name = &table.sql;
     let (new, errors) = (statuses(table, &[Status::New]), statuses(table, &[Status::Error]));
     if !is_served(connection, table)? || !is_spelt(connection, table, &counts, &errors, &spelling)?
     {
@@ -124,7 +124,7 @@ fn by_count(n: &str, before: &[Instant], shown: &dyn Fn(Instant) -> String) -> S
 
 /// The counts that there are, one after the other.
 fn counts(table: &Table, failures: &Column) -> String {
-    let (all, name, failures) = (counts_name(table), quote(&table.name), quote(&failures.name));
+    let (all, name, failures) = (counts_name(table), &table.sql, quote(&failures.name));
     let n = count_column(table);
     let pending = pending_values(table);
     format!(
@@ -169,7 +169,7 @@ fn is_spelt(
         format!(
             "(SELECT {column} FROM {} WHERE {errors} AND {failures} = {n} AND {column} >= '' \
              AND {column} < x'' ORDER BY {column} {direction} LIMIT 1)",
-            quote(&table.name)
+            table.sql
         )
     };
     let sql = format!(

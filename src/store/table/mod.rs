@@ -6,12 +6,14 @@ mod column;
 mod facts;
 mod lookup;
 mod require;
+mod sql;
 mod statuses;
 
 pub use change::{Action, Expected, Set};
 pub use column::{Column, Holds, distinct};
 pub use facts::FactColumns;
 pub use lookup::{Catalog, Listed};
+pub use sql::quote;
 pub use statuses::Statuses;
 
 use crate::date::Dates;

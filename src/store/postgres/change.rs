@@ -28,18 +28,10 @@ pub enum Ask {
 
 /// Changes that differ in their values only.
 struct Group<'a> {
-    shape: Shape<'a>,
-    /// For each change what it compares and sets, in the order of the shape.
-    rows: Vec<(usize, Vec<Option<String>>)>,
-}
-
-/// What one statement does with each of its rows.
-#[derive(PartialEq)]
-struct Shape<'a> {
     verb: Verb,
-    /// Columns that are set; those that only grow have no value.
-    sets: Vec<(&'a str, Option<i64>)>,
-    guards: Vec<&'a str>,
+    terms: Vec<Term<'a>>,
+    /// Each change's number, and its value for each term.
+    rows: Vec<(usize, Vec<Option<String>>)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -49,16 +41,41 @@ enum Verb {
     Look,
 }
 
+/// What a column has to do with a change.
+struct Term<'a> {
+    column: &'a Column,
+    role: Role,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// It names the row.
+    Id,
+    /// It is set to the value.
+    Set,
+    /// It grows by so much, and has no value of its own.
+    Grow(i64),
+    /// It must hold the value.
+    Guard,
+}
+
+impl PartialEq for Term<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.column.name == other.column.name && self.role == other.role
+    }
+}
+
 /// The column of a change's number, under a name that no condition means.
 const NUMBER: &str = "\"backlog number\"";
 
 pub fn statement(table: &Table, changes: &[(usize, &Change)], ask: Ask) -> Statement {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
-        let (shape, values) = shape(table, change, ask);
-        match groups.iter_mut().find(|group| group.shape == shape) {
-            Some(group) => group.rows.push((*number, values)),
-            None => groups.push(Group { shape, rows: vec![(*number, values)] }),
+        let (verb, terms, values) = terms(table, change, ask);
+        let row = (*number, values);
+        match groups.iter_mut().find(|group| group.verb == verb && group.terms == terms) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(Group { verb, terms, rows: vec![row] }),
         }
     }
     let mut params = Vec::new();
@@ -74,99 +91,98 @@ pub fn statement(table: &Table, changes: &[(usize, &Change)], ask: Ask) -> State
     Statement { sql, params }
 }
 
-/// What is done for a change, and its values: the id, what is set, what must be so.
-fn shape<'a>(table: &'a Table, change: &'a Change, ask: Ask) -> (Shape<'a>, Vec<Option<String>>) {
-    let mut values: Vec<_> =
-        change.record.id.parts().iter().map(|part| Some(id_text(part))).collect();
-    let (mut sets, mut guards) = (Vec::new(), Vec::new());
-    let action = table.action(change);
-    let verb = match &action {
-        Action::Delete if ask == Ask::Write => Verb::Delete,
-        Action::Set(sets) if ask == Ask::Write && !sets.is_empty() => Verb::Update,
-        Action::Delete | Action::Set(_) => Verb::Look,
+/// What is done for a change, with which columns, and their values.
+fn terms<'a>(
+    table: &'a Table,
+    change: &'a Change,
+    ask: Ask,
+) -> (Verb, Vec<Term<'a>>, Vec<Option<String>>) {
+    let (mut terms, mut values) = (Vec::new(), Vec::new());
+    let mut term = |column: &'a Column, role: Role, value: Option<String>| {
+        terms.push(Term { column, role });
+        values.push(value);
     };
-    if let Action::Set(all) = action {
-        for (column, set) in all {
-            match (verb, set) {
-                (Verb::Update, Set::To(value)) => {
-                    values.push(param(&value));
-                    sets.push((column.name.as_str(), None));
+    for (column, part) in table.id.iter().zip(change.record.id.parts()) {
+        term(column, Role::Id, Some(id_text(part)));
+    }
+    let action = table.action(change);
+    if ask == Ask::IsWritten {
+        if let Action::Set(sets) = action {
+            for (column, set) in sets {
+                if let Set::To(value) = set {
+                    term(column, Role::Guard, param(&value));
                 }
-                (Verb::Update, Set::Add(number)) => sets.push((&column.name, Some(number))),
-                (Verb::Look | Verb::Delete, Set::To(value)) if ask == Ask::IsWritten => {
-                    values.push(param(&value));
-                    guards.push(column.name.as_str());
-                }
-                (Verb::Look | Verb::Delete, _) => {}
             }
         }
+        return (Verb::Look, terms, values);
     }
-    if ask != Ask::IsWritten {
-        let Expected { status, unchanged } = table.expected(change.record, change.charged);
-        for (column, value) in status.into_iter().chain(unchanged) {
-            values.push(param(value));
-            guards.push(&column.name);
+    let Expected { status, unchanged } = table.expected(change.record, change.charged);
+    for (column, value) in status.into_iter().chain(unchanged) {
+        term(column, Role::Guard, param(value));
+    }
+    let verb = match action {
+        Action::Delete if ask == Ask::Write => Verb::Delete,
+        Action::Set(sets) if ask == Ask::Write && !sets.is_empty() => {
+            for (column, set) in sets {
+                match set {
+                    Set::To(value) => term(column, Role::Set, param(&value)),
+                    Set::Add(number) => term(column, Role::Grow(number), None),
+                }
+            }
+            Verb::Update
         }
-    }
-    (Shape { verb, sets, guards }, values)
+        Action::Delete | Action::Set(_) => Verb::Look,
+    };
+    (verb, terms, values)
 }
 
 fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
-    let Shape { verb, sets, guards } = &group.shape;
-    let columns = group.rows.first().map_or(0, |(_, values)| values.len());
-    let first = params.len() + 1;
-    for index in 0..columns {
+    let name = &table.sql;
+    let (mut arrays, mut names) = (Vec::new(), Vec::new());
+    let (mut sets, mut conditions) = (Vec::new(), Vec::new());
+    for (index, Term { column, role }) in group.terms.iter().enumerate() {
+        let own = format!("{name}.{}", quote(&column.name));
+        if let Role::Grow(number) = role {
+            sets.push(format!("{} = coalesce({own}, 0) + {number}", quote(&column.name)));
+            continue;
+        }
         let values = group.rows.iter().map(|(_, values)| values[index].clone());
         params.push(Param::Texts(values.collect()));
+        arrays.push(format!("${}::text[]", params.len()));
+        names.push(format!("\"backlog {index}\""));
+        let given = format!("\"backlog given\".\"backlog {index}\"::{}", column.declared);
+        match role {
+            Role::Id => conditions.push(format!("{own} = {given}")),
+            // As text, because not every type can be compared, and the very spelling counts.
+            Role::Guard => {
+                conditions.push(format!("{own}::text IS NOT DISTINCT FROM {given}::text"));
+            }
+            Role::Set | Role::Grow(_) => sets.push(format!("{} = {given}", quote(&column.name))),
+        }
     }
     params.push(Param::Keys(
         group.rows.iter().map(|(number, _)| i64::try_from(*number).unwrap_or(-1)).collect(),
     ));
-    let arrays: Vec<_> =
-        (first..first + columns).map(|place| format!("${place}::text[]")).collect();
-    let names: Vec<_> = (0..columns).map(|index| format!("\"backlog {index}\"")).collect();
     let given = format!(
         "unnest({}, ${}::bigint[]) AS \"backlog given\"({}, {NUMBER})",
         arrays.join(", "),
-        first + columns,
+        params.len(),
         names.join(", ")
     );
-    let mut given_values = names.iter().map(|name| format!("\"backlog given\".{name}"));
-    let mut next = || given_values.next().unwrap_or_default();
-    let name = &table.sql;
-    let own = |column: &str| format!("{name}.{}", quote(column));
-    let type_of = |column: &str| {
-        let found = table.columns.iter().find(|it| it.name == column);
-        found.map_or("text", |column: &Column| &column.declared)
-    };
-    let mut terms: Vec<_> = table
-        .id
-        .iter()
-        .map(|id| format!("{} = {}::{}", own(&id.name), next(), id.declared))
-        .collect();
-    let sets: Vec<_> = sets
-        .iter()
-        .map(|(column, grows)| match grows {
-            None => format!("{} = {}::{}", quote(column), next(), type_of(column)),
-            Some(number) => format!("{} = coalesce({}, 0) + {number}", quote(column), own(column)),
-        })
-        .collect();
-    // As text, because not every type can be compared, and the very spelling counts.
-    terms.extend(guards.iter().map(|column| {
-        let given = format!("{}::{}::text", next(), type_of(column));
-        format!("{}::text IS NOT DISTINCT FROM {given}", own(column))
-    }));
-    let condition = terms.join(" AND ");
-    let returned = format!("\"backlog given\".{NUMBER}, {}", is_pending(table));
-    match verb {
+    let condition = conditions.join(" AND ");
+    let number = format!("\"backlog given\".{NUMBER}");
+    let is_pending = is_pending(table);
+    match group.verb {
         Verb::Update => format!(
-            "UPDATE {name} SET {} FROM {given} WHERE {condition} RETURNING {returned}",
+            "UPDATE {name} SET {} FROM {given} WHERE {condition} RETURNING {number}, {is_pending}",
             sets.join(", ")
         ),
-        Verb::Delete => format!(
-            "DELETE FROM {name} USING {given} WHERE {condition} RETURNING \"backlog given\".{NUMBER}, false"
-        ),
-        Verb::Look => format!("SELECT {returned} FROM {name}, {given} WHERE {condition}"),
+        Verb::Delete => {
+            format!("DELETE FROM {name} USING {given} WHERE {condition} RETURNING {number}, false")
+        }
+        Verb::Look => {
+            format!("SELECT {number}, {is_pending} FROM {name}, {given} WHERE {condition}")
+        }
     }
 }
 

@@ -168,7 +168,7 @@ impl Place {
 /// Whether it is hardly the name of a file.
 fn is_nearly_a_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
-    let starts = ["postgres:", "postgresql:", "postgres/", "postgresql/", "pg:", "host="];
+    let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
     text.contains("://")
         || text.contains("password=")
         || starts.iter().any(|it| text.starts_with(it))

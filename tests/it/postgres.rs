@@ -433,6 +433,8 @@ fn what_looks_like_a_connection_string_is_not_shown_again() {
         assert!(!ran.stderr.contains("sesame"), "{ran:?}");
         ran.fails(2, &["write postgres://user@host:port/database"]);
     }
+    // A directory may have that name.
+    env.run(&["status", "--db", "postgres/app.db"]).fails(1, &["no database at postgres/app.db"]);
 }
 
 #[test]

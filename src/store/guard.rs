@@ -3,24 +3,27 @@
 //! When a pass is killed, the kernel drops its claims at once, but the handlers that it
 //! had started live on, and the next pass would run their records beside them. So each pass
 //! starts one guard, which holds a duplicate of the claims' file description (the locks live
-//! as long as any duplicate) and reads from a pipe that only the pass can write. At the pipe's
-//! end it kills whatever carries the mark of the pass, and only then goes.
+//! as long as any duplicate) and reads from a socket whose other end only the pass has. When that is
+//! closed it kills whatever carries the mark of the pass, and only then goes.
 //!
 //! The mark is twofold: a token in the environment, and an open descriptor of a pipe that nothing
 //! is ever written to, which all descendants of the pass inherit. So a handler that resets its
 //! environment, as `su -` does, is found as well.
 
-use std::fs;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::fs::{self, File};
+use std::io::{self, Read, Write, stdin};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -37,32 +40,37 @@ const MARKER_FROM: i32 = 30;
 /// A running guard, as the pass holds it.
 pub struct Guard {
     child: Child,
-    pipe: Option<ChildStdin>,
+    line: UnixStream,
     /// What the handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
 }
 
 impl Guard {
     /// Starts a guard that keeps `claims`, if there is a descriptor that holds them, until every
-    /// process with `token` or the marker is gone.
+    /// process with `token` or the marker is gone. It watches when this returns.
     pub fn start(claims: Option<OwnedFd>, token: &str) -> Result<Self> {
         let marker = marker().context("could not make the pipe that marks the handlers")?;
         let its_marker = marker.try_clone().context("could not duplicate the marker")?;
-        let mut child = Command::new("/proc/self/exe")
+        let (mut line, its_line) =
+            UnixStream::pair().context("could not make a socket for the guard of the handlers")?;
+        let mut command = Command::new("/proc/self/exe");
+        command
             .args([SUBCOMMAND, token])
-            .stdin(Stdio::piped())
+            .stdin(OwnedFd::from(its_line))
             .stdout(claims.map_or_else(Stdio::null, Stdio::from))
             .stderr(its_marker)
             .arg0("backlog")
             .env_clear()
             // A Ctrl-C at the terminal must not end the guard along with the pass.
-            .process_group(0)
-            .spawn()
-            .context("could not start the guard of the handlers")?;
-        let pipe = child.stdin.take();
+            .process_group(0);
+        let child = command.spawn().context("could not start the guard of the handlers")?;
+        // This process keeps nothing open that would hide the guard's end from it.
+        drop(command);
+        // Until then a signal would end the guard.
+        line.read_exact(&mut [0]).context("the guard of the handlers did not start")?;
         // Not before now, so that the guard has it as its standard error only.
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
-        Ok(Self { child, pipe, marker: Some(marker) })
+        Ok(Self { child, line, marker: Some(marker) })
     }
 }
 
@@ -72,11 +80,10 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // In a panic the guard would take this process for a handler.
         self.marker = None;
-        if let Some(mut pipe) = self.pipe.take()
-            && !std::thread::panicking()
-        {
-            let _ = pipe.write_all(b".");
+        if !std::thread::panicking() {
+            let _ = self.line.write_all(b".");
         }
+        let _ = self.line.shutdown(Shutdown::Both);
         let _ = self.child.wait();
     }
 }
@@ -95,10 +102,14 @@ pub fn keep_watch(token: &str) -> Result<()> {
         signal_hook::flag::register(signal, Arc::default())
             .context("could not ignore the signals that are meant for the pass")?;
     }
-    let mut byte = [0];
-    match io::stdin().read_exact(&mut byte) {
+    let mut line = File::from(
+        stdin().as_fd().try_clone_to_owned().context("could not duplicate standard input")?,
+    );
+    // Whoever cannot be told that the guard watches has gone already: that is seen below.
+    let _ = line.write_all(b".");
+    match line.read_exact(&mut [0]) {
         Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+        Err(error) if is_end(&error) => {}
         Err(error) => return Err(error).context("could not wait for the end of the pass"),
     }
     let mark = Mark {
@@ -112,6 +123,11 @@ pub fn keep_watch(token: &str) -> Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+/// Whether the other end was closed. It is reset if it was before all was read that was sent to it.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 /// What a descendant of the pass carries, at least one of both.
@@ -143,9 +159,9 @@ fn is_guard(proc: &Path) -> bool {
     fs::read(proc.join("cmdline")).is_ok_and(|it| it.starts_with(command.as_bytes()))
 }
 
-/// Kills every process that carries the mark; says how many there were.
+/// Kills every process that carries the mark, and waits until it is dead; says how many there were.
 fn kill_marked(mark: &Mark) -> Result<usize> {
-    let mut killed = 0;
+    let mut killed = Vec::new();
     for entry in fs::read_dir("/proc").context("could not read /proc")? {
         let Some(pid) = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok())
         else {
@@ -159,9 +175,15 @@ fn kill_marked(mark: &Mark) -> Result<usize> {
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
             continue;
         };
-        if mark.is_on(pid) {
-            killed += usize::from(pidfd_send_signal(&process, Signal::KILL).is_ok());
+        if mark.is_on(pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
+            killed.push(process);
         }
     }
-    Ok(killed)
+    // What is being killed loses its mark some time before it has done with its last system call.
+    for process in &killed {
+        let mut end = [PollFd::new(process, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut end, None))
+            .context("could not wait for the end of a handler")?;
+    }
+    Ok(killed.len())
 }

@@ -41,14 +41,15 @@ fn kill(child: &Child) {
 
 /// The process number of a pass's guard.
 fn guard_of(pass: &Child) -> String {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", pass.id())).unwrap();
-    let children = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("children")));
-    let children = children.collect::<Result<String, _>>().unwrap();
-    let is_guard = |pid: &&str| {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        command.starts_with(b"backlog\0guard\0")
-    };
-    children.split_whitespace().find(is_guard).unwrap().into()
+    let parent = format!("\nPPid:\t{}\n", pass.id());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    // Other processes come and go meanwhile.
+    let mut guards = processes.filter(|process| {
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let status = std::fs::read_to_string(process.path().join("status")).unwrap_or_default();
+        command.starts_with(b"backlog\0guard\0") && status.contains(&parent)
+    });
+    guards.next().unwrap().file_name().into_string().unwrap()
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn what_the_archive_refuses_is_found_before_a_handler_runs() {
          CREATE TRIGGER no BEFORE INSERT ON pgmq.a_jobs FOR EACH ROW WHEN (new.msg_id = 2) \
          EXECUTE FUNCTION no()",
     );
-    let ran = env.work("jobs", &["--jobs", "3"], &[&log]);
+    let ran = env.work("jobs", &["--jobs", "3"], &[&env.together(3)]);
     ran.fails(1, &["record 2 could not be set to SUCCESS: the archive is closed"]);
     assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs ORDER BY 1"), "1\n3");
 }

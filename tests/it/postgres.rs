@@ -302,10 +302,8 @@ fn what_a_table_refuses_is_found_before_a_handler_runs() {
          INSERT INTO backlog (id) VALUES (3), (4);
          ALTER TABLE backlog ADD CONSTRAINT no CHECK (id <> 3 OR status <> 'SUCCESS') NOT VALID",
     );
-    // None ends before all have begun: a pass that was refused an outcome begins no more.
-    let together = "echo >>began; while [ $(wc -l <began) -lt 4 ]; do sleep 0.01; done";
-    let args = ["process", "--ndays", "1", "--jobs", "4", "--", "sh", "-c", together];
-    let ran = env.run(&args);
+    let handler = env.together(4);
+    let ran = env.run(&["process", "--ndays", "1", "--jobs", "4", "--", &handler]);
     ran.fails(1, &["record 3 could not be set to SUCCESS"]);
     let statuses = database.query("SELECT id, status FROM backlog WHERE id <> 3 ORDER BY 1");
     assert_eq!(statuses, "1|SUCCESS\n2|SUCCESS\n4|SUCCESS");

@@ -144,6 +144,14 @@ impl TestEnv {
         self.script("noting", &format!("echo $BACKLOG_ID >>{log}\n{end}"))
     }
 
+    /// A handler of which none ends before so many have begun. Where a pass stops at the first
+    /// outcome, it is not by chance who has begun.
+    pub fn together(&self, count: usize) -> String {
+        let began = self.path("began").display().to_string();
+        let wait = format!("while [ $(wc -l <{began}) -lt {count} ]; do sleep 0.01; done");
+        self.script("together", &format!("echo >>{began}\n{wait}"))
+    }
+
     /// The ids that a `noting` handler got, in order; forgets them.
     pub fn handled(&self) -> Vec<String> {
         let path = self.path("handled");

@@ -3,17 +3,17 @@
 //! When a pass is killed, the kernel drops its claims at once, but the handlers that it
 //! had started live on, and the next pass would run their records beside them. So each pass
 //! starts one guard, which holds a duplicate of the claims' file description (the locks live
-//! as long as any duplicate) and reads from a socket whose other end only the pass has. When that is
-//! closed it kills whatever carries the mark of the pass, and only then goes.
+//! as long as any duplicate) and reads from a socket whose other end only the pass has. When that
+//! is closed it kills whatever carries the mark of the pass, and only then goes.
 //!
 //! The mark is twofold: a token in the environment, and an open descriptor of a pipe that nothing
 //! is ever written to, which all descendants of the pass inherit. So a handler that resets its
 //! environment, as `su -` does, is found as well.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write, stdin};
+use std::fs;
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -53,8 +53,9 @@ impl Guard {
         let its_marker = marker.try_clone().context("could not duplicate the marker")?;
         let (mut line, its_line) =
             UnixStream::pair().context("could not make a socket for the guard of the handlers")?;
-        let mut command = Command::new("/proc/self/exe");
-        command
+        // This process's copy of the guard's end goes with the statement, so that it sees an early
+        // end of the guard.
+        let child = Command::new("/proc/self/exe")
             .args([SUBCOMMAND, token])
             .stdin(OwnedFd::from(its_line))
             .stdout(claims.map_or_else(Stdio::null, Stdio::from))
@@ -62,10 +63,9 @@ impl Guard {
             .arg0("backlog")
             .env_clear()
             // A Ctrl-C at the terminal must not end the guard along with the pass.
-            .process_group(0);
-        let child = command.spawn().context("could not start the guard of the handlers")?;
-        // This process keeps nothing open that would hide the guard's end from it.
-        drop(command);
+            .process_group(0)
+            .spawn()
+            .context("could not start the guard of the handlers")?;
         // Until then a signal would end the guard.
         line.read_exact(&mut [0]).context("the guard of the handlers did not start")?;
         // Not before now, so that the guard has it as its standard error only.
@@ -102,12 +102,9 @@ pub fn keep_watch(token: &str) -> Result<()> {
         signal_hook::flag::register(signal, Arc::default())
             .context("could not ignore the signals that are meant for the pass")?;
     }
-    let mut line = File::from(
-        stdin().as_fd().try_clone_to_owned().context("could not duplicate standard input")?,
-    );
     // Whoever cannot be told that the guard watches has gone already: that is seen below.
-    let _ = line.write_all(b".");
-    match line.read_exact(&mut [0]) {
+    let _ = rustix::io::write(io::stdin(), b".");
+    match io::stdin().read_exact(&mut [0]) {
         Ok(()) => return Ok(()),
         Err(error) if is_end(&error) => {}
         Err(error) => return Err(error).context("could not wait for the end of the pass"),

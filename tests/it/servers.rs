@@ -8,6 +8,8 @@ use crate::cluster::{Cluster, Database, cluster, pgbouncer};
 use crate::testenv::{Ran, TestEnv, ran, wait_until};
 
 const RECORDS: usize = 1_200;
+/// Which of a server's sessions are those of passes on the database at hand.
+const OF_PASSES: &str = "application_name = 'backlog' AND datname = current_database()";
 
 /// The usual table with new records, and passes on it from as many machines as there are
 /// directories.
@@ -74,18 +76,21 @@ impl Machines {
         runs - ids.len()
     }
 
+    /// The server's processes that serve the passes, each on a line.
+    fn sessions(&self) -> String {
+        self.database.query(&format!("SELECT pid FROM pg_stat_activity WHERE {OF_PASSES}"))
+    }
+
     /// How many sessions all passes have.
-    fn sessions(&self) -> usize {
-        let sql = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE application_name = 'backlog' AND datname = current_database()";
-        self.database.query(sql).parse().unwrap()
+    fn session_count(&self) -> usize {
+        self.sessions().lines().count()
     }
 
     /// Ends one of the sessions that passes have, whichever the number says.
     fn terminate(&self, number: usize) {
         self.database.query(&format!(
             "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
-             WHERE application_name = 'backlog' AND datname = current_database() ORDER BY md5(pid::text || '{number}') LIMIT 1) one"
+             WHERE {OF_PASSES} ORDER BY md5(pid::text || '{number}') LIMIT 1) one"
         ));
     }
 }
@@ -120,7 +125,7 @@ fn sessions_that_are_terminated_cost_no_record_and_no_repeat() {
     // A pass that loses both of its sessions at the same time is another matter, however slow the
     // machine is: each has them all again and has gone on before the next one is terminated.
     loop {
-        wait_until("all sessions are there", || machines.sessions() == 8 || has_ended());
+        wait_until("all sessions are there", || machines.session_count() == 8 || has_ended());
         let before = machines.handled();
         wait_until("some are handled", || machines.handled() > before + 40 || has_ended());
         if has_ended() {
@@ -217,7 +222,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     for number in 0..2 {
         machines.terminate(number);
     }
-    wait_until("its sessions are gone", || machines.sessions() == 0);
+    wait_until("its sessions are gone", || machines.session_count() == 0);
     let successor = second.spawn(&[&args[..], &[&other.script]].concat());
     other.wait_for_begin();
     signal("-CONT");
@@ -240,19 +245,17 @@ fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was
         let pausing = env.pausing();
         let pass = env.spawn(&["process", "--ndays", "1", "--", "sh", "-c", &pausing.script]);
         pausing.wait_for_begin();
-        let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'backlog' \
-                        AND datname = current_database() ORDER BY 1";
-        let before = machines.database.query(sessions);
+        let before = machines.sessions();
         if crashes {
             // One process of the server that is killed takes all others with it.
             let pid = before.lines().next().unwrap();
             assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
         } else {
-            let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
-                       WHERE application_name = 'backlog' AND datname = current_database()";
-            machines.database.query(all);
+            machines.database.query(&format!(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {OF_PASSES}"
+            ));
             wait_until("its sessions are back", || {
-                let now = machines.database.query(sessions);
+                let now = machines.sessions();
                 now.lines().count() == 2 && now.lines().all(|pid| !before.contains(pid))
             });
             let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";

@@ -242,12 +242,7 @@ pub fn undated(table: &Table, selection: &Selection) -> String {
 
 /// Every column, and at the end whether the row belongs to the queue.
 pub fn row(table: &Table) -> String {
-    format!("{}, {}", selected(&table.columns), is_in_queue(table))
-}
-
-/// Whether a row belongs to the queue.
-pub fn is_in_queue(table: &Table) -> String {
-    table.condition.as_ref().map_or_else(|| "true".into(), |it| format!("({it}) IS TRUE"))
+    format!("{}, {}", selected(&table.columns), table.is_in_queue())
 }
 
 /// Whether a row is pending, after it was written.
@@ -268,16 +263,11 @@ pub fn by_id(table: &Table) -> String {
 
 /// All rows of the queue; without a status column also those that are not pending.
 pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
-    let condition =
-        if of_statuses.is_empty() { of_the_queue(table) } else { statuses(table, of_statuses) };
+    let condition = match of_statuses {
+        [] => table.of_the_queue().into(),
+        of_statuses => statuses(table, of_statuses),
+    };
     format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, table.order_by(order))
-}
-
-fn of_the_queue(table: &Table) -> String {
-    match (&table.statuses.column, &table.condition) {
-        (Some(_), Some(condition)) => condition.clone(),
-        (None, _) | (_, None) => "true".into(),
-    }
 }
 
 /// How many rows there are: whether they are in the queue, by status, by whether they have failed
@@ -324,9 +314,9 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     format!(
         "SELECT {}, {status}, {failures}, {last_failure}, {band}::bigint, {date}, count(*) \
          FROM {} WHERE {} GROUP BY 1, 2, 3, 4, 5, 6",
-        is_in_queue(table),
+        table.is_in_queue(),
         table.sql,
-        of_the_queue(table),
+        table.of_the_queue(),
     )
 }
 

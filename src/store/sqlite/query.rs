@@ -196,12 +196,7 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
 
 /// Every column, and at the end whether the row belongs to the queue.
 fn row(table: &Table) -> String {
-    format!("*, {}", is_in_queue(table))
-}
-
-/// Whether a row belongs to the queue.
-fn is_in_queue(table: &Table) -> String {
-    table.condition.as_ref().map_or_else(|| "1".into(), |it| format!("({it}) IS TRUE"))
+    format!("*, {}", table.is_in_queue())
 }
 
 /// Whether a row has the id of a record.
@@ -222,16 +217,11 @@ pub fn is_pending(table: &Table) -> String {
 
 /// All rows of the queue; without a status column also those that are not pending.
 pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
-    let condition =
-        if of_statuses.is_empty() { of_the_queue(table) } else { statuses(table, of_statuses) };
+    let condition = match of_statuses {
+        [] => table.of_the_queue().into(),
+        of_statuses => statuses(table, of_statuses),
+    };
     format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, table.order_by(order))
-}
-
-fn of_the_queue(table: &Table) -> String {
-    match (&table.statuses.column, &table.condition) {
-        (Some(_), Some(condition)) => condition.clone(),
-        (None, _) | (_, None) => "1".into(),
-    }
 }
 
 /// How many rows there are: by status, whether they are in the queue, whether they have failed
@@ -245,7 +235,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     let or_null = |column: &Option<Column>| {
         column.as_ref().map_or_else(|| "NULL".into(), |column| quote(&column.name))
     };
-    let is_in = is_in_queue(table);
+    let is_in = table.is_in_queue();
     let failed = if table.statuses.tell() {
         "NULL".into()
     } else {
@@ -261,7 +251,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         or_null(&table.statuses.column),
         instant(&table.inserted.name),
         table.sql,
-        of_the_queue(table),
+        table.of_the_queue(),
     )
 }
 

@@ -3,6 +3,9 @@
 use super::{Column, Table};
 use crate::selection::Order;
 
+/// What holds for every row. A column may be called `true`, and SQLite would take that.
+const EVERY: &str = "1 = 1";
+
 /// A name as SQL.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
@@ -12,6 +15,19 @@ impl Table {
     /// The columns of the id.
     pub fn ids(&self) -> String {
         self.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether a row belongs to the queue, as a column that is never NULL.
+    pub fn is_in_queue(&self) -> String {
+        let condition = self.condition.as_ref();
+        condition.map_or_else(|| EVERY.into(), |it| format!("({it}) IS TRUE"))
+    }
+
+    /// What holds for all rows of the queue; without a status column also for those that are not
+    /// pending.
+    pub fn of_the_queue(&self) -> &str {
+        let condition = self.condition.as_deref().filter(|_| self.statuses.column.is_some());
+        condition.unwrap_or(EVERY)
     }
 
     pub fn order_by(&self, order: Order) -> String {

@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Database};
-use crate::engine::{self, Attempt, Limits, Observer, Pass, Plan};
+use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan};
 use crate::handler::{Script, Scripted};
 use crate::instant::{DAY, Instant};
 use crate::mapping::Mapping;
@@ -88,25 +88,18 @@ fn pass(database: &Database, counts: bool) -> usize {
     let opened = Location::Server(server).open(&Mapping::default()).unwrap();
     let state = opened.state_dir(Some(&std::env::temp_dir())).unwrap();
     let policy = Policy::Age(Age { min_secs: 0, max_secs: DAY });
-    let rules =
-        Rules { has_counter: counts, can_snooze: counts, max_attempts: None, max_age_secs: None };
+    let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };
     let moment = policy.moment(None, NOW, false);
-    let limits = Limits {
-        max_records: None,
-        max_runtime: None,
-        grace: std::time::Duration::ZERO,
-        drain: false,
-    };
     let pass = Pass {
         store: Box::new(Unguarded(opened.into_store(&state, clock()).unwrap())),
         look: Look { policy, rules, moment, shard: None },
-        limits,
+        limits: Limits::NONE,
         clock: clock(),
         plan: Plan::Full { order: Order::Newest },
         token: format!("{TOKEN}-bench"),
         observer: Box::new(Silent),
     };
-    let summary = engine::run(pass, |_| Ok(Arc::new(Scripted(Script::After(0))))).unwrap();
+    let summary = engine::run(pass, |_| Ok(Handlers::only(Scripted(Script::After(0))))).unwrap();
     usize::try_from(summary.succeeded).unwrap()
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
@@ -76,6 +77,12 @@ impl Instant {
 
     pub fn saturating_add(self, secs: i64) -> Self {
         Self(self.0.saturating_add(secs))
+    }
+
+    /// So much later, and not a fraction of a second less.
+    pub fn later(self, by: Duration) -> Self {
+        let secs = by.as_secs().saturating_add(u64::from(by.subsec_nanos() > 0));
+        self.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX))
     }
 
     pub fn saturating_sub(self, secs: i64) -> Self {

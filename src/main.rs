@@ -15,12 +15,12 @@
 //! | `engine`    | one pass: claim, handle, settle; where the three parts below meet      |
 //! | `policy`    | WHEN: pure functions of a record and an instant                        |
 //! | `store`     | WHERE: the table, the claims on its records, the state directory       |
-//! | `handler`   | WHAT: the user's program, one process for each record                  |
+//! | `handler`   | WHAT: a process for each record, one for many, or a webhook            |
 //! | `simulation`| the engine on a table in memory with a stepped clock                   |
 //! | `report`    | text, JSON and pictures out of what the others found; never prints     |
 //! | `crontab`   | what cron and systemd are told, and what a crontab says                |
 //! | `mapping`, `record`, `selection` | plain data that they share                        |
-//! | `instant`, `date`, `hash`, `clock`, `exit` | small things that they share            |
+//! | `instant`, `date`, `hash`, `clock`, `exit`, `authorities` | small things that they share |
 //! | `terminal`  | standard error: the log and the progress bar                           |
 //!
 //! # Invariants
@@ -34,6 +34,7 @@
 //! - A row for which the queue's condition does not hold is never touched.
 //! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
 
+mod authorities;
 #[cfg(test)]
 mod bench;
 mod cli;
@@ -55,6 +56,9 @@ mod policy;
 mod record;
 mod report;
 mod selection;
+#[cfg(test)]
+#[path = "../tests/it/server.rs"]
+mod server;
 mod simulation;
 mod store;
 mod terminal;

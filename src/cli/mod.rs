@@ -1,18 +1,20 @@
 //! What the user types, and nothing else.
 
+mod handler;
 mod schedule;
 mod table;
 mod typed;
 mod value;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::engine::Rate;
 use crate::instant::Instant;
 
+pub use handler::Handler;
 pub use schedule::{Pace, Schedule};
 pub use table::Table;
 pub use typed::{CommandLine, Given, Typed, complaint, first_line};
@@ -122,9 +124,10 @@ pub struct Process {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
-    /// End a handler that runs longer, as a failure; `none` for no limit
-    #[arg(long, value_name = "DURATION", value_parser = value::duration_or_none, default_value = "1h")]
-    pub timeout: value::Limit,
+    /// End a handler that runs longer, as a failure; `none` for no limit [default: 1h; 30s with
+    /// --post]
+    #[arg(long, value_name = "DURATION", value_parser = value::duration_or_none)]
+    pub timeout: Option<value::Limit>,
 
     /// What a handler gets to end in before it is killed
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "10s")]
@@ -138,6 +141,19 @@ pub struct Process {
     /// --grace to end
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_runtime: Option<Duration>,
+
+    /// Stop after N records in a row that failed: what they need is down, and the rest is left as it
+    /// is
+    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
+    pub max_consecutive_failures: Option<u32>,
+
+    /// Begin no more attempts than this: 50/s, 100/m, 1000/h
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+
+    /// A command for each record that is archived, "notify {id}"; it gets what a handler gets
+    #[arg(long, value_name = "COMMAND")]
+    pub on_archive: Option<String>,
 
     /// Which records go first
     #[arg(long, value_enum, default_value_t = Order::Newest)]
@@ -167,9 +183,8 @@ pub struct Process {
     #[arg(long, conflicts_with = "queue")]
     pub all_queues: bool,
 
-    /// The handler; {column} in an argument is replaced by the record's value
-    #[arg(last = true, value_name = "COMMAND")]
-    pub handler: Vec<OsString>,
+    #[command(flatten)]
+    pub handler: Handler,
 }
 
 #[derive(Clone, Args)]
@@ -250,9 +265,8 @@ pub struct Check {
     #[arg(long)]
     pub json: bool,
 
-    /// The handler, if it does not stand in backlog.toml
-    #[arg(last = true, value_name = "COMMAND")]
-    pub handler: Vec<OsString>,
+    #[command(flatten)]
+    pub handler: Handler,
 }
 
 #[derive(Clone, Args)]
@@ -268,9 +282,8 @@ pub struct Crontab {
     #[arg(long)]
     pub systemd: bool,
 
-    /// The handler, if it does not stand in backlog.toml
-    #[arg(last = true, value_name = "COMMAND")]
-    pub handler: Vec<OsString>,
+    #[command(flatten)]
+    pub handler: Handler,
 }
 
 #[derive(Clone, Args)]

@@ -24,6 +24,9 @@ pub struct CommandLine {
     pub table: Table,
 }
 
+/// The option whose values are lines.
+const HEADER: &str = "header";
+
 /// A long option and its value, if it takes one.
 pub type Given = (&'static str, Option<String>);
 
@@ -70,7 +73,8 @@ impl Typed {
                     let takes_value = arg.get_action().takes_values();
                     let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
                     let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
-                    let value = (takes_value && !values.is_empty()).then(|| values.join(","));
+                    let between = if long == HEADER { "\n" } else { "," };
+                    let value = (takes_value && !values.is_empty()).then(|| values.join(between));
                     typed.insert(long.to_string(), value);
                 }
             }
@@ -81,6 +85,11 @@ impl Typed {
     /// Whether an option was typed.
     pub fn has(&self, long: &str) -> bool {
         self.typed.contains_key(long)
+    }
+
+    /// Whether a handler was typed.
+    pub fn has_handler(&self) -> bool {
+        self.argv.iter().skip_while(|arg| *arg != "--").count() > 1
     }
 
     /// All options that were typed, with their values if they take any.

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use crate::cli;
-use crate::config::{Place, Queue, Schedule, Sources, is_of_the_schedule};
+use crate::config::{Handler, Place, Schedule, Sources, is_of_the_schedule};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::instant::days;
@@ -27,11 +27,14 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let queue = place.queue()?;
+    if Handler::chosen(&args.handler, &queue, sources.environment())?.is_none() {
+        return Err(Handler::none().into());
+    }
     let lines = lines(args, typed)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![text(program.into())?, "process".into()];
     command.extend(sources.arguments(typed, &queue, !args.classic)?);
-    let handler = handler(&args.handler, &queue, sources)?;
+    let handler = handler(&args.handler.command, sources)?;
     let mut variables = sources.connection_variables(&queue);
     if args.systemd && !variables.is_empty() {
         // A service of the system has none, and the password file is there.
@@ -101,15 +104,12 @@ fn ages(age: &Age) -> String {
     format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
 }
 
-fn handler(typed: &[OsString], queue: &Queue, sources: &Sources) -> Result<Vec<String>> {
-    let words = queue.handler(typed)?.iter().map(|word| text(word.clone()));
-    if typed.is_empty() {
-        // It stands in backlog.toml.
-        return Ok(Vec::new());
-    }
-    let words: Result<Vec<_>> = words.collect();
+/// The command that was typed. What stands in backlog.toml stays there.
+fn handler(typed: &[OsString], sources: &Sources) -> Result<Vec<String>> {
+    let words: Result<Vec<_>> = typed.iter().map(|word| text(word.clone())).collect();
     let mut words = words?;
-    words[0] = sources.program(&words[0])?;
+    let Some(program) = words.first_mut() else { return Ok(words) };
+    *program = sources.program(program)?;
     words.insert(0, "--".into());
     Ok(words)
 }

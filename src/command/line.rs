@@ -6,6 +6,7 @@ use crate::config::{PassSettings, Queue, Schedule};
 use crate::engine::Plan;
 use crate::instant::Instant;
 use crate::policy::{Look, Policy, Rules};
+use crate::record::Status;
 use crate::selection::{Reached, Shard, Slot};
 use crate::store::{Database, LineLock, LineState, StateDir};
 
@@ -49,7 +50,8 @@ impl Line {
         schedule: &Schedule,
         database: &dyn Database,
     ) -> Self {
-        let rules = schedule.rules(database.table().counting());
+        let table = database.table();
+        let rules = schedule.rules(table.counting(), table.can_be(Status::Archived));
         let last = state.line_state(&name);
         let is_kept = database.table().due_at.is_some();
         let policy = schedule.policy.clone();

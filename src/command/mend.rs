@@ -195,7 +195,8 @@ impl Work<'_> {
 
     fn change(&mut self, claimed: &[Record]) -> Result<()> {
         let (step, counter) = &self.mending.verb.to;
-        let settlement = Settlement { step: *step, counter: counter.clone(), at: self.now };
+        let (step, counter) = (*step, counter.clone());
+        let settlement = Settlement { step, counter, at: self.now, not_before: None };
         if self.mending.dry_run {
             for record in claimed {
                 let (from, to) = (record.status, settlement.status(record.status));

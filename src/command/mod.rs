@@ -6,6 +6,7 @@ mod check;
 mod crontab;
 mod dry_run;
 mod explain;
+mod handlers;
 mod init;
 mod line;
 mod list;
@@ -100,7 +101,7 @@ impl Run<'_> {
             Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
             Command::Process(args) => {
                 let queue = place.queue()?;
-                let settings = PassSettings::new(*args, &queue)?;
+                let settings = PassSettings::new(*args, &queue, sources.environment())?;
                 if settings.dry_run {
                     dry_run::run(&queue, &settings, now, out)
                 } else {

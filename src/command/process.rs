@@ -3,23 +3,22 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::handlers::{Around, handlers, require};
 use super::line::Line;
 use super::open_for;
 use crate::clock::Clock;
 use crate::config::{PassSettings, Queue};
 use crate::engine::{self, Attempt, Observer, Pass, Stopped, Summary, Wake};
 use crate::exit::Exit;
-use crate::handler::{Exec, ExecSettings};
 use crate::report;
 use crate::selection::Reached;
-use crate::store::{self, LineState, StateDir};
+use crate::store::{LineState, StateDir};
 use crate::terminal::Terminal;
 
 pub fn run(
@@ -30,13 +29,15 @@ pub fn run(
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.schedule))?;
     database.table().require_success()?;
+    require(settings, database.table())?;
     let locked = Line::locked(queue, &settings.schedule, &*database, settings.wait)?;
     let Some((line, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");
         return Ok(Exit::Done);
     };
     let now = clock.now();
-    let look = line.look(now, settings.limits.drain);
+    let mut look = line.look(now, settings.limits.drain);
+    look.rules.may_give_up = settings.gives_up().is_some();
     let watcher = Watcher {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
         state: line.state.clone(),
@@ -50,9 +51,9 @@ pub fn run(
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
-    let table = database.table().name.clone();
-    let store = database.into_store(&line.state, clock)?;
     let token = token()?;
+    let around = Around::new(queue, settings, database.table(), &token);
+    let store = database.into_store(&line.state, clock)?;
     let began = clock.monotonic();
     let pass = Pass {
         store,
@@ -63,22 +64,9 @@ pub fn run(
         token: token.clone(),
         observer: Box::new(watcher),
     };
-    let exec = ExecSettings {
-        argv: settings.handler.clone(),
-        jobs: settings.jobs,
-        timeout: settings.timeout,
-        grace: settings.limits.grace,
-        max_attempts: settings.schedule.max_attempts,
-        payload: queue.mapping.payload.clone(),
-        env: vec![
-            ("BACKLOG_QUEUE", queue.name.clone()),
-            ("BACKLOG_TABLE", table),
-            (store::TOKEN, token),
-        ],
-    };
     let summary = engine::run(pass, |wake| {
         heed_signals(wake)?;
-        Ok(Arc::new(Exec::new(exec, clock)?))
+        handlers(settings, &around, clock)
     })?;
     if terminal.attended {
         let elapsed = clock.monotonic().saturating_duration_since(began);
@@ -108,7 +96,7 @@ fn token() -> Result<String> {
 fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
     match &summary.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
-        Some(Stopped::Unable(error) | Stopped::Refused(error)) => {
+        Some(Stopped::Unable(error) | Stopped::Refused(error) | Stopped::Failures(error)) => {
             return Err(anyhow!("{error}; the pass stops here"));
         }
         Some(Stopped::Runtime) if summary.attempts() == 0 && summary.interrupted > 0 => {
@@ -119,7 +107,8 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         }
         Some(Stopped::Runtime) | None => {}
     }
-    let lost = summary.archived + summary.given_up + summary.unable + summary.lost > 0;
+    let Summary { archived, given_up, unable, lost, faults, .. } = summary;
+    let lost = archived + given_up + unable + lost + faults > 0;
     let failed = lost || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }

@@ -123,7 +123,7 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
     let course = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.max_attempts.is_some();
         let counting = if counts { Counting::Dated } else { Counting::No };
-        Course { rules: schedule.rules(counting), policy: schedule.policy, reached: None }
+        Course { rules: schedule.rules(counting, true), policy: schedule.policy, reached: None }
     };
     let courses = schedules.into_iter().map(course).collect();
     let scenario = Scenario {

@@ -119,19 +119,7 @@ fn section(keys: Table, directory: &Path) -> Result<Section, String> {
         let wrong = |error: String| format!("{name}: {error}");
         match (name.as_str(), value) {
             ("where", value) => section.conditions = vec![text(value).map_err(wrong)?],
-            ("exec", Value::Array(words)) if !words.is_empty() => {
-                let words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>();
-                let mut words = words.map_err(wrong)?;
-                if words[0].contains('/') {
-                    words[0] = path(&words[0], directory).map_err(|error| wrong(error.into()))?;
-                }
-                section.exec = Some(words);
-            }
-            ("exec", _) => {
-                return Err(wrong(
-                    "write the command and its arguments, [\"/bin/echo\", \"{id}\"]".into(),
-                ));
-            }
+            ("exec", value) => section.exec = Some(command(value, directory).map_err(wrong)?),
             ("on_success", Value::String(word)) if word == "delete" => {
                 section.on_success = Some(OnSuccess::Delete);
             }
@@ -208,6 +196,14 @@ fn set(section: &mut Section, key: &Key, value: Value, directory: &Path) -> Resu
             Said::Value(values?.join(","))
         }
         (Kind::Several, value) => Said::Value(escaped(&text(value)?)),
+        (Kind::Lines, Value::Array(values)) => {
+            Said::Value(values.into_iter().map(text).collect::<Result<Vec<_>, _>>()?.join("\n"))
+        }
+        (Kind::Command, value) => {
+            let words = command(value, directory)?;
+            let joined = shlex::try_join(words.iter().map(String::as_str));
+            Said::Value(joined.map_err(|error| error.to_string())?)
+        }
         (Kind::Value | Kind::Path, Value::Boolean(_)) => {
             return Err("write text or a number".into());
         }
@@ -216,11 +212,24 @@ fn set(section: &mut Section, key: &Key, value: Value, directory: &Path) -> Resu
             // A URL is none.
             Said::Value(if text.contains("://") { text } else { path(&text, directory)? })
         }
-        (Kind::Value | Kind::Either, value) => Said::Value(text(value)?),
+        (Kind::Value | Kind::Either | Kind::Lines, value) => Said::Value(text(value)?),
     };
     section.options.insert(key.long, said);
     Ok(())
 }
+
+/// A command and its arguments. A program that has a directory is found from that of the file.
+fn command(value: Value, directory: &Path) -> Result<Vec<String>, String> {
+    let Value::Array(words) = value else { return Err(NO_COMMAND.into()) };
+    let mut words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let program = words.first_mut().ok_or(NO_COMMAND)?;
+    if program.contains('/') {
+        *program = path(program, directory)?;
+    }
+    Ok(words)
+}
+
+const NO_COMMAND: &str = "write the command and its arguments, [\"/bin/echo\", \"{id}\"]";
 
 fn key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|it| it.key == name)

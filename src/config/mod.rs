@@ -4,6 +4,7 @@
 mod crontab;
 mod environment;
 mod file;
+mod handler;
 mod mapping;
 mod schedule;
 mod section;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub use crontab::CrontabLine;
 pub use environment::Environment;
+pub use handler::{Handler, Webhook};
 pub use schedule::{Schedule, simulated};
 pub use section::is_of_the_choice as is_of_the_schedule;
 pub use sources::{Place, Resolved, Sources};
@@ -26,6 +28,10 @@ use crate::mapping::Mapping;
 use crate::record::Status;
 use crate::selection::{Order, Shard};
 use crate::store::Location;
+
+/// How long a command or the answer to a webhook may take, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_hours(1);
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The name of a queue that has none.
 const DEFAULT_QUEUE: &str = "default";
@@ -52,23 +58,15 @@ pub struct PassSettings {
     pub wait: bool,
     pub strict: bool,
     pub joblog: Option<PathBuf>,
-    pub handler: Vec<OsString>,
+    /// None if nothing is to be handled.
+    pub handler: Option<Handler>,
+    /// What gets each record that is archived.
+    pub on_archive: Option<Vec<OsString>>,
     pub jobs: usize,
     pub timeout: Option<Duration>,
 }
 
 impl Queue {
-    /// The handler that was typed, or else the one that stands in backlog.toml.
-    pub fn handler<'a>(&'a self, typed: &'a [OsString]) -> Result<&'a [OsString], ExitError> {
-        match (typed, &self.exec[..]) {
-            ([], []) => Err(usage(
-                "which handler? write the command behind `--`, or as exec into backlog.toml",
-            )),
-            ([], described) => Ok(described),
-            (typed, _) => Ok(typed),
-        }
-    }
-
     /// Whether both are about the same rows.
     pub fn is_same(&self, other: &Self) -> bool {
         let (table, others) = (&self.mapping.table.text, &other.mapping.table.text);
@@ -80,10 +78,21 @@ impl Queue {
 }
 
 impl PassSettings {
-    pub fn new(process: cli::Process, queue: &Queue) -> Result<Self, ExitError> {
-        let handler = match queue.handler(&process.handler) {
-            Err(error) if !process.dry_run => return Err(error),
-            handler => handler.unwrap_or_default().to_vec(),
+    /// The option by which a record may be given up before its last attempt, if one says so.
+    pub fn gives_up(&self) -> Option<&'static str> {
+        self.handler.as_ref().and_then(Handler::gives_up)
+    }
+
+    pub fn new(
+        process: cli::Process,
+        queue: &Queue,
+        environment: &Environment,
+    ) -> Result<Self, ExitError> {
+        let handler = Handler::chosen(&process.handler, queue, environment)?;
+        let timeout = match &handler {
+            None if !process.dry_run => return Err(Handler::none()),
+            Some(Handler::Post(_)) => POST_TIMEOUT,
+            Some(Handler::Exec { .. } | Handler::Stream { .. }) | None => TIMEOUT,
         };
         Ok(Self {
             schedule: Schedule::required(&process.schedule)?,
@@ -92,6 +101,8 @@ impl PassSettings {
                 max_runtime: process.max_runtime,
                 grace: process.grace,
                 drain: process.drain,
+                max_consecutive_failures: process.max_consecutive_failures,
+                rate: process.rate,
             },
             order: process.order.into(),
             dry_run: process.dry_run,
@@ -99,10 +110,18 @@ impl PassSettings {
             strict: process.strict,
             joblog: process.joblog,
             handler,
+            on_archive: process.on_archive.as_deref().map(command).transpose()?,
             jobs: process.jobs.into(),
-            timeout: process.timeout.0,
+            timeout: process.timeout.map_or(Some(timeout), |limit| limit.0),
         })
     }
+}
+
+/// The words of a command as a shell would see them.
+fn command(text: &str) -> Result<Vec<OsString>, ExitError> {
+    let words = shlex::split(text).filter(|words| !words.is_empty());
+    let words = words.ok_or_else(|| usage(format!("--on-archive: {text:?} is no command")))?;
+    Ok(words.into_iter().map(OsString::from).collect())
 }
 
 impl From<cli::Order> for Order {

@@ -34,12 +34,14 @@ impl Schedule {
         Self::chosen(args)?.ok_or_else(needed)
     }
 
-    /// With what the table has to count failures in.
-    pub fn rules(&self, counting: Counting) -> Rules {
+    /// With what the table has to count failures in, and whether it can archive.
+    pub fn rules(&self, counting: Counting, can_archive: bool) -> Rules {
         let Self { max_attempts, max_age_secs, .. } = *self;
         Rules {
             has_counter: counting != Counting::No,
             can_snooze: counting == Counting::Dated,
+            can_archive,
+            may_give_up: false,
             max_attempts,
             max_age_secs,
         }

@@ -24,13 +24,17 @@ pub enum Kind {
     Flag,
     /// It may have a value.
     Either,
+    /// A line each.
+    Lines,
+    /// A command and its arguments, as in a shell; in backlog.toml as words.
+    Command,
 }
 
 const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
     Key { key, long, kind }
 }
 
-pub const KEYS: [Key; 38] = [
+pub const KEYS: [Key; 49] = [
     key("db", "db", Kind::Path),
     key("state_dir", "state-dir", Kind::Path),
     key("table", "table", Kind::Value),
@@ -69,6 +73,17 @@ pub const KEYS: [Key; 38] = [
     key("order", "order", Kind::Value),
     key("strict", "strict", Kind::Flag),
     key("joblog", "joblog", Kind::Path),
+    key("max_consecutive_failures", "max-consecutive-failures", Kind::Value),
+    key("rate", "rate", Kind::Value),
+    key("exec_on_archive", "on-archive", Kind::Command),
+    key("stream", "stream", Kind::Flag),
+    key("window", "window", Kind::Value),
+    key("restarts", "restarts", Kind::Value),
+    key("post", "post", Kind::Value),
+    key("header", "header", Kind::Lines),
+    key("ca_file", "ca-file", Kind::Path),
+    key("give_up_on", "give-up-on", Kind::Several),
+    key("give_up_on_4xx", "give-up-on-4xx", Kind::Flag),
 ];
 
 /// All options that may be said elsewhere. In backlog.toml this one is `status = false`.
@@ -88,6 +103,12 @@ const CHOICES: [&str; 4] = ["ndays", "fibonacci", "policy", "progressive"];
 const CLASSIC: &str = "classic";
 /// Those that say more about the choice, and go with it.
 const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "spread", "salt"];
+
+/// The command that handles the records, which is no option. It, or a webhook in its place, goes
+/// with what says how it is run.
+const EXEC: &str = "exec";
+const POST: &str = "post";
+const OF_THE_COMMAND: [&str; 3] = ["stream", "give-up-on", POST];
 
 /// Where there is no status column it has no values, and the other way round.
 pub const NO_STATUS: &str = "no-status-column";
@@ -126,7 +147,12 @@ impl Section {
             Kind::Flag | Kind::Either if is(["0", "false", "no", "off"]) => Said::Off,
             Kind::Flag => Said::On,
             Kind::Either if is(["1", "true", "yes", "on"]) => Said::On,
-            Kind::Value | Kind::Path | Kind::Several | Kind::Either => Said::Value(value.into()),
+            Kind::Value
+            | Kind::Path
+            | Kind::Several
+            | Kind::Either
+            | Kind::Lines
+            | Kind::Command => Said::Value(value.into()),
         };
         self.options.insert(key.long, said);
     }
@@ -145,7 +171,7 @@ impl Section {
     /// What counts where `self` goes before `other`. Whoever chooses when records are due chooses
     /// all of it.
     pub fn over(mut self, other: Self) -> Self {
-        let gone = gone(|long| self.says(long));
+        let gone = gone(|long| self.says(long) || long == EXEC && self.exec.is_some());
         for (long, value) in other.options {
             if !gone.contains(&long) {
                 self.options.entry(long).or_insert(value);
@@ -154,7 +180,7 @@ impl Section {
         Self {
             options: self.options,
             conditions: if self.conditions.is_empty() { other.conditions } else { self.conditions },
-            exec: self.exec.or(other.exec),
+            exec: self.exec.or(other.exec.filter(|_| !gone.contains(&EXEC))),
             on_success: self.on_success.or(other.on_success),
             on_failure: self.on_failure.or(other.on_failure),
             on_archive: self.on_archive.or(other.on_archive),
@@ -163,7 +189,7 @@ impl Section {
 
     /// The options that count beside a command line.
     pub fn beside(&self, typed: &Typed) -> Vec<Given> {
-        let gone = gone(|long| typed.has(long));
+        let gone = gone(|long| typed.has(long) || long == EXEC && typed.has_handler());
         let counts = |long: &str| typed.knows(long) && !typed.has(long) && !gone.contains(&long);
         self.given().filter(|(long, _)| counts(long)).collect()
     }
@@ -188,6 +214,10 @@ fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let mut gone = Vec::new();
     if CHOICES.iter().chain(&[CLASSIC]).any(|choice| is_said(choice)) {
         gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
+    }
+    if is_said(EXEC) || is_said(POST) {
+        gone.push(EXEC);
+        gone.extend(OF_THE_COMMAND);
     }
     if is_said(NO_STATUS) {
         gone.extend(OF_THE_STATUS);

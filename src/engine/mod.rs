@@ -10,10 +10,12 @@
 mod candidates;
 mod coordinator;
 mod progress;
+mod rate;
 mod say;
 mod summary;
 
 pub use candidates::{Candidates, Plan};
+pub use rate::Rate;
 pub use summary::{Attempt, Stopped, Summary};
 
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -44,12 +46,27 @@ pub struct Limits {
     pub grace: Duration,
     /// Go on until nothing is due.
     pub drain: bool,
+    /// So many failures in a row say that what the handler needs is down.
+    pub max_consecutive_failures: Option<u32>,
+    pub rate: Option<Rate>,
 }
 
 impl Limits {
+    /// All that is due is tried, and handlers that are stopped end at once.
+    pub const NONE: Self = Self {
+        max_records: None,
+        max_runtime: None,
+        grace: Duration::ZERO,
+        drain: false,
+        max_consecutive_failures: None,
+        rate: None,
+    };
+
     /// Whether the pass may end before all that is due was tried.
     pub fn may_cut_short(&self) -> bool {
-        self.max_records.is_some() || self.max_runtime.is_some()
+        self.max_records.is_some()
+            || self.max_runtime.is_some()
+            || self.max_consecutive_failures.is_some()
     }
 }
 
@@ -84,8 +101,8 @@ pub trait Observer {
 /// What wakes the thread that waits for the end of a pass.
 #[derive(Debug)]
 enum Event {
-    /// Nothing is in hand any more.
-    Idle,
+    /// Nothing is in hand any more, or the rate holds records back.
+    Turn,
     /// A signal to stop, by its number.
     Signal(i32),
 }
@@ -116,9 +133,9 @@ impl Wake {
         Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 
-    fn idle(&self) {
+    fn turn(&self) {
         // Whoever waits for the end of the pass holds the other end.
-        let _ = self.events.send(Event::Idle);
+        let _ = self.events.send(Event::Turn);
     }
 }
 
@@ -130,23 +147,23 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// The way back for one answer.
+    /// The way back for answers.
     fn reply(&self) -> Reply {
         let inbox = self.clone();
-        Box::new(move |answer| inbox.bring(answer))
+        Arc::new(move |answers| inbox.bring(answers))
     }
 
     /// A round without an answer, to fill the free places.
     fn round(&self) {
         self.with(|coordinator| {
-            coordinator.take_up(Vec::new(), &|| self.reply());
+            coordinator.take_up(Vec::new(), &self.reply());
             coordinator.rest();
         });
     }
 
-    /// Takes the answer in and, unless somebody is at it who will take it up, runs a round.
-    fn bring(&self, answer: Answer) {
-        lock(&self.answers).push(answer);
+    /// Takes answers in and, unless somebody is at it who will take them up, runs a round.
+    fn bring(&self, answers: Vec<Answer>) {
+        lock(&self.answers).extend(answers);
         self.catch_up();
     }
 
@@ -167,7 +184,7 @@ impl Inbox {
                 Err(TryLockError::WouldBlock) => return,
             };
             let answers = std::mem::take(&mut *lock(&self.answers));
-            coordinator.take_up(answers, &|| self.reply());
+            coordinator.take_up(answers, &self.reply());
             if lock(&self.answers).is_empty() {
                 coordinator.rest();
             }
@@ -179,11 +196,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a pass. `start` makes the handler, once there is something for it to do.
-pub fn run(
-    mut pass: Pass,
-    start: impl FnOnce(Wake) -> Result<Arc<dyn Handler>>,
-) -> Result<Summary> {
+/// Who does the work.
+pub struct Handlers {
+    pub handler: Arc<dyn Handler>,
+    /// Gets each record that is archived.
+    pub on_archive: Option<Arc<dyn Handler>>,
+}
+
+impl Handlers {
+    pub fn only(handler: impl Handler + 'static) -> Self {
+        Self { handler: Arc::new(handler), on_archive: None }
+    }
+}
+
+/// Runs a pass. `start` makes the handlers, once there is something for them to do.
+pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Summary> {
     let mut candidates = Candidates::new(&pass.plan, pass.look.clone());
     let any = candidates.any(pass.store.reader())?;
     if let Some(span) = pass.look.moment.span {
@@ -203,13 +230,21 @@ pub fn run(
     let (sender, events) = channel();
     let wake = Wake::new(sender);
     pass.store.stop_with(wake.signal.clone());
-    let handler = start(wake.clone())?;
-    let coordinator = Coordinator::new(pass, candidates, wake, handler.clone());
+    let handlers = start(wake.clone())?;
+    let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
+    let coordinator = Coordinator::new(pass, candidates, wake, handlers);
     let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };
     attend(&inbox, &events, deadline);
     // A thread that has brought the last answer may still look for more to do.
-    handler.join();
-    inbox.with(Coordinator::finish)
+    let faults = handler.join();
+    let mut summary = inbox.with(Coordinator::finish);
+    if let Some(on_archive) = on_archive {
+        on_archive.join();
+    }
+    if let Ok(summary) = &mut summary {
+        summary.faults = faults;
+    }
+    summary
 }
 
 /// Sees the pass to its end: starts its rounds, heeds signals and the time.
@@ -224,7 +259,7 @@ fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotoni
         };
         let why = match event {
             Ok(Event::Signal(signal)) => Some(Stopped::Signal(signal)),
-            Ok(Event::Idle) | Err(RecvTimeoutError::Disconnected) => None,
+            Ok(Event::Turn) | Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => deadline
                 .is_some_and(|deadline| clock.until(deadline).is_zero())
                 .then_some(Stopped::Runtime),
@@ -236,6 +271,11 @@ fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotoni
     };
     inbox.round();
     loop {
+        if let Some(pause) = inbox.with(|coordinator| coordinator.held_back()) {
+            wait(Some(pause));
+            inbox.round();
+            continue;
+        }
         if !inbox.with(|coordinator| coordinator.is_idle()) {
             wait(None);
             continue;

@@ -20,7 +20,10 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
         return;
     };
     match (outcome, settlement.step) {
-        (Outcome::Failure { error } | Outcome::Snooze { error }, Step::Archived) => {
+        (Outcome::GiveUp { error }, Step::Archived) => {
+            log::error!("record {id} was given up by its handler{attempt}; archived: {error}");
+        }
+        (Outcome::Failure { error } | Outcome::Snooze { error, .. }, Step::Archived) => {
             let after = if look.rules.has_counter {
                 format!(" after {}", counted(record.next_attempt().into(), "attempt"))
             } else {
@@ -28,15 +31,19 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             };
             log::error!("record {id} failed{after}; archived: {error}");
         }
-        (Outcome::Failure { error }, _) if is_stranded(record, look) => log::error!(
-            "record {id} failed{attempt}, and is never due by its age, because its insertion date \
-             cannot be read: {error}"
-        ),
-        (Outcome::Failure { error }, _) => {
+        (Outcome::Failure { error } | Outcome::GiveUp { error }, _)
+            if is_stranded(record, look) =>
+        {
+            log::error!(
+                "record {id} failed{attempt}, and is never due by its age, because its insertion \
+                 date cannot be read: {error}"
+            );
+        }
+        (Outcome::Failure { error } | Outcome::GiveUp { error }, _) => {
             let when = || will_retry(record, settlement, look);
             log::warn!("record {id} failed, {}{attempt}: {error}", when());
         }
-        (Outcome::Snooze { error }, _) => {
+        (Outcome::Snooze { error, .. }, _) => {
             let when = || will_retry(record, settlement, look);
             log::warn!("record {id} was snoozed, {}{attempt}: {error}", when());
         }

@@ -22,6 +22,8 @@ pub struct Summary {
     pub lost: u64,
     /// Records that other passes held.
     pub busy: u64,
+    /// How often the handler was wrong in a way that is no record's fault.
+    pub faults: u64,
     pub stopped: Option<Stopped>,
     /// Whether anything was written since the last round of a drain.
     progress: bool,
@@ -36,6 +38,8 @@ pub enum Stopped {
     Unable(String),
     /// The table refuses a settlement.
     Refused(String),
+    /// So many failures in a row that there is no point in going on.
+    Failures(String),
 }
 
 /// One attempt, settled.
@@ -61,12 +65,12 @@ impl Summary {
         };
         match outcome {
             Outcome::Success => self.succeeded += 1,
-            Outcome::Failure { .. } | Outcome::Snooze { .. }
+            Outcome::Failure { .. } | Outcome::Snooze { .. } | Outcome::GiveUp { .. }
                 if settlement.step == Step::Archived =>
             {
                 self.archived += 1;
             }
-            Outcome::Failure { .. } => self.failed += 1,
+            Outcome::Failure { .. } | Outcome::GiveUp { .. } => self.failed += 1,
             Outcome::Snooze { .. } => self.snoozed += 1,
             Outcome::Interrupted => self.interrupted += 1,
             Outcome::Unable { .. } => {

@@ -7,27 +7,21 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
-use serde::ser::{Error, Serialize, SerializeMap, Serializer};
-use serde_json::value::RawValue;
 
-use super::process::{self, Bounds, Ended, Forced};
-use super::{Handler, Job};
+use super::json::input;
+use super::process::{self, Bounds, EXIT_TIMEOUT, EXIT_UNABLE, Ended, Forced, could_not_run};
+use super::workers::Workers;
+use super::{Handler, Job, lock};
 use crate::clock::Clock;
-use crate::record::{Answer, Outcome, Record, Value, one_line};
+use crate::record::{Answer, Outcome, Record, one_line};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
-/// A shell's words for a command that cannot be run, and for one that is not there.
-const EXIT_UNABLE: [i32; 2] = [126, 127];
-/// What timeout(1) exits with.
-const EXIT_TIMEOUT: i32 = 124;
 
 /// What a command is run with; the same for every record of a pass.
 #[derive(Debug, Clone)]
@@ -37,7 +31,8 @@ pub struct ExecSettings {
     pub jobs: usize,
     pub timeout: Option<Duration>,
     pub grace: Duration,
-    pub max_attempts: Option<u32>,
+    /// Exits that say that no attempt will ever succeed.
+    pub give_up_on: Vec<i32>,
     /// The column that is the standard input, instead of the whole record.
     pub payload: Option<String>,
     /// The fixed part of the environment: queue, table and the pass's token.
@@ -47,9 +42,7 @@ pub struct ExecSettings {
 /// Worker threads, each of which runs one command at a time.
 pub struct Exec {
     capacity: usize,
-    /// Closed by `join`.
-    jobs: Mutex<Option<Sender<Job>>>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
+    workers: Workers,
     stop: Arc<Stop>,
     /// Closing one makes its other end readable, which every worker polls. The last goes first.
     stop_pipes: Mutex<Vec<OwnedFd>>,
@@ -71,25 +64,9 @@ impl Exec {
             signals: [stop, hurry],
             grace_ms: AtomicU64::new(0),
         });
-        let (jobs, queue) = channel();
-        let queue = Arc::new(Mutex::new(queue));
-        let (capacity, settings) = (settings.jobs, Arc::new(settings));
-        let workers = (0..capacity)
-            .map(|number| {
-                let (settings, stop, queue) = (settings.clone(), stop.clone(), queue.clone());
-                std::thread::Builder::new()
-                    .name(format!("handler {number}"))
-                    .spawn(move || work(&settings, clock, &stop, &queue))
-                    .context("could not start a thread for the handlers; lower --jobs")
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self {
-            capacity,
-            jobs: Mutex::new(Some(jobs)),
-            workers: Mutex::new(workers),
-            stop,
-            stop_pipes: Mutex::new(vec![hurry_end, stop_end]),
-        })
+        let (capacity, seen) = (settings.jobs, stop.clone());
+        let workers = Workers::start(capacity, move |job| work(&settings, clock, &seen, &job))?;
+        Ok(Self { capacity, workers, stop, stop_pipes: Mutex::new(vec![hurry_end, stop_end]) })
     }
 }
 
@@ -98,11 +75,8 @@ impl Handler for Exec {
         self.capacity
     }
 
-    fn start(&self, job: Job) {
-        if let Some(jobs) = &*lock(&self.jobs) {
-            // The workers live as long as this channel.
-            let _ = jobs.send(job);
-        }
+    fn start(&self, jobs: Vec<Job>) {
+        self.workers.take(jobs);
     }
 
     fn begin_no_more(&self) {
@@ -116,12 +90,9 @@ impl Handler for Exec {
         lock(&self.stop_pipes).pop();
     }
 
-    fn join(&self) {
-        *lock(&self.jobs) = None;
-        for worker in std::mem::take(&mut *lock(&self.workers)) {
-            // A worker that panicked has said so already.
-            let _ = worker.join();
-        }
+    fn join(&self) -> u64 {
+        self.workers.join();
+        0
     }
 }
 
@@ -132,23 +103,15 @@ impl Drop for Exec {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn work(settings: &ExecSettings, clock: Clock, stop: &Stop, queue: &Mutex<Receiver<Job>>) {
-    loop {
-        let job = lock(queue).recv();
-        let Ok(job) = job else { return };
-        let began = clock.monotonic();
-        let (outcome, exit) = if stop.begun.load(Ordering::SeqCst) {
-            (Outcome::Interrupted, None)
-        } else {
-            attempt(settings, clock, stop, &job)
-        };
-        let duration = clock.monotonic().saturating_duration_since(began);
-        (job.reply)(Answer { id: job.record.id.clone(), outcome, exit, duration });
-    }
+fn work(settings: &ExecSettings, clock: Clock, stop: &Stop, job: &Job) {
+    let began = clock.monotonic();
+    let (outcome, exit) = if stop.begun.load(Ordering::SeqCst) {
+        (Outcome::Interrupted, None)
+    } else {
+        attempt(settings, clock, stop, job)
+    };
+    let duration = clock.monotonic().saturating_duration_since(began);
+    (job.reply)(vec![Answer { id: job.record.id.clone(), outcome, exit, duration }]);
 }
 
 fn attempt(
@@ -164,9 +127,9 @@ fn attempt(
         stop: &stop.signals,
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
-    let input = input(settings, &job.record);
+    let input = input(&job.record, settings.payload.as_deref());
     match process::run(command(settings, job), &input, &bounds) {
-        Ok(ended) => outcome(&ended, settings.timeout),
+        Ok(ended) => outcome(&ended, settings),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
     }
 }
@@ -179,6 +142,8 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
     let mut command = Command::new(argv.next().unwrap_or_default());
     command
         .args(argv)
+        // One pass may be in the handler of another.
+        .env_remove("BACKLOG_MAX_ATTEMPTS")
         .envs(settings.env.iter().map(|(name, value)| (name, value)))
         .env("BACKLOG_ID", record.id.text().as_ref())
         .env("BACKLOG_STATUS", record.status.name())
@@ -186,9 +151,9 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
         .env("BACKLOG_ATTEMPT", job.attempt.to_string())
         // A group of its own, so that a timeout reaches what the command started.
         .process_group(0);
-    match settings.max_attempts {
-        Some(most) => command.env("BACKLOG_MAX_ATTEMPTS", most.to_string()),
-        None => command.env_remove("BACKLOG_MAX_ATTEMPTS"),
+    match &record.last_error {
+        Some(error) => command.env("BACKLOG_LAST_ERROR", error.replace('\0', "")),
+        None => command.env_remove("BACKLOG_LAST_ERROR"),
     };
     command
 }
@@ -218,59 +183,23 @@ fn fill_in(arg: &OsStr, record: &Record) -> OsString {
     OsString::from_vec(filled)
 }
 
-/// The standard input: one column as it is, without anything around it, or the record.
-fn input(settings: &ExecSettings, record: &Record) -> Vec<u8> {
-    let Some(payload) = &settings.payload else { return json(record) };
-    match record.row.get(payload) {
-        Some(Value::Blob(bytes)) => bytes.clone(),
-        value => value.map(Value::to_string).unwrap_or_default().into_bytes(),
-    }
-}
-
-/// The record as one JSON object with every column, in the table's order, and a newline. A BLOB
-/// is hexadecimal text; numbers are exact.
-fn json(record: &Record) -> Vec<u8> {
-    let mut json = serde_json::to_vec(&RowJson(record)).unwrap_or_default();
-    json.push(b'\n');
-    json
-}
-
-struct RowJson<'a>(&'a Record);
-
-impl Serialize for RowJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        for (name, value) in self.0.row.iter() {
-            match value {
-                Value::Null => object.serialize_entry(name, &())?,
-                Value::Integer(number) => object.serialize_entry(name, number)?,
-                Value::Real(number) => object.serialize_entry(name, number)?,
-                Value::Text(text) => object.serialize_entry(name, text)?,
-                Value::Blob(_) => object.serialize_entry(name, &value.to_string())?,
-                Value::Boolean(truth) => object.serialize_entry(name, truth)?,
-                Value::Json(json) => {
-                    let raw = serde_json::from_str::<&RawValue>(json);
-                    object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
-                }
-            }
-        }
-        object.end()
-    }
-}
-
-fn outcome(ended: &Ended, timeout: Option<Duration>) -> (Outcome, Option<i32>) {
+fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {
     let said = |otherwise: String| {
         ended.stderr.last_line().or_else(|| ended.stdout.last_line()).unwrap_or(otherwise)
     };
     match (ended.forced, ended.status.code()) {
         (Some(Forced::Stop), exit) => (Outcome::Interrupted, exit),
         (Some(Forced::Timeout), _) => {
-            let limit = humantime::format_duration(timeout.unwrap_or_default());
+            let limit = humantime::format_duration(settings.timeout.unwrap_or_default());
             (Outcome::Failure { error: format!("timed out after {limit}") }, Some(EXIT_TIMEOUT))
         }
         (None, Some(0)) => (Outcome::Success, Some(0)),
+        (None, Some(exit)) if settings.give_up_on.contains(&exit) => {
+            (Outcome::GiveUp { error: said(format!("exit status {exit}")) }, Some(exit))
+        }
         (None, Some(EXIT_SNOOZE)) => {
-            (Outcome::Snooze { error: said("snoozed (exit status 75)".into()) }, Some(EXIT_SNOOZE))
+            let error = said("snoozed (exit status 75)".into());
+            (Outcome::Snooze { error, after: None }, Some(EXIT_SNOOZE))
         }
         (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
             let error = format!("the handler exited with {exit}: {}", said("cannot be run".into()));
@@ -291,44 +220,20 @@ fn outcome(ended: &Ended, timeout: Option<Duration>) -> (Outcome, Option<i32>) {
 /// A command that could not be started: the record's fault only if its own values are what the
 /// system refused.
 fn spawn_failure(error: &io::Error, program: &OsStr) -> Outcome {
-    let program = one_line(&program.to_string_lossy());
     let of_the_record = error.kind() == io::ErrorKind::InvalidInput
         || error.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error());
     if of_the_record {
+        let program = one_line(&program.to_string_lossy());
         return Outcome::Failure { error: format!("could not start {program}: {error}") };
     }
-    let hint = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-        Some(rustix::io::Errno::NOENT) => "; is it in PATH, or its path absolute?",
-        Some(rustix::io::Errno::ACCESS) => "; is it executable?",
-        Some(rustix::io::Errno::NOEXEC) => "; does it begin with #! and an interpreter?",
-        Some(rustix::io::Errno::MFILE | rustix::io::Errno::AGAIN) => "; lower --jobs",
-        _ => "",
-    };
-    Outcome::Unable { error: format!("could not run {program}: {error}{hint}") }
+    Outcome::Unable { error: could_not_run(error, program) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Id, Row, Status};
-
-    fn record(values: &[(&str, Value)]) -> Record {
-        Record {
-            id: Id::Integer(7),
-            status: Status::New,
-            status_text: "NEW".into(),
-            inserted: Value::Null,
-            inserted_at: None,
-            failures: 0,
-            last_failure_at: None,
-            due_at: None,
-            last_error: None,
-            row: Row {
-                columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
-                values: values.iter().map(|(_, value)| value.clone()).collect(),
-            },
-        }
-    }
+    use crate::handler::tests::record;
+    use crate::record::Value;
 
     #[test]
     fn only_the_names_of_columns_are_filled_in() {
@@ -346,19 +251,5 @@ mod tests {
         }
         let bytes = OsStr::from_bytes(b"\xff{id}\xfe");
         assert_eq!(fill_in(bytes, &record).as_bytes(), b"\xff7\xfe");
-    }
-
-    #[test]
-    fn the_json_has_every_column_exactly() {
-        let record = record(&[
-            ("ID", Value::Integer(i64::MAX)),
-            ("it's \"odd\"", Value::Text("a\n\u{1F600}".into())),
-            ("n", Value::Null),
-            ("r", Value::Real(0.5)),
-            ("b", Value::Blob(vec![0, 255])),
-        ]);
-        let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
-                        \"n\":null,\"r\":0.5,\"b\":\"00FF\"}\n";
-        assert_eq!(String::from_utf8(json(&record)).unwrap(), expected);
     }
 }

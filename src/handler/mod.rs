@@ -1,14 +1,20 @@
 //! WHAT is done with a record: the user's own program.
 
 mod exec;
+mod json;
+mod post;
 mod process;
 mod scripted;
+mod stream;
 mod tail;
+mod workers;
 
 pub use exec::{Exec, ExecSettings};
+pub use post::{Header, Post, PostSettings, Proxies, Secret, Target};
 pub use scripted::{Script, Scripted};
+pub use stream::{Hello, Stream, StreamSettings};
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::record::{Answer, Record};
@@ -18,8 +24,8 @@ pub trait Handler: Send + Sync {
     /// How many records are handled at once.
     fn capacity(&self) -> usize;
 
-    /// Takes a record in hand; beyond the capacity it waits until another one is answered.
-    fn start(&self, job: Job);
+    /// Takes records in hand; beyond the capacity they wait until others are answered.
+    fn start(&self, jobs: Vec<Job>);
 
     /// From here on nothing is begun: what was not yet is answered as interrupted, and what runs
     /// goes on.
@@ -29,8 +35,9 @@ pub trait Handler: Send + Sync {
     /// answered as interrupted. A second call can shorten the grace.
     fn stop(&self, grace: Duration);
 
-    /// Waits for its threads to end, once everything is answered.
-    fn join(&self);
+    /// Waits for its threads to end, once everything is answered. Says how often it was wrong in a
+    /// way that is no record's fault, and has been said.
+    fn join(&self) -> u64;
 }
 
 /// One attempt, as the handler is told of it.
@@ -38,9 +45,36 @@ pub struct Job {
     pub record: Arc<Record>,
     /// 1 for the first.
     pub attempt: u32,
-    /// To be called, from any thread.
     pub reply: Reply,
 }
 
-/// Where the one answer to a job goes.
-pub type Reply = Box<dyn FnOnce(Answer) + Send>;
+/// Where answers go, from any thread: one to each job, and those that come together together.
+pub type Reply = Arc<dyn Fn(Vec<Answer>) + Send + Sync>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use crate::record::{Id, Record, Row, Status, Value};
+
+    /// Record 7 with these columns.
+    pub fn record(values: &[(&str, Value)]) -> Record {
+        Record {
+            id: Id::Integer(7),
+            status: Status::New,
+            status_text: "NEW".into(),
+            inserted: Value::Null,
+            inserted_at: None,
+            failures: 0,
+            last_failure_at: None,
+            due_at: None,
+            last_error: None,
+            row: Row {
+                columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
+                values: values.iter().map(|(_, value)| value.clone()).collect(),
+            },
+        }
+    }
+}

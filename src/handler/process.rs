@@ -1,6 +1,7 @@
 //! One run of a command: started, fed, read, timed and reaped by one thread, which polls the
 //! process and its pipes.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -13,16 +14,22 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::tail::Tail;
 use crate::clock::Clock;
+use crate::record::one_line;
 
 /// What a write to an empty pipe takes without blocking, on any system (PIPE_BUF).
 const PIPE_BUF: usize = 4096;
 /// How much is read at a time.
-const CHUNK: usize = 16 * 1024;
+pub const CHUNK: usize = 16 * 1024;
 /// How much of what is left in a pipe is read after the command's end. No pipe of an
 /// unprivileged process holds more; a grandchild may go on writing for ever.
-const LEFTOVER: usize = 1024 * 1024;
+pub const LEFTOVER: usize = 1024 * 1024;
 /// How long a stopped pass waits between asking a handler to end and killing it.
-const STOP_KILL_DELAY: Duration = Duration::from_secs(1);
+pub const STOP_KILL_DELAY: Duration = Duration::from_secs(1);
+
+/// A shell's words for a command that cannot be run, and for one that is not there.
+pub const EXIT_UNABLE: [i32; 2] = [126, 127];
+/// What timeout(1) exits with.
+pub const EXIT_TIMEOUT: i32 = 124;
 
 /// How a command ended.
 pub struct Ended {
@@ -230,7 +237,7 @@ impl<'a> Attended<'a> {
     fn read_leftovers(&mut self) {
         for output in [&mut self.stdout, &mut self.stderr] {
             let mut left = LEFTOVER;
-            while left > 0 && output.is_readable() {
+            while left > 0 && is_readable(&output.pipe) {
                 match output.read() {
                     0 => break,
                     count => left = left.saturating_sub(count),
@@ -241,7 +248,7 @@ impl<'a> Attended<'a> {
 }
 
 /// Adds a descriptor to what is polled, if there is one; says where it stands.
-fn watch<'fd>(
+pub fn watch<'fd>(
     fds: &mut Vec<PollFd<'fd>>,
     fd: Option<&'fd impl AsFd>,
     flags: PollFlags,
@@ -256,12 +263,26 @@ struct Woken {
     stop: bool,
 }
 
-impl Output {
-    fn is_readable(&self) -> bool {
-        let mut fds = [PollFd::new(&self.pipe, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
+/// Whether a read would not block.
+pub fn is_readable(pipe: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
 
+/// Why a program could not be started, and what to do about it.
+pub fn could_not_run(error: &io::Error, program: &OsStr) -> String {
+    let program = one_line(&program.to_string_lossy());
+    let hint = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => "; is it in PATH, or its path absolute?",
+        Some(Errno::ACCESS) => "; is it executable?",
+        Some(Errno::NOEXEC) => "; does it begin with #! and an interpreter?",
+        Some(Errno::MFILE | Errno::AGAIN) => "; lower --jobs",
+        _ => "",
+    };
+    format!("could not run {program}: {error}{hint}")
+}
+
+impl Output {
     /// Reads once, which does not block after poll said so; says how much there was.
     fn read(&mut self) -> usize {
         let mut chunk = [0; CHUNK];

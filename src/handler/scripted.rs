@@ -31,6 +31,16 @@ impl Script {
             Self::Failing { percent } => draw(u64::MAX, id, attempt) % 100 >= percent.into(),
         }
     }
+
+    fn answer(self, job: &Job) -> Answer {
+        let id = job.record.id.clone();
+        let outcome = if self.succeeds(&id, job.attempt) {
+            Outcome::Success
+        } else {
+            Outcome::Failure { error: String::new() }
+        };
+        Answer { id, outcome, exit: None, duration: Duration::ZERO }
+    }
 }
 
 impl Handler for Scripted {
@@ -38,14 +48,9 @@ impl Handler for Scripted {
         CAPACITY
     }
 
-    fn start(&self, job: Job) {
-        let id = job.record.id.clone();
-        let outcome = if self.0.succeeds(&id, job.attempt) {
-            Outcome::Success
-        } else {
-            Outcome::Failure { error: String::new() }
-        };
-        (job.reply)(Answer { id, outcome, exit: None, duration: Duration::ZERO });
+    fn start(&self, jobs: Vec<Job>) {
+        let Some(reply) = jobs.first().map(|job| job.reply.clone()) else { return };
+        reply(jobs.iter().map(|job| self.0.answer(job)).collect());
     }
 
     fn begin_no_more(&self) {}
@@ -53,5 +58,7 @@ impl Handler for Scripted {
     /// Nothing is ever in hand for longer than its start takes.
     fn stop(&self, _grace: Duration) {}
 
-    fn join(&self) {}
+    fn join(&self) -> u64 {
+        0
+    }
 }

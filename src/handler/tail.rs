@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub struct Tail {
     bytes: VecDeque<u8>,
+    /// How many of them are a line that has not come to its end.
+    unended: usize,
 }
 
 impl Tail {
@@ -18,14 +20,34 @@ impl Tail {
         self.bytes.extend(chunk);
     }
 
-    /// The last line that is not blank, fit for a log and a column: no control characters, what
-    /// is not UTF-8 replaced.
+    /// The same; says which lines have come to their end with it, each as far as it was kept.
+    pub fn push_lines(&mut self, chunk: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.push(part);
+            self.unended = (self.unended + part.len()).min(self.bytes.len());
+            if part.ends_with(b"\n") {
+                let line: Vec<u8> =
+                    self.bytes.range(self.bytes.len() - self.unended..).copied().collect();
+                lines.push(legible(&line));
+                self.unended = 0;
+            }
+        }
+        lines
+    }
+
+    /// The last line that is not blank, fit for a log and a column.
     pub fn last_line(&self) -> Option<String> {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
-        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-        Some(line.chars().filter(|c| !c.is_control()).collect())
+        let mut lines = bytes.split(|byte| *byte == b'\n').rev().map(legible);
+        lines.find(|line| !line.is_empty())
     }
+}
+
+/// No control characters, no space around it, what is not UTF-8 replaced.
+fn legible(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    text.trim().chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -38,6 +60,17 @@ mod tests {
         assert_eq!(tail.last_line(), None);
         tail.push(b"Traceback\n  File x\nValueError: \xff no \x1b[1mgood\x07\n\n");
         assert_eq!(tail.last_line().unwrap(), "ValueError: \u{fffd} no [1mgood");
+    }
+
+    #[test]
+    fn lines_are_told_as_they_end() {
+        let mut tail = Tail::default();
+        assert_eq!(tail.push_lines(b"one\ntw"), ["one"]);
+        assert_eq!(tail.push_lines(b"o\n\nthree"), ["two", ""]);
+        tail.push_lines(&[b'x'; 3 * Tail::KEPT]);
+        let long = tail.push_lines(b"\n").remove(0);
+        assert_eq!(long.len(), Tail::KEPT - 1);
+        assert_eq!(tail.last_line().unwrap(), long);
     }
 
     #[test]

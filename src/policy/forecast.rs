@@ -32,7 +32,7 @@ impl<'a> Forecast<'a> {
                 Some(policy.moment(moment.span.map(|span| span.after), soonest, false))
             }
             Verdict::Due(_) => Some(*moment),
-            Verdict::Wait { until } if facts.due_at.is_some() => {
+            Verdict::Wait { until } if facts.due_at.or(facts.snoozed_until) == Some(until) => {
                 Some(policy.moment(None, until, false))
             }
             Verdict::Wait { .. } => policy.next_attempt(facts, *moment),
@@ -57,6 +57,7 @@ impl Iterator for Forecast<'_> {
             failures: attempt,
             last_failure_at: Some(moment.now),
             due_at: None,
+            snoozed_until: None,
             ..self.facts
         };
         let is_last = exhausted(self.facts, *rules, moment.now).is_some();

@@ -34,8 +34,11 @@ impl Look {
         if self.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
         }
+        let snoozed_until = facts
+            .snoozed_until
+            .filter(|until| facts.status == Status::Error && *until > self.moment.now);
         let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
-            None => self.policy.verdict(facts, self.moment),
+            None => later(self.policy.verdict(facts, self.moment), snoozed_until),
             Some(until) if until > self.moment.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
@@ -58,8 +61,23 @@ impl Look {
             failures: *failures,
             last_failure_at: Some(*last_failure_at),
             due_at: None,
+            snoozed_until: None,
             ..record.facts()
         };
-        self.policy.next_attempt(facts, self.moment).map(|next| next.now)
+        let Some(until) = settlement.not_before.filter(|until| *until > self.moment.now) else {
+            return self.policy.next_attempt(facts, self.moment).map(|next| next.now);
+        };
+        // Of the slots the first one counts that comes after it.
+        let moment = self.policy.moment(None, until, false);
+        self.policy.next_attempt(facts, moment).map(|next| next.now.max(until))
+    }
+}
+
+/// The verdict on a record that is snoozed.
+fn later(verdict: Verdict, snoozed_until: Option<Instant>) -> Verdict {
+    match (verdict, snoozed_until) {
+        (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
+        (Verdict::Wait { until }, Some(snoozed)) => Verdict::Wait { until: until.max(snoozed) },
+        (verdict @ (Verdict::Archive(_) | Verdict::Never(_)), _) | (verdict, None) => verdict,
     }
 }

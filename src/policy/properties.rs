@@ -44,7 +44,15 @@ fn ids() -> impl Strategy<Value = Id> {
 
 fn facts(id: &Id, failures: u32, failed_at: Instant) -> Facts<'_> {
     let (status, last_failure_at) = (Status::Error, Some(failed_at));
-    Facts { id, status, inserted_at: Some(failed_at), failures, last_failure_at, due_at: None }
+    Facts {
+        id,
+        status,
+        inserted_at: Some(failed_at),
+        failures,
+        last_failure_at,
+        due_at: None,
+        snoozed_until: None,
+    }
 }
 
 /// Counts over all of u32, and among them those at which something happens.
@@ -177,7 +185,7 @@ proptest! {
         let inserted_at = Some(Instant(NOW.0 - age));
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
-        let rules = Rules { has_counter: false, can_snooze: false, max_attempts: None, max_age_secs: None };
+        let rules = Rules::default();
         let look =
             Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false), shard: None };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();

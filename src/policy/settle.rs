@@ -1,16 +1,21 @@
 //! What is written when an attempt begins and when it ends.
 
 use crate::instant::Instant;
-use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step};
+use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step, snooze};
 
 /// What settling goes by, besides the record and its outcome.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rules {
     /// Whether the table has a column to count failures in.
     pub has_counter: bool,
     /// Whether it also has one for the last of them: without it a snoozed record would be due again
     /// at once.
     pub can_snooze: bool,
+    /// Whether it is known how the table says that a record is archived: else what is given up
+    /// is an ordinary failure.
+    pub can_archive: bool,
+    /// Whether the handler is one of those that may give records up.
+    pub may_give_up: bool,
     /// The number of the last attempt, if there is one.
     pub max_attempts: Option<u32>,
     /// A record that fails when it is older than this has failed for the last time.
@@ -46,7 +51,8 @@ fn too_old(inserted_at: Option<Instant>, rules: Rules, now: Instant) -> bool {
 pub fn charge(record: &Record, now: Instant) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");
-    Settlement { step: Step::Begun, counter: failed(attempt, now, last_error), at: now }
+    let counter = failed(attempt, now, last_error);
+    Settlement { step: Step::Begun, counter, at: now, not_before: None }
 }
 
 /// What is written when the handler has answered. `now` is the instant of the answer.
@@ -55,19 +61,22 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
     match outcome {
         Outcome::Success => not_counted(Step::Succeeded, now),
         Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Step::Undone, now),
-        Outcome::Snooze { error } if rules.can_snooze => Settlement {
-            step: Step::Failed,
-            counter: failed(record.failures, now, error.clone()),
-            at: now,
-        },
-        Outcome::Failure { error } | Outcome::Snooze { error } => {
+        Outcome::Snooze { error, after } if rules.can_snooze => {
+            let not_before = after.map(|after| now.later(after));
+            let noted = not_before.map(|until| snooze::noted(until, error));
+            let counter = failed(record.failures, now, noted.unwrap_or_else(|| error.clone()));
+            Settlement { step: Step::Failed, counter, at: now, not_before }
+        }
+        Outcome::GiveUp { error } if rules.can_archive => {
+            let counter = failed(attempt, now, error.clone());
+            Settlement { step: Step::Archived, counter, at: now, not_before: None }
+        }
+        Outcome::Failure { error } | Outcome::Snooze { error, .. } | Outcome::GiveUp { error } => {
             let last = rules.max_attempts.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, rules, now);
-            Settlement {
-                step: if last { Step::Archived } else { Step::Failed },
-                counter: failed(attempt, now, error.clone()),
-                at: now,
-            }
+            let step = if last { Step::Archived } else { Step::Failed };
+            let counter = failed(attempt, now, error.clone());
+            Settlement { step, counter, at: now, not_before: None }
         }
     }
 }
@@ -81,7 +90,7 @@ pub fn chains(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement
         settle(record, &Outcome::Success, now, rules),
         settle(record, &failure, now, unlimited),
     ];
-    if rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
+    if rules.may_give_up || rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
         ends.push(give_up(now));
     }
     let charge = rules.has_counter.then(|| charge(record, now));
@@ -94,7 +103,7 @@ pub fn give_up(now: Instant) -> Settlement {
 }
 
 fn not_counted(step: Step, now: Instant) -> Settlement {
-    Settlement { step, counter: Counter::AsBefore, at: now }
+    Settlement { step, counter: Counter::AsBefore, at: now, not_before: None }
 }
 
 fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counter {
@@ -107,8 +116,14 @@ mod tests {
     use crate::record::{Id, Row, Value};
 
     const NOW: Instant = Instant(1_795_232_400);
-    const COUNTED: Rules =
-        Rules { has_counter: true, can_snooze: true, max_attempts: Some(3), max_age_secs: None };
+    const COUNTED: Rules = Rules {
+        has_counter: true,
+        can_snooze: true,
+        can_archive: true,
+        may_give_up: false,
+        max_attempts: Some(3),
+        max_age_secs: None,
+    };
 
     fn record(status: Status, failures: u32) -> Record {
         Record {
@@ -129,8 +144,9 @@ mod tests {
         Outcome::Failure { error: "refused".into() }
     }
 
-    fn set(failures: u32) -> Counter {
-        Counter::Set { failures, last_failure_at: NOW, last_error: "refused".into() }
+    fn written(step: Step, failures: u32) -> Settlement {
+        let counter = failed(failures, NOW, "refused".into());
+        Settlement { step, counter, at: NOW, not_before: None }
     }
 
     #[test]
@@ -143,21 +159,41 @@ mod tests {
     fn the_last_attempt_archives_and_no_earlier_one_does() {
         for (failures, step) in [(0, Step::Failed), (1, Step::Failed), (2, Step::Archived)] {
             let settlement = settle(&record(Status::Error, failures), &failure(), NOW, COUNTED);
-            assert_eq!(settlement, Settlement { step, counter: set(failures + 1), at: NOW });
+            assert_eq!(settlement, written(step, failures + 1));
         }
         let unlimited = Rules { max_attempts: None, ..COUNTED };
         let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, unlimited);
-        assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(u32::MAX), at: NOW });
+        assert_eq!(settlement, written(Step::Failed, u32::MAX));
     }
 
     #[test]
     fn a_snooze_is_not_charged_where_there_is_a_counter() {
-        let snooze = Outcome::Snooze { error: "refused".into() };
+        let snooze = Outcome::Snooze { error: "refused".into(), after: None };
         let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED);
-        assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(2), at: NOW });
+        assert_eq!(settlement, written(Step::Failed, 2));
         let undated = Rules { can_snooze: false, ..COUNTED };
         let settlement = settle(&record(Status::Error, 1), &snooze, NOW, undated);
-        assert_eq!(settlement, Settlement { step: Step::Failed, counter: set(2), at: NOW });
+        assert_eq!(settlement, written(Step::Failed, 2));
+    }
+
+    #[test]
+    fn a_snooze_says_until_when_where_it_is_known() {
+        let after = Some(std::time::Duration::from_millis(600_001));
+        let snooze = Outcome::Snooze { error: "refused".into(), after };
+        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
+        assert_eq!(settlement.not_before, Some(NOW.saturating_add(601)));
+        let Counter::Set { last_error, .. } = settlement.counter else { unreachable!() };
+        assert_eq!(snooze::until(&last_error), settlement.not_before);
+    }
+
+    #[test]
+    fn what_the_handler_gives_up_is_archived_and_charged_where_that_can_be() {
+        let hopeless = Outcome::GiveUp { error: "refused".into() };
+        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, COUNTED);
+        assert_eq!(settlement, written(Step::Archived, 1));
+        let unable = Rules { can_archive: false, max_attempts: None, ..COUNTED };
+        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, unable);
+        assert_eq!(settlement, written(Step::Failed, 1));
     }
 
     #[test]
@@ -182,12 +218,7 @@ mod tests {
 
     #[test]
     fn age_gives_up_what_has_failed_and_never_what_was_not_tried() {
-        let rules = Rules {
-            has_counter: false,
-            can_snooze: false,
-            max_attempts: None,
-            max_age_secs: Some(100),
-        };
+        let rules = Rules { max_age_secs: Some(100), ..Rules::default() };
         let aged = |status, age| Record {
             inserted_at: Some(NOW.saturating_sub(age)),
             ..record(status, 0)

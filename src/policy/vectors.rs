@@ -137,6 +137,7 @@ fn value(function: &str, row: &Row) -> String {
                 failures: 0,
                 last_failure_at: None,
                 due_at: None,
+                snoozed_until: None,
             };
             let due = matches!(
                 row.slots().verdict(facts, span, Instant(0)),

@@ -1,6 +1,7 @@
 //! The plain data that policy, store, handler and engine share.
 
 mod id;
+pub mod snooze;
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,6 +47,10 @@ pub enum Value {
 }
 
 impl Value {
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
     /// The value as a message shows it, spelt as in SQL, so that its type can be seen.
     pub fn shown(&self) -> String {
         match self {
@@ -134,6 +139,9 @@ pub struct Facts<'a> {
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
     pub due_at: Option<Instant>,
+    /// Before when it is not due, because its handler asked for that. Where many rows are looked
+    /// through at once it is not read: then what is due may still be snoozed.
+    pub snoozed_until: Option<Instant>,
 }
 
 impl Record {
@@ -145,6 +153,7 @@ impl Record {
             failures: self.failures,
             last_failure_at: self.last_failure_at,
             due_at: self.due_at,
+            snoozed_until: self.last_error.as_deref().and_then(snooze::until),
         }
     }
 
@@ -191,8 +200,14 @@ pub enum Outcome {
     Failure {
         error: String,
     },
-    /// The handler asks for a later attempt and for this one not to be charged.
+    /// The handler asks for a later attempt, not before so long, and for this one not to be
+    /// charged.
     Snooze {
+        error: String,
+        after: Option<Duration>,
+    },
+    /// The handler says that no attempt will ever succeed.
+    GiveUp {
         error: String,
     },
     /// Our own stop ended the handler: as if it had never been started.
@@ -209,6 +224,7 @@ impl Outcome {
             Self::Success => "success",
             Self::Failure { .. } => "failure",
             Self::Snooze { .. } => "snooze",
+            Self::GiveUp { .. } => "give_up",
             Self::Interrupted => "interrupted",
             Self::Unable { .. } => "unable",
         }
@@ -216,9 +232,10 @@ impl Outcome {
 
     pub fn error(&self) -> Option<&str> {
         match self {
-            Self::Failure { error } | Self::Snooze { error } | Self::Unable { error } => {
-                Some(error)
-            }
+            Self::Failure { error }
+            | Self::Snooze { error, .. }
+            | Self::GiveUp { error }
+            | Self::Unable { error } => Some(error),
             Self::Success | Self::Interrupted => None,
         }
     }
@@ -242,6 +259,8 @@ pub struct Settlement {
     pub counter: Counter,
     /// When it is written.
     pub at: Instant,
+    /// Before when the record is not due, whatever the policy says.
+    pub not_before: Option<Instant>,
 }
 
 /// What has become of a record.

@@ -48,7 +48,9 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
     let why = match &summary.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
-        Some(Stopped::Unable(_) | Stopped::Refused(_)) | None => String::new(),
+        Some(Stopped::Unable(_) | Stopped::Refused(_) | Stopped::Failures(_)) | None => {
+            String::new()
+        }
     };
     let secs = elapsed.as_secs_f64();
     let attempts = counted(summary.attempts(), "attempt");

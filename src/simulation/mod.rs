@@ -6,12 +6,11 @@ mod measure;
 pub use measure::{Figures, Load, figures, load};
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use crate::clock::Clock;
-use crate::engine::{self, Attempt, Limits, Observer, Pass, Plan};
+use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan};
 use crate::handler::{Script, Scripted};
 use crate::instant::Instant;
 use crate::policy::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
@@ -137,7 +136,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
         let pass = Pass {
             store: Box::new(store.clone()),
             look: course.look(first_pass, now),
-            limits: UNLIMITED,
+            limits: Limits::NONE,
             clock: clock.fixed(now),
             plan: match policy {
                 Policy::Slots(_) => Plan::Slots { order: Order::Oldest },
@@ -146,7 +145,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
             token: String::new(),
             observer: Box::new(observer),
         };
-        engine::run(pass, |_| Ok(Arc::new(Scripted(scenario.script))))?;
+        engine::run(pass, |_| Ok(Handlers::only(Scripted(scenario.script))))?;
         ensure!(
             attempts().len() <= MOST_ATTEMPTS,
             "more than {MOST_ATTEMPTS} attempts; take fewer --records or a shorter time --for"
@@ -155,9 +154,6 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
     let attempts = std::mem::take(&mut *attempts());
     Ok(Run { policy: policy.clone(), every_secs: policy.every_secs(), attempts })
 }
-
-const UNLIMITED: Limits =
-    Limits { max_records: None, max_runtime: None, grace: Duration::ZERO, drain: false };
 
 /// Writes the attempts down.
 struct Recorder {

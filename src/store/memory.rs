@@ -48,6 +48,7 @@ impl MemoryRow {
             failures: self.failures,
             last_failure_at: self.last_failure_at,
             due_at: self.due_at,
+            snoozed_until: None,
         }
     }
 }

@@ -6,18 +6,26 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use super::Findings;
-use crate::config::{CrontabLine, Environment, Queue, Sources};
+use crate::config::{CrontabLine, Environment, Handler, Queue, Sources};
 use crate::instant::days;
 use crate::policy;
 
 /// What cron looks for programs in, unless the crontab says otherwise.
 const CRON_PATH: &str = "/usr/bin:/bin";
 
-pub fn the_handler(findings: &mut Findings, program: Option<&OsStr>, environment: &Environment) {
-    let Some(program) = program else {
-        findings.note("handler", "none is configured: it stands behind `--` in each line");
-        return;
-    };
+pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environment: &Environment) {
+    match handler {
+        None => findings.note("handler", "none is configured: it stands behind `--` in each line"),
+        Some(Handler::Exec { argv, .. } | Handler::Stream { argv, .. }) => {
+            the_program(findings, &argv[0], environment);
+        }
+        Some(Handler::Post(webhook)) => {
+            findings.fine("handler", format!("POST {}", webhook.target));
+        }
+    }
+}
+
+fn the_program(findings: &mut Findings, program: &OsStr, environment: &Environment) {
     let shown = program.display();
     let search = |path: &OsStr| {
         let found =

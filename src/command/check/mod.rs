@@ -4,14 +4,13 @@
 mod around;
 mod table;
 
-use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::Result;
 
 use super::{open, require_columns};
 use crate::cli;
-use crate::config::{Place, Schedule, Sources};
+use crate::config::{Handler, Place, Schedule, Sources};
 use crate::exit::Exit;
 use crate::instant::Instant;
 use crate::report::{self, Finding, Level};
@@ -83,8 +82,10 @@ pub fn run(
             the_table(&mut findings, table, &found, now);
         }
     }
-    let handler = queue.handler(&args.handler).ok().and_then(<[_]>::first);
-    the_handler(&mut findings, handler.map(OsString::as_os_str), sources.environment());
+    match Handler::chosen(&args.handler, &queue, sources.environment()) {
+        Ok(handler) => the_handler(&mut findings, handler.as_ref(), sources.environment()),
+        Err(error) => findings.mend("handler", error.message),
+    }
     the_crontab(&mut findings, &queue, sources);
     let text = if args.json {
         let db = queue.db.to_string();

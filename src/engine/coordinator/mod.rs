@@ -1,5 +1,6 @@
 //! What is remembered from one round to the next, and how a pass ends.
 
+mod archived;
 mod round;
 
 use std::collections::{HashMap, HashSet};
@@ -9,7 +10,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::progress::Progress;
-use super::{Candidates, Pass, Stopped, Summary, Wake};
+use super::rate::Bucket;
+use super::{Candidates, Handlers, Pass, Stopped, Summary, Wake};
 use crate::clock::Clock;
 use crate::handler::{Handler, Reply};
 use crate::instant::Instant;
@@ -30,8 +32,14 @@ pub struct Coordinator {
     handler: Arc<dyn Handler>,
     wake: Wake,
     candidates: Candidates,
+    /// Who gets what is archived.
+    on_archive: Option<Arc<dyn Handler>>,
     /// Attempts that `--max-records` leaves.
     left: Option<u64>,
+    /// Attempts that `--rate` leaves.
+    bucket: Option<Bucket>,
+    /// Whether records wait for the rate alone.
+    is_held_back: bool,
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     /// Due records that another pass has claimed.
@@ -43,6 +51,8 @@ pub struct Coordinator {
     unable: HashSet<Id>,
     /// Whether the last answer was that the handler could not be run.
     unable_last: bool,
+    /// How many attempts have failed since the last one that did not.
+    failures_in_a_row: u32,
     /// Whether running handlers were told to end.
     told_to_end: bool,
     /// Answers that could not be written, because of `error`.
@@ -50,9 +60,6 @@ pub struct Coordinator {
     error: Option<anyhow::Error>,
     summary: Summary,
 }
-
-/// Makes the way back for one answer.
-type Replies<'a> = &'a dyn Fn() -> Reply;
 
 struct InHand {
     record: Arc<Record>,
@@ -63,12 +70,16 @@ struct InHand {
 }
 
 impl Coordinator {
-    pub fn new(pass: Pass, candidates: Candidates, wake: Wake, handler: Arc<dyn Handler>) -> Self {
+    pub fn new(pass: Pass, candidates: Candidates, wake: Wake, handlers: Handlers) -> Self {
+        let now = pass.clock.monotonic();
         Self {
-            handler,
+            handler: handlers.handler,
+            on_archive: handlers.on_archive,
             wake,
             candidates,
             left: pass.limits.max_records,
+            bucket: pass.limits.rate.map(|rate| Bucket::new(rate, now)),
+            is_held_back: false,
             pass,
             in_hand: HashMap::new(),
             busy: Vec::new(),
@@ -76,6 +87,7 @@ impl Coordinator {
             progress: Progress::default(),
             unable: HashSet::new(),
             unable_last: false,
+            failures_in_a_row: 0,
             told_to_end: false,
             unsettled: Vec::new(),
             error: None,
@@ -88,9 +100,9 @@ impl Coordinator {
     }
 
     /// A round, unless an error has ended all rounds.
-    pub fn take_up(&mut self, answers: Vec<Answer>, replies: Replies<'_>) {
+    pub fn take_up(&mut self, answers: Vec<Answer>, reply: &Reply) {
         if self.error.is_none()
-            && let Err(error) = self.round(&answers, replies)
+            && let Err(error) = self.round(&answers, reply)
         {
             self.fail(error);
         }
@@ -98,9 +110,15 @@ impl Coordinator {
             let in_hand = &self.in_hand;
             self.unsettled.extend(answers.into_iter().filter(|it| in_hand.contains_key(&it.id)));
         }
-        if self.is_idle() {
-            self.wake.idle();
+        if self.is_idle() || self.is_held_back {
+            self.wake.turn();
         }
+    }
+
+    /// For how long the rate holds records back that could be tried now.
+    pub fn held_back(&self) -> Option<Duration> {
+        let bucket = self.bucket.as_ref().filter(|_| self.is_held_back && !self.is_cut_short());
+        bucket.map(|bucket| self.pass.clock.until(bucket.next_at()))
     }
 
     /// There is no answer to take up: nothing is claimed before the next one comes.
@@ -135,9 +153,15 @@ impl Coordinator {
         match why {
             Stopped::Signal(_) | Stopped::Runtime => {
                 let again = std::mem::replace(&mut self.told_to_end, true);
-                self.handler.stop(if again { Duration::ZERO } else { self.pass.limits.grace });
+                let grace = if again { Duration::ZERO } else { self.pass.limits.grace };
+                self.handler.stop(grace);
+                if let Some(on_archive) = &self.on_archive {
+                    on_archive.stop(grace);
+                }
             }
-            Stopped::Unable(_) | Stopped::Refused(_) => self.handler.begin_no_more(),
+            Stopped::Unable(_) | Stopped::Refused(_) | Stopped::Failures(_) => {
+                self.handler.begin_no_more();
+            }
         }
         self.summary.stopped.get_or_insert(why);
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
-use super::{Coordinator, InHand, Replies};
+use super::{Coordinator, InHand};
 use crate::engine::{Attempt, Stopped, say};
 use crate::handler::{Job, Reply};
 use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
-use crate::record::{Answer, Id, Outcome, Record, Settlement, Status};
+use crate::record::{Answer, Id, Outcome, Record, Settlement, Status, Step, counted};
 use crate::selection::Slot;
 use crate::store::{Applied, Change, Claim};
 
@@ -23,20 +23,20 @@ struct Claimed {
 
 impl Coordinator {
     /// Settles what has come in and fills the free places.
-    pub(super) fn round(&mut self, answers: &[Answer], replies: Replies<'_>) -> Result<()> {
+    pub(super) fn round(&mut self, answers: &[Answer], reply: &Reply) -> Result<()> {
         let mut answers = answers;
         let still_in_hand = self.in_hand.len() - answers.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
         if free > self.room() && !answers.is_empty() {
             // What has been answered is held until it is settled, and leaves no room until then.
-            self.write_and_hand_out(answers, &mut Vec::new(), replies)?;
+            self.write_and_hand_out(answers, &mut Vec::new(), reply)?;
             answers = &[];
         }
         let free = free.min(self.room());
         let mut claimed = Vec::new();
         let result = self
             .claim(free, &mut claimed)
-            .and_then(|()| self.write_and_hand_out(answers, &mut claimed, replies));
+            .and_then(|()| self.write_and_hand_out(answers, &mut claimed, reply));
         // What was claimed but not handed out goes back as it is.
         for Claimed { record, .. } in claimed {
             self.pass.store.release(&record.id);
@@ -51,10 +51,16 @@ impl Coordinator {
 
     /// Claims up to `free` due records, several at a time.
     fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
+        self.is_held_back = false;
         while claimed.len() < free && !self.is_cut_short() {
             let left =
                 self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-            let few = left.min(free - claimed.len());
+            let tokens = self.tokens();
+            if tokens == 0 {
+                self.is_held_back = self.candidates.any(self.pass.store.reader())?;
+                break;
+            }
+            let few = left.min(tokens).min(free - claimed.len());
             let mut ids = self.candidates.next_few(few, self.pass.store.reader())?;
             if ids.is_empty() {
                 break;
@@ -66,6 +72,7 @@ impl Coordinator {
                 match self.inspect(id, claim) {
                     Ok(Some(due)) => {
                         self.left = self.left.map(|left| left - 1);
+                        self.take_token();
                         claimed.push(due);
                     }
                     Ok(None) => {}
@@ -80,6 +87,18 @@ impl Coordinator {
             }
         }
         Ok(())
+    }
+
+    /// How many attempts the rate allows at this moment.
+    fn tokens(&self) -> usize {
+        let now = self.pass.clock.monotonic();
+        self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(now))
+    }
+
+    fn take_token(&mut self) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(self.pass.clock.monotonic());
+        }
     }
 
     fn let_go(&mut self, claims: impl Iterator<Item = (Id, Claim)>) {
@@ -171,6 +190,7 @@ impl Coordinator {
             Some(Applied::Written) => {
                 self.summary.given_up += 1;
                 say::given_up(record, end);
+                self.tell_of_archived(record, record.failures, record.last_error.as_deref());
             }
             Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),
             Some(Applied::ChangedMeanwhile | Applied::ClaimLost) | None => {}
@@ -183,7 +203,7 @@ impl Coordinator {
         &mut self,
         answers: &[Answer],
         claimed: &mut Vec<Claimed>,
-        replies: Replies<'_>,
+        reply: &Reply,
     ) -> Result<()> {
         let now = self.pass.clock.now();
         let mut changes = Vec::with_capacity(answers.len() + claimed.len());
@@ -222,36 +242,42 @@ impl Coordinator {
             self.handler.begin_no_more();
         }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
-        for (claimed, charged) in std::mem::take(claimed).into_iter().zip(charged) {
-            self.hand_out(claimed, charged.as_ref(), now, replies());
-        }
+        // If the pass was stopped in this very round, the handler gives them back as interrupted,
+        // and the next round takes their charge back.
+        let handed_out: Vec<_> = std::mem::take(claimed)
+            .into_iter()
+            .zip(charged)
+            .filter_map(|(claimed, charged)| self.take_in_hand(claimed, charged.as_ref(), now))
+            .collect();
+        let job = |record: Arc<Record>| {
+            let attempt = record.next_attempt();
+            Job { record, attempt, reply: reply.clone() }
+        };
+        self.handler.start(handed_out.into_iter().map(job).collect());
         Ok(())
     }
 
-    /// Gives a record to the handler. If the pass was stopped in this very round, the handler
-    /// gives it back as interrupted, and the next round takes its charge back.
-    fn hand_out(
+    /// Notes that the handler has the record from now on, if its charge could be written.
+    fn take_in_hand(
         &mut self,
         claimed: Claimed,
         charged: Option<&Applied>,
         now: Instant,
-        reply: Reply,
-    ) {
+    ) -> Option<Arc<Record>> {
         let Claimed { record, slot } = claimed;
         let charged = match charged {
             None => false,
             Some(Applied::Written) => true,
             Some(Applied::ChangedMeanwhile | Applied::ClaimLost) => {
                 self.pass.store.release(&record.id);
-                return;
+                return None;
             }
             Some(Applied::Refused(error)) => {
                 self.pass.store.release(&record.id);
                 self.refused(&record.id, Status::Error, error);
-                return;
+                return None;
             }
         };
-        let attempt = record.next_attempt();
         say::begun(&record, self.pass.look.rules);
         if let Some(first) = self.progress.handed_out(&record, slot, self.pass.plan.is_capped()) {
             self.pass.observer.reached(first);
@@ -260,7 +286,7 @@ impl Coordinator {
         let record = Arc::new(record);
         let in_hand = InHand { record: record.clone(), charged, started_at: now, slot };
         self.in_hand.insert(id, in_hand);
-        self.handler.start(Job { record, attempt, reply });
+        Some(record)
     }
 
     /// Books one attempt, its row being written.
@@ -271,9 +297,10 @@ impl Coordinator {
         let InHand { record, started_at, slot, .. } = in_hand;
         match answer.outcome {
             Outcome::Interrupted | Outcome::Unable { .. } => self.progress.came_back(slot),
-            Outcome::Success | Outcome::Failure { .. } | Outcome::Snooze { .. } => {
-                self.progress.settled(slot);
-            }
+            Outcome::Success
+            | Outcome::Failure { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. } => self.progress.settled(slot),
         }
         self.pass.store.release(&record.id);
         let unable_before = std::mem::take(&mut self.unable_last);
@@ -291,6 +318,10 @@ impl Coordinator {
             self.summary.count(&answer.outcome, written);
             say::ended(&record, &answer.outcome, written, &self.pass.look);
         }
+        if written.is_some_and(|written| written.step == Step::Archived) {
+            self.tell_of_archived(&record, record.next_attempt(), answer.outcome.error());
+        }
+        self.count_failures(&answer.outcome);
         if let Outcome::Unable { error } = &answer.outcome {
             self.unable(answer, error, unable_before);
         }
@@ -313,6 +344,28 @@ impl Coordinator {
             self.stop(Stopped::Unable(message));
         } else if started {
             log::error!("{message}");
+        }
+    }
+
+    /// So many failures in a row that what the handler needs is evidently down stop the pass.
+    fn count_failures(&mut self, outcome: &Outcome) {
+        let error = match outcome {
+            Outcome::Failure { error } | Outcome::Snooze { error, .. } => error,
+            Outcome::Success | Outcome::GiveUp { .. } => {
+                self.failures_in_a_row = 0;
+                return;
+            }
+            Outcome::Interrupted | Outcome::Unable { .. } => return,
+        };
+        self.failures_in_a_row += 1;
+        let failures = self.failures_in_a_row;
+        if self.pass.limits.max_consecutive_failures.is_some_and(|most| failures >= most)
+            && self.summary.stopped.is_none()
+        {
+            let failed = counted(failures.into(), "attempt");
+            self.stop(Stopped::Failures(format!(
+                "{failed} failed in a row, the last one: {error}"
+            )));
         }
     }
 

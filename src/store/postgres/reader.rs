@@ -220,6 +220,7 @@ fn facts<'a>(columns: &FactColumns, table: &Table, id: &'a Id, row: &Row) -> Fac
         failures: failures.unwrap_or(0),
         last_failure_at: last_failure.flatten(),
         due_at: at(&table.due_at, columns.due_at).flatten(),
+        snoozed_until: None,
     }
 }
 

@@ -217,6 +217,7 @@ fn facts<'a>(
         failures: failures.unwrap_or(0),
         last_failure_at: last_failure.flatten(),
         due_at: None,
+        snoozed_until: None,
     })
 }
 

@@ -286,7 +286,8 @@ fn archived(subject: &mut dyn Subject) {
     assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
     let claims = store.claim_named(&[Id::Integer(1)]).unwrap();
     let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
-    let settlement = Settlement { step: Step::Renewed, counter: Counter::Reset, at: NOW };
+    let settlement =
+        Settlement { step: Step::Renewed, counter: Counter::Reset, at: NOW, not_before: None };
     let change = Change::new(record, false, settlement);
     assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
     store.release(&Id::Integer(1));
@@ -414,7 +415,7 @@ fn settlement(record: &Record, step: Step) -> Settlement {
         Step::Begun | Step::Failed | Step::Archived => failed,
         Step::Undone | Step::Succeeded | Step::Renewed => Counter::AsBefore,
     };
-    Settlement { step, counter, at: NOW }
+    Settlement { step, counter, at: NOW, not_before: None }
 }
 
 /// Claims a record, writes down that an attempt begins, and how it ends.

@@ -21,6 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::parameters::Parameters;
+use crate::authorities;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -76,9 +77,9 @@ pub fn connector(
     };
     let given = |key: &str| parameters.text(key).map(PathBuf::from);
     let authorities = match parameters.text("sslrootcert") {
-        Some(SYSTEM) => Some(system_authorities()?),
-        Some(path) => Some(read_certificates(Path::new(path))?),
-        None => default("root.crt").map(|path| read_certificates(&path)).transpose()?,
+        Some(SYSTEM) => Some(authorities::of_system("sslrootcert=FILE")?),
+        Some(path) => Some(authorities::of_file(Path::new(path))?),
+        None => default("root.crt").map(|path| authorities::of_file(&path)).transpose()?,
     };
     if authorities.is_none() && matches!(mode, Mode::VerifyCa | Mode::VerifyFull) {
         bail!(
@@ -108,7 +109,7 @@ pub fn connector(
                 format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
             })?;
             config
-                .with_client_auth_cert(read_certificates(&certificate)?, read_key(&key)?)
+                .with_client_auth_cert(authorities::of_file(&certificate)?, read_key(&key)?)
                 .with_context(|| {
                     let (certificate, key) = (certificate.display(), key.display());
                     format!("could not use the certificate {certificate} with the key {key}")
@@ -116,17 +117,6 @@ pub fn connector(
         }
     };
     Ok(MakeRustlsConnect::new(config))
-}
-
-fn system_authorities() -> Result<Vec<CertificateDer<'static>>> {
-    let found = rustls_native_certs::load_native_certs();
-    if found.certs.is_empty() {
-        let errors = found.errors.iter().map(|error| format!(": {error}")).collect::<String>();
-        bail!(
-            "this system has no certificates of authorities{errors}; name a file: sslrootcert=FILE"
-        );
-    }
-    Ok(found.certs)
 }
 
 /// What is no authority's certificate after all is left out, as long as one is left.
@@ -137,17 +127,6 @@ fn root_store(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore> 
         bail!("none of the authorities' certificates can be used");
     }
     Ok(roots)
-}
-
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let shown = path.display();
-    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
-    let found = read()
-        .map_err(|error| anyhow!("could not read the certificate {shown}: {}", words(&error)))?;
-    if found.is_empty() {
-        bail!("there is no certificate in {shown}; it must be a PEM file");
-    }
-    Ok(found)
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
@@ -165,13 +144,8 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
                  passphrase"
             );
         }
-        anyhow!("could not read the key {shown}: {}", words(&error))
+        anyhow!("could not read the key {shown}: {}", authorities::words(&error))
     })
-}
-
-/// Some errors quote the file, which may be a key.
-fn words(error: &PemError) -> String {
-    if let PemError::Io(error) = error { error.to_string() } else { "it is no PEM file".into() }
 }
 
 /// Checks what the mode asks for, and always that the server has the key of its certificate.

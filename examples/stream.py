@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""backlog process --ndays 1 --stream -- examples/stream.py"""
+import json
+import sys
+
+
+def handle(record):
+    with open("sent.jsonl", "a") as sent:
+        print(record["PAYLOAD"], file=sent)
+
+
+hello = json.loads(sys.stdin.readline())  # what comes: queue, table, id and columns
+for record in map(json.loads, sys.stdin):
+    reply = {"id": record["ID"], "outcome": "success"}
+    try:
+        handle(record)
+    except Exception as error:
+        reply.update(outcome="failure", error=str(error))
+    print(json.dumps(reply), flush=True)

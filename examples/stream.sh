@@ -1,0 +1,14 @@
+#!/bin/sh
+# backlog process --ndays 1 --stream -- examples/stream.sh
+# The work is one line here: it appends the record to sent.jsonl.
+read -r hello # {"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":["ID",...]}
+while read -r record; do
+    id=${record#*'"ID":'}
+    id=${id%%,*}
+    if error=$(printf '%s\n' "$record" 2>&1 >>sent.jsonl); then
+        echo "{\"id\":$id,\"outcome\":\"success\"}"
+    else
+        echo "$error" >&2
+        echo "{\"id\":$id,\"outcome\":\"failure\",\"error\":\"could not write\"}"
+    fi
+done

@@ -1,0 +1,34 @@
+//! The certificates of authorities that TLS goes by, from a file or from the system.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow, bail};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::{Error as PemError, PemObject};
+
+/// All certificates of a PEM file; at least one.
+pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let shown = path.display();
+    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+    let found = read()
+        .map_err(|error| anyhow!("could not read the certificate {shown}: {}", words(&error)))?;
+    if found.is_empty() {
+        bail!("there is no certificate in {shown}; it must be a PEM file");
+    }
+    Ok(found)
+}
+
+/// Those of the operating system. `option` is how a file is named where there are none.
+pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let errors = found.errors.iter().map(|error| format!(": {error}")).collect::<String>();
+        bail!("this system has no certificates of authorities{errors}; name a file: {option}");
+    }
+    Ok(found.certs)
+}
+
+/// What is wrong with a PEM file. Some errors quote it, and it may hold a key.
+pub fn words(error: &PemError) -> String {
+    if let PemError::Io(error) = error { error.to_string() } else { "it is no PEM file".into() }
+}

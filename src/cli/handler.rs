@@ -1,0 +1,48 @@
+//! Options that say what handles the records.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::value::{self, Several};
+
+#[derive(Clone, Args)]
+#[command(next_help_heading = "The handler")]
+pub struct Handler {
+    /// One process for many records, which reads a JSON line for each and answers with one
+    #[arg(long, conflicts_with = "post")]
+    pub stream: bool,
+
+    /// How many records it may have in hand [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub window: Option<u16>,
+
+    /// How often a pass may start it again when it has died [default: 3]
+    #[arg(long, value_name = "N")]
+    pub restarts: Option<u32>,
+
+    /// Send each record to a webhook; {column} in the URL is replaced by the record's value
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    pub post: Option<String>,
+
+    /// One more header of the request, "Authorization: Bearer abc"; may be repeated
+    #[arg(long, value_name = "HEADER")]
+    pub header: Vec<String>,
+
+    /// The authorities that certify the webhook's server [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+
+    /// Exits of the command after which a record is archived at once: 65,100
+    #[arg(long, value_name = "EXIT,...", value_parser = value::several)]
+    pub give_up_on: Option<Several>,
+
+    /// Archive a record at once that the webhook refuses with 4xx, other than 408, 425 and 429
+    #[arg(long)]
+    pub give_up_on_4xx: bool,
+
+    /// The handler; {column} in an argument is replaced by the record's value
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,123 @@
+//! From options to what handles the records.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::{Environment, Queue};
+use crate::cli;
+use crate::exit::{ExitError, usage};
+use crate::handler::{Header, Proxies, Secret, Target};
+
+/// How many records a co-process has in hand, unless told otherwise.
+const WINDOW: u16 = 64;
+const RESTARTS: u32 = 3;
+
+/// What handles the records.
+#[derive(Debug, Clone)]
+pub enum Handler {
+    /// A process for each.
+    Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
+    /// A process for many.
+    Stream { argv: Vec<OsString>, window: usize, restarts: u32 },
+    /// A request for each.
+    Post(Box<Webhook>),
+}
+
+/// Where records are posted to, and how.
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    pub target: Target,
+    pub headers: Vec<Header>,
+    pub ca_file: Option<PathBuf>,
+    pub give_up_on_4xx: bool,
+    pub secret: Option<Secret>,
+    pub proxies: Proxies,
+}
+
+/// The variable that holds what requests are signed with. It is no option, because every user of
+/// the machine sees a command line.
+const SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
+
+impl Webhook {
+    fn new(url: &str, args: &cli::Handler, environment: &Environment) -> Result<Self, ExitError> {
+        let wrong = |option: &'static str| {
+            move |error: anyhow::Error| usage(format!("{option}: {error:#}"))
+        };
+        let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
+        let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
+        Ok(Self {
+            target: Target::new(url).map_err(wrong("--post"))?,
+            headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
+            ca_file: args.ca_file.clone(),
+            give_up_on_4xx: args.give_up_on_4xx,
+            secret: variable(SECRET)
+                .map(|it| Secret::parse(&it))
+                .transpose()
+                .map_err(wrong(SECRET))?,
+            proxies: Proxies::from_env(&variable),
+        })
+    }
+}
+
+impl Handler {
+    /// The one that was chosen, if one was: what was typed goes before what stands in backlog.toml.
+    pub fn chosen(
+        args: &cli::Handler,
+        queue: &Queue,
+        environment: &Environment,
+    ) -> Result<Option<Self>, ExitError> {
+        let argv = if args.command.is_empty() { &queue.exec } else { &args.command }.clone();
+        let is_command = args.post.is_none() && !args.stream;
+        for (given, option, goes_with, is_legal) in [
+            (args.window.is_some(), "--window", "--stream", args.stream),
+            (args.restarts.is_some(), "--restarts", "--stream", args.stream),
+            (!args.header.is_empty(), "--header", "--post", args.post.is_some()),
+            (args.ca_file.is_some(), "--ca-file", "--post", args.post.is_some()),
+            (args.give_up_on_4xx, "--give-up-on-4xx", "--post", args.post.is_some()),
+            (args.give_up_on.is_some(), "--give-up-on", "a command for each record", is_command),
+        ] {
+            if given && !is_legal {
+                return Err(usage(format!("{option} goes with {goes_with}")));
+            }
+        }
+        if let Some(url) = &args.post {
+            return Ok(Some(Self::Post(Box::new(Webhook::new(url, args, environment)?))));
+        }
+        if argv.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(if args.stream {
+            let window = args.window.unwrap_or(WINDOW).into();
+            Self::Stream { argv, window, restarts: args.restarts.unwrap_or(RESTARTS) }
+        } else {
+            Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }
+        }))
+    }
+
+    /// What is said where one must be chosen and none was.
+    pub fn none() -> ExitError {
+        usage(
+            "which handler? write the command behind `--`, or as exec into backlog.toml; or say \
+             --post URL",
+        )
+    }
+
+    /// The option by which a record may be given up before its last attempt, if one says so.
+    pub fn gives_up(&self) -> Option<&'static str> {
+        match self {
+            Self::Exec { give_up_on, .. } => (!give_up_on.is_empty()).then_some("--give-up-on"),
+            Self::Post(webhook) => webhook.give_up_on_4xx.then_some("--give-up-on-4xx"),
+            Self::Stream { .. } => None,
+        }
+    }
+}
+
+fn exits(given: Option<&cli::Several>) -> Result<Vec<i32>, ExitError> {
+    let exit = |text: &String| {
+        let code = text.trim().parse::<u8>().ok().filter(|code| *code > 0);
+        code.map(i32::from).ok_or_else(|| {
+            usage(format!("--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"))
+        })
+    };
+    given.map_or_else(|| Ok(Vec::new()), |it| it.0.iter().map(exit).collect())
+}

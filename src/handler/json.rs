@@ -1,0 +1,69 @@
+//! A record as handlers get it.
+
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
+
+use crate::record::{Record, Value};
+
+/// What a handler is given of a record: one column as it is, without anything around it, or all.
+pub fn input(record: &Record, payload: Option<&str>) -> Vec<u8> {
+    let Some(payload) = payload else { return json(record) };
+    match record.row.get(payload) {
+        Some(Value::Blob(bytes)) => bytes.clone(),
+        value => value.map(Value::to_string).unwrap_or_default().into_bytes(),
+    }
+}
+
+/// The record as one JSON object with every column, in the table's order, on one line that ends
+/// with a newline. A BLOB is hexadecimal text; numbers are exact.
+pub fn json(record: &Record) -> Vec<u8> {
+    let mut json = serde_json::to_vec(&RowJson(record)).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
+
+struct RowJson<'a>(&'a Record);
+
+impl Serialize for RowJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        for (name, value) in self.0.row.iter() {
+            match value {
+                Value::Null => object.serialize_entry(name, &())?,
+                Value::Integer(number) => object.serialize_entry(name, number)?,
+                Value::Real(number) => object.serialize_entry(name, number)?,
+                Value::Text(text) => object.serialize_entry(name, text)?,
+                Value::Blob(_) => object.serialize_entry(name, &value.to_string())?,
+                Value::Boolean(truth) => object.serialize_entry(name, truth)?,
+                Value::Json(json) => {
+                    // What is no part of a string is just space.
+                    let line = json.replace(['\n', '\r'], " ");
+                    let raw = serde_json::from_str::<&RawValue>(&line);
+                    object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
+                }
+            }
+        }
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::tests::record;
+
+    #[test]
+    fn the_json_has_every_column_exactly() {
+        let record = record(&[
+            ("ID", Value::Integer(i64::MAX)),
+            ("it's \"odd\"", Value::Text("a\n\u{1F600}".into())),
+            ("n", Value::Null),
+            ("r", Value::Real(0.5)),
+            ("b", Value::Blob(vec![0, 255])),
+            ("j", Value::Json("{\n\"a\": 1.50\r\n}".into())),
+        ]);
+        let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
+                        \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  }}\n";
+        assert_eq!(String::from_utf8(json(&record)).unwrap(), expected);
+    }
+}

@@ -1,0 +1,86 @@
+//! The agents that requests are sent with: what they wait for, keep and connect to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use ureq::Agent;
+use ureq::config::Config;
+use ureq::http::HeaderValue;
+use ureq::tls::TlsConfig;
+use ureq::unversioned::transport::{
+    ConnectProxyConnector, Connector, RustlsConnector, SocksConnector, TcpConnector,
+};
+
+use super::client::PostSettings;
+use super::forward::Forward;
+use super::proxy::Proxy;
+use super::wire::{Dial, Lookup, Trust};
+
+/// For how long an answer is read whose status is known already.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Servers close what is idle after two seconds and more, and a request may meet that.
+const LONGEST_IDLE: Duration = Duration::from_secs(1);
+
+/// What sends through a proxy.
+pub struct Proxied {
+    pub agent: Agent,
+    /// The variable that names the proxy.
+    pub origin: &'static str,
+    /// What the proxy is told with each request, unless it is told once for the connection.
+    pub authorization: Option<HeaderValue>,
+}
+
+impl Proxied {
+    pub fn new(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: &Proxy) -> Result<Self> {
+        let origin = proxy.origin;
+        if settings.target.is_https() || !proxy.is_plain() {
+            let agent = agent(config(settings, tls, Some(proxy)));
+            return Ok(Self { agent, origin, authorization: None });
+        }
+        let agent = forwarding_agent(config(settings, tls, None), proxy);
+        Ok(Self { agent, origin, authorization: proxy.authorization()? })
+    }
+}
+
+fn config(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: Option<&Proxy>) -> Config {
+    let builder = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .timeout_global(settings.timeout)
+        .timeout_recv_body(Some(PATIENCE))
+        .max_idle_connections(settings.jobs)
+        .max_idle_connections_per_host(settings.jobs)
+        .max_idle_age(LONGEST_IDLE)
+        .proxy(proxy.map(|proxy| proxy.proxy.clone()));
+    match tls {
+        Some(tls) => builder.tls_config(tls.clone()).build(),
+        None => builder.build(),
+    }
+}
+
+/// Connects without a proxy.
+pub fn direct(settings: &PostSettings, tls: Option<&TlsConfig>) -> Agent {
+    agent(config(settings, tls, None))
+}
+
+/// Connects to the host, with a tunnel through the proxy if the configuration has one.
+fn agent(config: Config) -> Agent {
+    let trust = Arc::new(Trust::default());
+    let socks = config.proxy().map(|proxy| proxy.uri().clone());
+    let connector =
+        ().chain(Dial::new(SocksConnector::default(), socks, trust.clone()))
+            .chain(ConnectProxyConnector::default())
+            .chain(Dial::new(TcpConnector::default(), None, trust))
+            .chain(RustlsConnector::default());
+    Agent::with_parts(config, connector, Lookup::default())
+}
+
+/// Connects to the proxy, and hands it requests that are not encrypted as they are.
+fn forwarding_agent(config: Config, proxy: &Proxy) -> Agent {
+    let connector =
+        ().chain(Dial::new(TcpConnector::default(), Some(proxy.uri.clone()), Arc::default()))
+            .chain(Forward);
+    Agent::with_parts(config, connector, Lookup::new(Some(proxy.uri.clone())))
+}

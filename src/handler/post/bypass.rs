@@ -1,0 +1,146 @@
+//! `NO_PROXY`: the hosts that are reached without the proxy.
+
+use std::net::IpAddr;
+
+/// The hosts that are reached without the proxy.
+#[derive(Debug, Clone, Default)]
+pub struct Bypass(Vec<Entry>);
+
+#[derive(Debug, Clone)]
+enum Entry {
+    All,
+    /// A host and all below it.
+    Domain {
+        name: String,
+        port: Option<u16>,
+    },
+    Network {
+        address: IpAddr,
+        bits: u32,
+        port: Option<u16>,
+    },
+}
+
+impl Bypass {
+    pub fn new(list: &str) -> Self {
+        let items = list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
+        Self(items.map(Entry::new).collect())
+    }
+
+    pub fn has(&self, host: &str, port: u16) -> bool {
+        let host = bare(host).to_ascii_lowercase();
+        self.0.iter().any(|entry| entry.has(&host, port))
+    }
+}
+
+impl Entry {
+    fn new(text: &str) -> Self {
+        if text == "*" {
+            return Self::All;
+        }
+        if let Some((address, bits)) = network(text) {
+            return Self::Network { address, bits, port: None };
+        }
+        let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+            Some((host, Ok(port))) => (host, Some(port)),
+            Some((_, Err(_))) | None => (text, None),
+        };
+        if let Some((address, bits)) = network(host) {
+            return Self::Network { address, bits, port };
+        }
+        let name = host.strip_prefix('*').unwrap_or(host);
+        let name = name.strip_prefix('.').unwrap_or(name);
+        Self::Domain { name: bare(name).to_ascii_lowercase(), port }
+    }
+
+    fn has(&self, host: &str, at: u16) -> bool {
+        let is_port = |port: &Option<u16>| port.is_none_or(|port| port == at);
+        match self {
+            Self::All => true,
+            Self::Domain { name, port } => {
+                is_port(port) && host.parse::<IpAddr>().is_err() && is_below(host, name)
+            }
+            Self::Network { address, bits, port } => {
+                let host = host.parse();
+                is_port(port) && host.is_ok_and(|host| share(&host, address, *bits))
+            }
+        }
+    }
+}
+
+/// A host without the brackets of an IPv6 address and without the dot of a full name.
+fn bare(host: &str) -> &str {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.unwrap_or(host.strip_suffix('.').unwrap_or(host))
+}
+
+fn is_below(host: &str, name: &str) -> bool {
+    !name.is_empty()
+        && host.strip_suffix(name).is_some_and(|left| left.is_empty() || left.ends_with('.'))
+}
+
+/// An address, or a whole network as `address/bits`.
+fn network(text: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = bare(address).parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(most);
+    (bits <= most).then_some((address, bits))
+}
+
+fn share(one: &IpAddr, other: &IpAddr, bits: u32) -> bool {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            let differing = u32::from(*one) ^ u32::from(*other);
+            differing.leading_zeros() >= bits
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => {
+            let differing = u128::from(*one) ^ u128::from(*other);
+            differing.leading_zeros() >= bits
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_in_the_list() {
+        for (list, host, port, expected) in [
+            ("*", "example.com", 80, true),
+            ("", "example.com", 80, false),
+            ("example.com", "example.com", 80, true),
+            ("example.com", "EXAMPLE.com.", 80, true),
+            ("example.com", "www.example.com", 80, true),
+            ("example.com", "badexample.com", 80, false),
+            (".example.com", "www.example.com", 80, true),
+            (".example.com", "example.com", 80, true),
+            ("*.example.com", "www.example.com", 80, true),
+            ("Example.COM.", "example.com", 80, true),
+            ("a, b\tc", "c", 80, true),
+            ("example.com:8080", "example.com", 8080, true),
+            ("example.com:8080", "example.com", 80, false),
+            ("127.0.0.1", "127.0.0.1", 80, true),
+            ("127.0.0.1:81", "127.0.0.1", 80, false),
+            ("127.0.0.1", "127.0.0.11", 80, false),
+            ("0.0.1", "127.0.0.1", 80, false),
+            ("10.0.0.0/8", "10.9.8.7", 80, true),
+            ("10.0.0.0/8", "11.9.8.7", 80, false),
+            ("0.0.0.0/0", "11.9.8.7", 80, true),
+            ("10.0.0.0/33", "10.0.0.0", 80, false),
+            ("::1", "[::1]", 80, true),
+            ("[::1]", "[0:0::1]", 80, true),
+            ("[::1]:81", "[::1]", 80, false),
+            ("fe80::/10", "[fe80::2]", 80, true),
+            ("::1", "127.0.0.1", 80, false),
+            (".", "example.com", 80, false),
+        ] {
+            assert_eq!(Bypass::new(list).has(host, port), expected, "{list} {host} {port}");
+        }
+    }
+}

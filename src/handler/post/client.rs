@@ -1,0 +1,151 @@
+//! Sends one request and says what became of it.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ureq::http::{HeaderMap, Request, Response, Uri};
+use ureq::{Agent, Body};
+
+use super::agent::{self, Proxied};
+use super::failure::{self, Attempt};
+use super::proxy::{Proxies, Proxy};
+use super::reply::{self, Reply};
+use super::request::{self, Header, Signed};
+use super::signature::Secret;
+use super::target::Target;
+use super::tls;
+use crate::record::Outcome;
+
+/// How much of an answer is read. A longer one costs its connection.
+const MOST_READ: usize = 64 * 1024;
+
+/// What requests are sent with; the same for every record of a pass.
+#[derive(Debug, Clone)]
+pub struct PostSettings {
+    pub target: Target,
+    pub headers: Vec<Header>,
+    /// For the whole of a request.
+    pub timeout: Option<Duration>,
+    /// The authorities that are believed, instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    pub give_up_on_4xx: bool,
+    pub secret: Option<Secret>,
+    /// How many requests there are at once, at most.
+    pub jobs: usize,
+    pub table: String,
+    pub proxies: Proxies,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    Answered(Outcome),
+    /// There was no connection, so nothing was sent.
+    Unreachable(String),
+    /// There was no answer, though the server may have read the request.
+    Broken(String),
+    /// The record's values make no URL.
+    Unusable(String),
+}
+
+/// Sends requests, from several threads if need be, and keeps their connections.
+pub struct Client {
+    settings: PostSettings,
+    direct: Agent,
+    proxied: Option<Proxied>,
+    /// What all requests have in common.
+    headers: HeaderMap,
+}
+
+impl Client {
+    /// Reads the certificates if any are needed.
+    pub fn new(settings: PostSettings) -> Result<Self> {
+        let is_https = settings.target.is_https();
+        let proxy = settings.proxies.proxy(is_https)?;
+        let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
+        let tls = needs_tls.then(|| tls::config(settings.ca_file.as_deref())).transpose()?;
+        let proxied =
+            proxy.map(|proxy| Proxied::new(&settings, tls.as_ref(), &proxy)).transpose()?;
+        let headers = request::common(&settings.headers, settings.target.authorization())?;
+        let direct = agent::direct(&settings, tls.as_ref());
+        Ok(Self { direct, proxied, headers, settings })
+    }
+
+    /// Sends one record and waits for the answer. The request is sent once at most.
+    pub fn send(
+        &self,
+        id: &str,
+        value: &dyn Fn(&str) -> Option<String>,
+        body: &[u8],
+        now: i64,
+    ) -> Sent {
+        let uri = match self.uri(value) {
+            Ok(uri) => uri,
+            Err(error) => return Sent::Unusable(format!("{error:#}")),
+        };
+        let proxied = self.proxied.as_ref().filter(|_| !self.settings.proxies.is_bypassed(&uri));
+        let request = match self.request(&uri, id, body, now, proxied) {
+            Ok(request) => request,
+            Err(error) => return Sent::Unusable(format!("{error:#}")),
+        };
+        let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
+        let timeout = self.settings.timeout;
+        match agent.run(request) {
+            Ok(response) => self.answered(response, now),
+            Err(error) => {
+                let proxy = proxied.map(|proxied| proxied.origin);
+                failure::sent(&error, &Attempt { uri: &uri, timeout, proxy })
+            }
+        }
+    }
+
+    fn uri(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
+        let url = self.settings.target.fill(value)?;
+        url.parse().with_context(|| format!("the URL {url} cannot be used"))
+    }
+
+    fn request<'b>(
+        &self,
+        uri: &Uri,
+        id: &str,
+        body: &'b [u8],
+        now: i64,
+        proxied: Option<&Proxied>,
+    ) -> Result<Request<&'b [u8]>> {
+        let key = request::key(&self.settings.table, id);
+        let secret = self.settings.secret.as_ref();
+        let mut headers = self.headers.clone();
+        request::add_own(&mut headers, &Signed { key: &key, body, now, secret })?;
+        if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
+            headers.insert("proxy-authorization", login);
+        }
+        let mut request = Request::post(uri).body(body)?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// The status has decided before the body is read.
+    fn answered(&self, mut response: Response<Body>, now: i64) -> Sent {
+        let body = beginning(response.body_mut());
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
+        let reply = Reply {
+            status: response.status().as_u16(),
+            retry_after: header("retry-after"),
+            location: header("location"),
+            body: &body,
+        };
+        Sent::Answered(reply::outcome(&reply, self.settings.give_up_on_4xx, now))
+    }
+}
+
+/// Reads a short body to its end, after which its connection is kept.
+fn beginning(body: &mut Body) -> Vec<u8> {
+    let mut read = Vec::new();
+    let most = u64::try_from(MOST_READ).unwrap_or(u64::MAX);
+    // What was read before an error stays.
+    let _ = body.as_reader().take(most.saturating_add(1)).read_to_end(&mut read);
+    read.truncate(MOST_READ);
+    read
+}

@@ -1,0 +1,118 @@
+//! Why there is no answer, in plain words.
+
+use std::io;
+use std::time::Duration;
+
+use rustls::{CertificateError, Error as TlsError};
+use ureq::http::Uri;
+use ureq::{Error, Timeout};
+
+use super::client::Sent;
+use super::wire::{Unreachable, is_hangup, place, words};
+
+/// What was tried.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    pub uri: &'a Uri,
+    pub timeout: Option<Duration>,
+    /// The variable that names the proxy, if it goes through one.
+    pub proxy: Option<&'static str>,
+}
+
+/// Whether anything was sent is known for sure only where no connection was made.
+pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
+    let Some(Unreachable(message)) = unreachable(error) else {
+        return Sent::Broken(message(error, attempt));
+    };
+    Sent::Unreachable(match attempt.proxy {
+        Some(variable) => format!("{message}; it is the proxy of {variable}"),
+        None => message.clone(),
+    })
+}
+
+fn unreachable(error: &Error) -> Option<&Unreachable> {
+    if let Error::Other(error) = error { error.downcast_ref() } else { None }
+}
+
+fn message(error: &Error, attempt: &Attempt<'_>) -> String {
+    if let Error::Io(error) = error {
+        return broken(error, attempt.uri);
+    }
+    if let Error::Rustls(error) = error {
+        return tls(error, attempt.uri);
+    }
+    if let Error::Tls(error) = error {
+        return format!("could not agree on TLS with {}: {error}", place(attempt.uri));
+    }
+    if let Error::Timeout(phase) = error {
+        return late(*phase, attempt);
+    }
+    if let Error::Protocol(error) = error {
+        return format!("could not understand the answer of {}: {error}", place(attempt.uri));
+    }
+    if let Error::ConnectProxyFailed(reason) = error {
+        let variable = attempt.proxy.unwrap_or("the environment");
+        let place = place(attempt.uri);
+        return format!("the proxy of {variable} made no connection to {place}: {reason}");
+    }
+    if let Error::LargeResponseHeader(_, most) = error {
+        return format!(
+            "the answer of {} has more than {most} bytes of headers",
+            place(attempt.uri)
+        );
+    }
+    error.to_string()
+}
+
+fn late(phase: Timeout, attempt: &Attempt<'_>) -> String {
+    match attempt.timeout {
+        Some(timeout) if phase != Timeout::Connect => {
+            format!("no answer within {}", humantime::format_duration(timeout))
+        }
+        Some(_) | None => format!("could not connect to {}: no answer", place(attempt.uri)),
+    }
+}
+
+fn broken(error: &io::Error, uri: &Uri) -> String {
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return tls(error, uri);
+    }
+    if is_hangup(error) {
+        return "the connection was closed before an answer came".into();
+    }
+    format!("the connection to {} broke: {}", place(uri), words(error))
+}
+
+fn tls(error: &TlsError, uri: &Uri) -> String {
+    let TlsError::InvalidCertificate(error) = error else {
+        return format!("could not agree on TLS with {}: {error}", place(uri));
+    };
+    let host = uri.host().unwrap_or_default();
+    format!("could not verify the certificate of {host}: {}", distrust(error))
+}
+
+/// What is wrong with a certificate, and what mends it.
+fn distrust(error: &CertificateError) -> String {
+    // An authority of the same name and another key makes a bad signature.
+    if let CertificateError::UnknownIssuer | CertificateError::BadSignature = error {
+        return "its authority is unknown; name its authority with --ca-file".into();
+    }
+    if let CertificateError::Expired | CertificateError::ExpiredContext { .. } = error {
+        return "it has expired; is the clock right?".into();
+    }
+    if let CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } = error {
+        return "it is not valid yet; is the clock right?".into();
+    }
+    if let CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } =
+        error
+    {
+        return "it is for another host; correct the host in the URL".into();
+    }
+    if let CertificateError::Other(other) = error
+        && other.0.to_string() == "CaUsedAsEndEntity"
+    {
+        return "it is an authority's own; give the server one that the authority has signed"
+            .into();
+    }
+    format!("{error}; name its authority with --ca-file")
+}

@@ -1,0 +1,175 @@
+//! `--post URL`: a request to a webhook for each record.
+
+mod agent;
+mod bypass;
+mod client;
+mod failure;
+mod forward;
+mod proxy;
+mod reply;
+mod request;
+mod signature;
+mod target;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant as Monotonic};
+
+use anyhow::Result;
+
+use super::workers::Workers;
+use super::{Handler, Job, json, lock};
+use crate::clock::Clock;
+use crate::record::{Answer, Id, Outcome, Record};
+use client::{Client, Sent};
+
+pub use client::PostSettings;
+pub use proxy::Proxies;
+pub use request::Header;
+pub use signature::Secret;
+pub use target::Target;
+
+/// So many requests in a row for which there is no connection: then nobody is there.
+const UNREACHABLE: u32 = 3;
+
+/// Worker threads, each of which makes one request at a time.
+pub struct Post {
+    capacity: usize,
+    workers: Workers,
+    desk: Arc<Desk>,
+}
+
+/// What the workers share.
+struct Desk {
+    client: Client,
+    clock: Clock,
+    payload: Option<String>,
+    no_more: AtomicBool,
+    /// How many requests in a row found no connection.
+    unreachable: AtomicU32,
+    /// What is being sent. A request cannot be ended; its record can be taken away from it.
+    sending: Mutex<HashMap<Id, Job>>,
+    answered: Condvar,
+    /// Whether a record was taken away from its request.
+    has_abandoned: AtomicBool,
+}
+
+impl Post {
+    /// `payload` is the column that is the body, instead of the whole record.
+    pub fn new(settings: PostSettings, payload: Option<String>, clock: Clock) -> Result<Self> {
+        let capacity = settings.jobs;
+        let desk = Arc::new(Desk {
+            client: Client::new(settings)?,
+            clock,
+            payload,
+            no_more: AtomicBool::new(false),
+            unreachable: AtomicU32::new(0),
+            sending: Mutex::default(),
+            answered: Condvar::new(),
+            has_abandoned: AtomicBool::new(false),
+        });
+        let shared = desk.clone();
+        let workers = Workers::start(capacity, move |job| shared.attempt(job))?;
+        Ok(Self { capacity, workers, desk })
+    }
+}
+
+impl Handler for Post {
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn start(&self, jobs: Vec<Job>) {
+        self.workers.take(jobs);
+    }
+
+    fn begin_no_more(&self) {
+        self.desk.no_more.store(true, Ordering::SeqCst);
+    }
+
+    fn stop(&self, grace: Duration) {
+        self.begin_no_more();
+        let desk = self.desk.clone();
+        let deadline = desk.clock.monotonic().checked_add(grace);
+        std::thread::spawn(move || desk.abandon_at(deadline));
+    }
+
+    fn join(&self) -> u64 {
+        if self.desk.has_abandoned.load(Ordering::SeqCst) {
+            self.workers.leave();
+        } else {
+            self.workers.join();
+        }
+        0
+    }
+}
+
+impl Desk {
+    fn attempt(&self, job: Job) {
+        let record = job.record.clone();
+        if self.no_more.load(Ordering::SeqCst) {
+            return reply(&job, Outcome::Interrupted, Duration::ZERO);
+        }
+        lock(&self.sending).insert(record.id.clone(), job);
+        let began = self.clock.monotonic();
+        let outcome = self.send(&record);
+        let duration = self.clock.monotonic().saturating_duration_since(began);
+        let job = lock(&self.sending).remove(&record.id);
+        self.answered.notify_all();
+        if let Some(job) = job {
+            reply(&job, outcome, duration);
+        }
+    }
+
+    fn send(&self, record: &Record) -> Outcome {
+        let value = |column: &str| {
+            record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
+        };
+        let body = json::input(record, self.payload.as_deref());
+        let now = self.clock.now().0;
+        let sent = self.client.send(&record.id.text(), &value, body.trim_ascii_end(), now);
+        if let Sent::Unreachable(error) = sent {
+            let times = self.unreachable.fetch_add(1, Ordering::SeqCst) + 1;
+            return if times < UNREACHABLE {
+                Outcome::Failure { error }
+            } else {
+                Outcome::Unable { error: format!("{error}, {times} times in a row") }
+            };
+        }
+        self.unreachable.store(0, Ordering::SeqCst);
+        match sent {
+            Sent::Answered(outcome) => outcome,
+            Sent::Unreachable(error) | Sent::Broken(error) | Sent::Unusable(error) => {
+                Outcome::Failure { error }
+            }
+        }
+    }
+
+    /// Waits until nothing is being sent, and takes away what still is at the deadline.
+    fn abandon_at(&self, deadline: Option<Monotonic>) {
+        let mut sending = lock(&self.sending);
+        while let Some(left) = deadline.map(|deadline| self.clock.until(deadline))
+            && !left.is_zero()
+            && !sending.is_empty()
+        {
+            let waited = self.answered.wait_timeout(sending, left);
+            sending = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let abandoned: Vec<_> = sending.drain().map(|(_, job)| job).collect();
+        drop(sending);
+        for job in abandoned {
+            self.has_abandoned.store(true, Ordering::SeqCst);
+            reply(&job, Outcome::Interrupted, Duration::ZERO);
+        }
+    }
+}
+
+fn reply(job: &Job, outcome: Outcome, duration: Duration) {
+    let id = job.record.id.clone();
+    (job.reply)(vec![Answer { id, outcome, exit: None, duration }]);
+}

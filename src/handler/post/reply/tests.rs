@@ -1,0 +1,118 @@
+use super::*;
+
+const NOW: i64 = 1_700_000_000;
+
+fn reply(status: u16) -> Reply<'static> {
+    Reply { status, retry_after: None, location: None, body: b"" }
+}
+
+fn failure(error: &str) -> Outcome {
+    Outcome::Failure { error: error.into() }
+}
+
+fn give_up(error: &str) -> Outcome {
+    Outcome::GiveUp { error: error.into() }
+}
+
+#[test]
+fn every_status_has_an_outcome() {
+    for status in [200, 201, 202, 204, 226, 299] {
+        assert_eq!(outcome(&reply(status), true, NOW), Outcome::Success);
+    }
+    for (status, error) in [
+        (500, "HTTP 500 Internal Server Error"),
+        (503, "HTTP 503 Service Unavailable"),
+        (408, "HTTP 408 Request Timeout"),
+        (425, "HTTP 425 Too Early"),
+        (429, "HTTP 429 Too Many Requests"),
+        (407, "HTTP 407 Proxy Authentication Required"),
+        (101, "HTTP 101 Switching Protocols"),
+        (599, "HTTP 599"),
+        (999, "HTTP 999"),
+        (304, "HTTP 304 Not Modified: redirects are not followed"),
+    ] {
+        assert_eq!(outcome(&reply(status), true, NOW), failure(error));
+    }
+    for (status, error) in [(400, "HTTP 400 Bad Request"), (410, "HTTP 410 Gone")] {
+        assert_eq!(outcome(&reply(status), true, NOW), give_up(error));
+        assert_eq!(outcome(&reply(status), false, NOW), failure(error));
+    }
+}
+
+#[test]
+fn a_redirect_is_named() {
+    let moved = Reply { location: Some("https://x/\u{1b}y"), body: b"moved", ..reply(301) };
+    let error = "HTTP 301 Moved Permanently: redirects are not followed; this one leads to \
+                 https://x/y";
+    assert_eq!(outcome(&moved, true, NOW), failure(error));
+}
+
+#[test]
+fn retry_after_is_heeded() {
+    let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
+    for (text, expected) in [
+        ("120", Some(Duration::from_secs(120))),
+        (" 0 ", Some(Duration::ZERO)),
+        ("99999999999999999999999999", Some(days(30))),
+        ("2592001", Some(days(30))),
+        ("Tue, 14 Nov 2023 22:14:20 GMT", Some(Duration::from_secs(60))),
+        ("Tuesday, 14-Nov-23 22:14:20 GMT", Some(Duration::from_secs(60))),
+        ("Tue Nov 14 22:14:20 2023", Some(Duration::from_secs(60))),
+        ("Tue, 14 Nov 2023 22:13:19 GMT", Some(Duration::ZERO)),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", Some(Duration::ZERO)),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", Some(days(30))),
+        ("", None),
+        ("-1", None),
+        ("+1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("2023-11-14T22:14:20Z", None),
+    ] {
+        assert_eq!(wait(text, NOW), expected, "{text}");
+        let busy = Reply { retry_after: Some(text), ..reply(429) };
+        match expected {
+            None => assert_eq!(outcome(&busy, true, NOW), failure("HTTP 429 Too Many Requests")),
+            Some(_) => {
+                let error = "HTTP 429 Too Many Requests".into();
+                assert_eq!(outcome(&busy, true, NOW), Outcome::Snooze { error, after: expected });
+            }
+        }
+    }
+}
+
+#[test]
+fn retry_after_counts_only_where_it_belongs() {
+    for status in [500, 502, 408, 425, 302] {
+        let reply = Reply { retry_after: Some("5"), ..reply(status) };
+        assert!(matches!(outcome(&reply, false, NOW), Outcome::Failure { .. }), "{status}");
+    }
+    let reply = Reply { retry_after: Some("5"), ..reply(503) };
+    assert!(matches!(outcome(&reply, false, NOW), Outcome::Snooze { .. }));
+}
+
+#[test]
+fn the_servers_words_are_one_short_line() {
+    let long = "é".repeat(300);
+    let shown = "é".repeat(SHOWN);
+    for (body, expected) in [
+        ("", ""),
+        (" \r\n\t\n", ""),
+        ("\n\n  out of \u{1b}[31mmemory \nmore", ": out of [31mmemory"),
+        (long.as_str(), &format!(": {shown}")),
+        (r#"{"error":"no such id"}"#, ": no such id"),
+        (r#"{"message":"m","error":"e"}"#, ": e"),
+        (r#"{"error":{"code":1},"message":"m"}"#, ": m"),
+        (r#"{"error":"","detail":"\n a\u0007b\nc"}"#, ": ab"),
+        (r#"{"code":1}"#, r#": {"code":1}"#),
+        (r#"["error"]"#, r#": ["error"]"#),
+        (r#""error""#, r#": "error""#),
+        (r#"{"error":"cut"#, r#": {"error":"cut"#),
+    ] {
+        let expected = failure(&format!("HTTP 500 Internal Server Error{expected}"));
+        let reply = Reply { body: body.as_bytes(), ..reply(500) };
+        assert_eq!(outcome(&reply, false, NOW), expected);
+    }
+    let binary = Reply { body: b"\xff\xfe\0x", ..reply(500) };
+    let error = "HTTP 500 Internal Server Error: \u{fffd}\u{fffd}x";
+    assert_eq!(outcome(&binary, false, NOW), failure(error));
+}

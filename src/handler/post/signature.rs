@@ -1,0 +1,139 @@
+//! The signature of a request, as Standard Webhooks has it: an HMAC of id, time and body.
+
+use std::fmt;
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// What tells a secret from other text; it may be left out.
+const PREFIX: &str = "whsec_";
+/// What the keys of the other kind of signature begin with.
+const ASYMMETRIC: [&str; 2] = ["whsk_", "whpk_"];
+
+/// Secrets are handed around with and without the padding.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// One key that is ready to sign.
+#[derive(Clone)]
+pub struct Key(Hmac<Sha256>);
+
+impl Key {
+    fn parse(text: &str) -> Result<Self> {
+        if ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)) {
+            bail!("a signing secret of the asymmetric kind cannot be used; give a whsec_ one");
+        }
+        let encoded = text.strip_prefix(PREFIX).unwrap_or(text);
+        // The decoder's error would quote a part of the secret.
+        let Ok(bytes) = LENIENT.decode(encoded) else {
+            bail!("the signing secret is no base64; it must look like whsec_<base64>");
+        };
+        if bytes.is_empty() {
+            bail!("the signing secret is empty; it must look like whsec_<base64>");
+        }
+        let hmac = Hmac::new_from_slice(&bytes).context("could not use the signing secret")?;
+        Ok(Self(hmac))
+    }
+}
+
+/// The signature by one key.
+pub fn sign(key: &Key, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
+    let mut hmac = key.0.clone();
+    hmac.update(format!("{id}.{timestamp_secs}.").as_bytes());
+    hmac.update(body);
+    format!("v1,{}", STANDARD.encode(hmac.finalize().into_bytes()))
+}
+
+/// The keys that every request is signed with: more than one while a secret is being replaced.
+#[derive(Clone)]
+pub struct Secret(Vec<Key>);
+
+impl Secret {
+    /// Reads secrets that white space separates, the current one first.
+    pub fn parse(text: &str) -> Result<Self> {
+        let keys = text.split_whitespace().map(Key::parse).collect::<Result<Vec<_>>>()?;
+        if keys.is_empty() {
+            bail!("the signing secret is empty; it must look like whsec_<base64>");
+        }
+        Ok(Self(keys))
+    }
+
+    /// The `webhook-signature` header: one signature for each key, of which the receiver needs
+    /// to know one.
+    pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
+        let signatures: Vec<_> =
+            self.0.iter().map(|key| sign(key, id, timestamp_secs, body)).collect();
+        signatures.join(" ")
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({} keys)", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    const TIME: i64 = 1_614_265_330;
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+    const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+
+    #[test]
+    fn the_published_example_comes_out() {
+        for secret in
+            [SECRET, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", " MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"]
+        {
+            let secret = Secret::parse(secret).unwrap();
+            assert_eq!(secret.signatures(ID, TIME, BODY), SIGNATURE);
+        }
+    }
+
+    #[test]
+    fn every_secret_signs() {
+        let both = Secret::parse(&format!("{SECRET} whsec_c2Vjb25k")).unwrap();
+        let signatures = both.signatures(ID, TIME, BODY);
+        let (first, second) = signatures.split_once(' ').unwrap();
+        assert_eq!(first, SIGNATURE);
+        assert!(second.starts_with("v1,") && second != first);
+    }
+
+    #[test]
+    fn everything_that_is_signed_counts() {
+        let key = Key::parse(SECRET).unwrap();
+        assert_ne!(sign(&key, "msg_x", TIME, BODY), SIGNATURE);
+        assert_ne!(sign(&key, ID, TIME + 1, BODY), SIGNATURE);
+        assert_ne!(sign(&key, ID, TIME, b"{}"), SIGNATURE);
+    }
+
+    #[test]
+    fn padding_may_be_left_out() {
+        let padded = Secret::parse("whsec_c2Vjcg==").unwrap().signatures(ID, TIME, BODY);
+        assert_eq!(Secret::parse("whsec_c2Vjcg").unwrap().signatures(ID, TIME, BODY), padded);
+    }
+
+    #[test]
+    fn a_bad_secret_is_not_shown() {
+        for (secret, expected) in [
+            ("", "the signing secret is empty"),
+            ("whsec_", "the signing secret is empty"),
+            ("whsec_S3kr!t", "the signing secret is no base64"),
+            ("whsk_S3krit", "of the asymmetric kind"),
+        ] {
+            let error = format!("{:#}", Secret::parse(secret).unwrap_err());
+            assert!(error.contains(expected) && !error.contains("S3kr"), "{error}");
+        }
+        assert_eq!(format!("{:?}", Secret::parse(SECRET).unwrap()), "Secret(1 keys)");
+    }
+}

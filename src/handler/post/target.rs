@@ -1,0 +1,211 @@
+//! The URL that records are posted to, with `{column}` in it.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use ureq::http::Uri;
+
+/// All that RFC 3986 does not call unreserved, so that no value can be read as punctuation.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What a URL may hold as it stands, besides letters and digits.
+const PUNCTUATION: &[u8] = b"-._~:/?#[]@!$&'()*+,;=%";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Column(String),
+}
+
+#[derive(Clone)]
+pub struct Target {
+    is_https: bool,
+    authority: Vec<Piece>,
+    /// The path and the query.
+    rest: Vec<Piece>,
+    authorization: Option<String>,
+}
+
+impl fmt::Display for Target {
+    /// Without the user, who has a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_https { "https://" } else { "http://" })?;
+        self.authority.iter().chain(&self.rest).try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(text),
+            Piece::Column(name) => write!(f, "{{{name}}}"),
+        })
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Target {
+    pub fn new(text: &str) -> Result<Self> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            bail!("the URL has no scheme; begin it with https:// or http://");
+        };
+        let is_https = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            other => bail!("the URL begins with {other}://; only https:// and http:// will do"),
+        };
+        // A fragment is never sent.
+        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let (login, authority) = match authority.rsplit_once('@') {
+            Some((login, authority)) => (Some(login), authority),
+            None => (None, authority),
+        };
+        let target = Self {
+            is_https,
+            authority: pieces(authority)?,
+            rest: pieces(rest)?,
+            authorization: login.map(basic_authorization).transpose()?,
+        };
+        if target.columns().next().is_none() {
+            target.fill(&|_| None)?;
+        }
+        Ok(target)
+    }
+
+    pub fn is_https(&self) -> bool {
+        self.is_https
+    }
+
+    /// The names in braces, each as often as it occurs.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.authority.iter().chain(&self.rest).filter_map(|piece| match piece {
+            Piece::Column(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The value of the `Authorization` header, if the URL has a user in it.
+    pub fn authorization(&self) -> Option<&str> {
+        self.authorization.as_deref()
+    }
+
+    /// The URL for one record, without its user. A value that would make another URL of it than
+    /// the one that was meant is an error.
+    pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<String> {
+        let authority = filled(&self.authority, value)?;
+        let rest = filled(&self.rest, value)?;
+        check_authority(&authority)?;
+        check_path(&rest)?;
+        let scheme = if self.is_https { "https" } else { "http" };
+        let slash = if rest.starts_with('/') { "" } else { "/" };
+        let url = format!("{scheme}://{authority}{slash}{rest}");
+        url.parse::<Uri>().with_context(|| format!("the URL {url} cannot be used"))?;
+        Ok(url)
+    }
+}
+
+/// Cuts a part of the URL at its braces.
+fn pieces(text: &str) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        pieces.push(literal(before)?);
+        let Some((name, after)) = after.split_once('}') else {
+            bail!("a brace in the URL is not closed; write a column as {{name}}");
+        };
+        if name.is_empty() {
+            bail!("braces in the URL are empty; write a column as {{name}}");
+        }
+        pieces.push(Piece::Column(name.into()));
+        rest = after;
+    }
+    pieces.push(literal(rest)?);
+    Ok(pieces)
+}
+
+fn literal(text: &str) -> Result<Piece> {
+    let is_fine = |c: char| {
+        c.is_ascii_alphanumeric() || u8::try_from(c).is_ok_and(|byte| PUNCTUATION.contains(&byte))
+    };
+    if let Some(c) = text.chars().find(|c| !is_fine(*c)) {
+        bail!("{c:?} cannot stand in the URL; percent-encode it, or write the host as xn--");
+    }
+    Ok(Piece::Text(text.into()))
+}
+
+fn filled(pieces: &[Piece], value: &dyn Fn(&str) -> Option<String>) -> Result<String> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(literal) => text.push_str(literal),
+            Piece::Column(name) => {
+                let value = value(name).with_context(|| {
+                    format!("the URL needs the column {name}, which has no value")
+                })?;
+                text.extend(utf8_percent_encode(&value, RESERVED));
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn basic_authorization(login: &str) -> Result<String> {
+    if login.contains(['{', '}']) {
+        bail!("the user in the URL can hold no column; use a header");
+    }
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let decoded = |text| percent_decode_str(text).collect::<Vec<u8>>();
+    let login = [decoded(user), decoded(password)].join(&b':');
+    Ok(format!("Basic {}", STANDARD.encode(login)))
+}
+
+/// Values are encoded, so one that does not belong into a host shows as a percent sign.
+fn check_authority(authority: &str) -> Result<()> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        Some(_) | None => (authority, None),
+    };
+    if !is_host(host) {
+        bail!("the URL's host {host:?} is no host name");
+    }
+    if port.is_some_and(|port| !is_port(port)) {
+        bail!("the URL's port in {authority:?} is no port number");
+    }
+    Ok(())
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[') {
+        return address.strip_suffix(']').is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
+    }
+    let is_label = |label: &str| {
+        let mut bytes = label.bytes();
+        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
+}
+
+fn is_port(port: &str) -> bool {
+    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|it| it > 0)
+}
+
+/// Servers resolve dot segments, so a value of two dots would be one that climbs.
+fn check_path(rest: &str) -> Result<()> {
+    let path = rest.split_once('?').map_or(rest, |(path, _)| path);
+    if path.split('/').any(|segment| matches!(decoded_dots(segment).as_str(), "." | "..")) {
+        bail!("the URL's path {path:?} has a segment of nothing but dots");
+    }
+    Ok(())
+}
+
+fn decoded_dots(segment: &str) -> String {
+    segment.replace("%2e", ".").replace("%2E", ".")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The client against a server of its own.
+
+mod answers;
+mod connections;
+mod proxies;
+mod tls;
+
+use std::time::Duration;
+
+use super::client::{Client, PostSettings, Sent};
+use super::proxy::Proxies;
+use super::target::Target;
+use crate::record::Outcome;
+
+/// Long enough for every answer that comes, and short enough to wait for those that do not.
+const SHORT: Duration = Duration::from_millis(300);
+const NOW: i64 = 1_614_265_330;
+const BODY: &[u8] = br#"{"test": 2432232314}"#;
+
+fn settings(url: &str) -> PostSettings {
+    PostSettings {
+        target: Target::new(url).unwrap(),
+        headers: Vec::new(),
+        timeout: Some(Duration::from_secs(20)),
+        ca_file: None,
+        give_up_on_4xx: false,
+        secret: None,
+        jobs: 4,
+        table: "orders".into(),
+        proxies: Proxies::default(),
+    }
+}
+
+fn client(url: &str) -> Client {
+    Client::new(settings(url)).unwrap()
+}
+
+/// A client that does not wait long.
+fn hasty(url: &str) -> Client {
+    Client::new(PostSettings { timeout: Some(SHORT), ..settings(url) }).unwrap()
+}
+
+fn send(client: &Client) -> Sent {
+    client.send("7", &|_| None, BODY, NOW)
+}
+
+fn success() -> Sent {
+    Sent::Answered(Outcome::Success)
+}
+
+fn failure(error: &str) -> Sent {
+    Sent::Answered(Outcome::Failure { error: error.into() })
+}
+
+fn broken(message: &str) -> Sent {
+    Sent::Broken(message.into())
+}

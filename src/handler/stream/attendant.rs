@@ -1,0 +1,296 @@
+//! One co-process and its successors, attended by a thread: fed, listened to, and started again
+//! after an early end.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::coprocess::CoProcess;
+use super::desk::Desk;
+use super::in_flight::{InFlight, Sent};
+use super::protocol::{self, shown};
+use super::running::{Orders, Running, Why};
+use super::{Shared, StreamSettings};
+use crate::handler::json::json;
+use crate::handler::process::{EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
+use crate::handler::{Job, Reply};
+use crate::record::{Answer, Outcome};
+
+pub struct Attendant {
+    settings: Arc<StreamSettings>,
+    shared: Arc<Shared>,
+    desk: Arc<Desk>,
+    /// What the co-process has not been sent.
+    queue: VecDeque<Job>,
+    in_flight: InFlight,
+    running: Option<Running>,
+    /// How the last co-process ended, if there was one.
+    last_end: Option<String>,
+    reply: Option<Reply>,
+}
+
+impl Attendant {
+    pub fn new(settings: Arc<StreamSettings>, shared: Arc<Shared>, desk: Arc<Desk>) -> Self {
+        Self {
+            settings,
+            shared,
+            desk,
+            queue: VecDeque::new(),
+            in_flight: InFlight::default(),
+            running: None,
+            last_end: None,
+            reply: None,
+        }
+    }
+
+    pub fn run(mut self) {
+        loop {
+            self.take_in();
+            self.feed();
+            match self.running.take() {
+                Some(running) => self.attend(running),
+                None if !self.queue.is_empty() => {}
+                None if self.shared.is_closing() => return,
+                None => self.desk.wait(),
+            }
+        }
+    }
+
+    /// Takes what was handed in; where nothing more is begun, it goes back.
+    fn take_in(&mut self) {
+        let jobs = self.desk.take();
+        if let Some(job) = jobs.first() {
+            self.reply.get_or_insert_with(|| job.reply.clone());
+        }
+        self.queue.extend(jobs);
+        if self.shared.begins_no_more() {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&mut self) {
+        let back = std::mem::take(&mut self.queue);
+        self.bring(back.iter().map(|job| answer(job, Outcome::Interrupted)).collect());
+    }
+
+    /// Sends what is queued in one go, to a co-process that is started if there is none.
+    fn feed(&mut self) {
+        let Some(first) = self.queue.front() else { return };
+        if self.running.is_none() {
+            match self.start(first) {
+                Ok(running) => self.running = Some(running),
+                Err(error) => return self.give_up(&error),
+            }
+        }
+        let Some(running) = self.running.as_mut().filter(|it| it.is_serving()) else { return };
+        let now = self.shared.clock.monotonic();
+        if self.in_flight.is_empty() {
+            running.is_busy_from(now);
+        }
+        let mut text = Vec::new();
+        for job in self.queue.drain(..) {
+            text.extend(json(&job.record));
+            self.in_flight.add(job, now);
+        }
+        running.process.send(&text);
+    }
+
+    /// Starts a co-process and says hello; the error says why there is none.
+    fn start(&self, first: &Job) -> Result<Running, String> {
+        if let Some(last_end) = &self.last_end {
+            if !self.shared.may_restart() {
+                let restarts = self.settings.restarts;
+                return Err(format!("{last_end}; --restarts {restarts} are used up"));
+            }
+            log::info!("the handler is started again: {last_end}");
+        }
+        let process = CoProcess::start(self.command());
+        let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv[0]))?;
+        process.send(self.settings.hello.line(&first.record).as_bytes());
+        Ok(Running::new(process, self.shared.clock.monotonic(), self.shared.stops()))
+    }
+
+    fn command(&self) -> Command {
+        let mut argv = self.settings.argv.iter();
+        let mut command = Command::new(argv.next().map_or(OsStr::new(""), OsString::as_os_str));
+        command
+            .args(argv)
+            .env_remove("BACKLOG_MAX_ATTEMPTS")
+            .envs(self.settings.env.iter().map(|(name, value)| (name, value)))
+            // Else Python keeps its answers to itself.
+            .env("PYTHONUNBUFFERED", "1")
+            // A group of its own, so that a kill reaches what it has started.
+            .process_group(0);
+        command
+    }
+
+    /// There will be no co-process any more, and that ends the pass.
+    fn give_up(&mut self, error: &str) {
+        self.shared.begin_no_more();
+        if let Some(first) = self.queue.pop_front() {
+            self.bring(vec![answer(&first, Outcome::Unable { error: error.into() })]);
+        }
+        self.give_back();
+    }
+
+    /// Waits for something to happen, and heeds it.
+    fn attend(&mut self, mut running: Running) {
+        let clock = self.shared.clock;
+        let deadline = running.deadline(self.timeout()).map(|deadline| clock.until(deadline));
+        let has_ended = match running.process.wait(self.desk.bell(), deadline) {
+            Ok(happened) => {
+                if happened.rung {
+                    self.desk.hear();
+                }
+                happened.ended
+            }
+            // Without poll there is no telling what it does.
+            Err(_) => true,
+        };
+        if has_ended {
+            return self.conclude(running);
+        }
+        self.listen(&mut running);
+        running.heed(&self.orders());
+        self.running = Some(running);
+    }
+
+    /// How long the co-process may be silent.
+    fn timeout(&self) -> Option<Duration> {
+        self.settings.timeout.filter(|_| !self.in_flight.is_empty())
+    }
+
+    fn orders(&self) -> Orders {
+        let idle = self.in_flight.is_empty() && self.queue.is_empty();
+        Orders {
+            now: self.shared.clock.monotonic(),
+            timeout: self.timeout(),
+            grace: self.settings.grace,
+            stops: self.shared.stops(),
+            stop_grace: self.shared.stop_grace(),
+            is_over: self.shared.is_closing() && idle && self.desk.is_empty(),
+        }
+    }
+
+    /// Takes the replies that have come, all together.
+    fn listen(&mut self, running: &mut Running) {
+        if running.why() == Some(Why::Broken) {
+            return;
+        }
+        let now = self.shared.clock.monotonic();
+        let (in_flight, mut answers) = (&mut self.in_flight, Vec::new());
+        let heard = running.process.each_line(|number, line| {
+            let wrong = |why: String| wrong_line(number, line, &why);
+            let protocol::Reply { id, outcome } = protocol::Reply::parse(line).map_err(wrong)?;
+            let sent = in_flight.answered(&id).map_err(wrong)?;
+            let duration = now.saturating_duration_since(sent.at);
+            answers.push(Answer { duration, ..answer(&sent.job, outcome) });
+            Ok(())
+        });
+        if !answers.is_empty() {
+            running.answered_at(now);
+        }
+        if let Err(error) = heard {
+            running.break_off(now);
+            self.fault(error);
+        }
+        self.bring(answers);
+    }
+
+    /// The handler is wrong, whatever the record: that is said at once.
+    fn fault(&mut self, error: String) {
+        log::error!("{error}");
+        self.shared.count_fault();
+        self.last_end = Some(error);
+    }
+
+    /// The co-process has ended. What it leaves unanswered goes to its successor, but for the
+    /// oldest, which may be what ended it.
+    fn conclude(&mut self, mut running: Running) {
+        let status = running.process.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
+        self.listen(&mut running);
+        let end = end(status, running.process.last_words());
+        match running.why() {
+            // Whoever stopped the pass may have signalled its handler as well.
+            _ if self.shared.stops() > 0 => self.interrupt(),
+            Some(Why::Broken) => {}
+            Some(Why::Silent { leaves_input }) => self.was_silent(&running, leaves_input),
+            Some(Why::Over | Why::Stopped) | None if self.in_flight.is_empty() => {
+                if !status.success() {
+                    log::warn!("the handler had answered all, and then ended with {end}");
+                }
+                self.last_end = Some(format!("the handler ended with {end}"));
+            }
+            Some(Why::Over | Why::Stopped) | None => self.died(&running, status, &end),
+        }
+        let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job).collect();
+        left.into_iter().rev().for_each(|job| self.queue.push_front(job));
+    }
+
+    fn interrupt(&mut self) {
+        let left = self.in_flight.drain().map(|sent| answer(&sent.job, Outcome::Interrupted));
+        let left = left.collect();
+        self.bring(left);
+    }
+
+    fn died(&mut self, running: &Running, status: ExitStatus, end: &str) {
+        self.last_end = Some(format!("the handler ended with {end}"));
+        if !running.has_answered && status.code().is_some_and(|it| EXIT_UNABLE.contains(&it)) {
+            let error =
+                format!("the handler exited with {}", end.trim_start_matches("exit status "));
+            self.queue.extend(self.in_flight.drain().map(|sent| sent.job));
+            return self.give_up(&error);
+        }
+        let error = format!("the handler ended before it answered: {end}");
+        self.blame_the_oldest(Outcome::Failure { error }, status.code());
+    }
+
+    fn was_silent(&mut self, running: &Running, leaves_input: bool) {
+        let timeout = humantime::format_duration(self.settings.timeout.unwrap_or_default());
+        if running.answers_late {
+            self.fault(format!(
+                "the handler was silent for {timeout} and answered when its input was closed: it \
+                 must flush its output after each line"
+            ));
+        } else {
+            let what = if leaves_input { "does not read its input" } else { "does not answer" };
+            self.last_end = Some(format!("the handler timed out after {timeout}"));
+            let error = format!("timed out after {timeout}: the handler {what}");
+            self.blame_the_oldest(Outcome::Failure { error }, Some(EXIT_TIMEOUT));
+        }
+    }
+
+    fn blame_the_oldest(&mut self, outcome: Outcome, exit: Option<i32>) {
+        let Some(Sent { job, at }) = self.in_flight.pop_oldest() else { return };
+        let duration = self.shared.clock.monotonic().saturating_duration_since(at);
+        self.bring(vec![Answer { exit, duration, ..answer(&job, outcome) }]);
+    }
+
+    /// Brings answers to where they go.
+    fn bring(&self, answers: Vec<Answer>) {
+        if let Some(reply) = self.reply.as_ref().filter(|_| !answers.is_empty()) {
+            self.desk.answered(answers.len());
+            reply(answers);
+        }
+    }
+}
+
+fn answer(job: &Job, outcome: Outcome) -> Answer {
+    Answer { id: job.record.id.clone(), outcome, exit: None, duration: Duration::ZERO }
+}
+
+fn wrong_line(number: u64, line: &[u8], why: &str) -> String {
+    format!("line {number} of the handler's output is no reply, {why}: {}", shown(line))
+}
+
+/// `exit status 1: no route to host`
+fn end(status: ExitStatus, last_words: Option<String>) -> String {
+    let last_words = last_words.map_or_else(String::new, |words| format!(": {words}"));
+    match status.code() {
+        Some(code) => format!("exit status {code}{last_words}"),
+        None => format!("signal {}{last_words}", status.signal().unwrap_or_default()),
+    }
+}

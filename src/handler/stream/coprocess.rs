@@ -1,0 +1,203 @@
+//! A process that stays: its pipes, and what has come through them.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::handler::process::{CHUNK, LEFTOVER, is_readable, watch};
+use crate::handler::tail::Tail;
+
+/// How much is read of its output at a time: about what a pipe holds.
+const READ: usize = 64 * 1024;
+/// What is longer is no line of the protocol.
+const LONGEST_LINE: usize = 1024 * 1024;
+
+pub struct CoProcess {
+    /// As long as it lives, so do its ends of the pipes: only the process's own end counts.
+    _command: Command,
+    child: Child,
+    process: OwnedFd,
+    stdin: Option<ChildStdin>,
+    unsent: Vec<u8>,
+    stdout: OwnedFd,
+    received: Vec<u8>,
+    /// How many lines were taken of what it has said.
+    lines: u64,
+    stderr: OwnedFd,
+    log: Tail,
+}
+
+/// What happened while somebody waited.
+pub struct Happened {
+    pub ended: bool,
+    pub rung: bool,
+}
+
+impl CoProcess {
+    pub fn start(mut command: Command) -> io::Result<Self> {
+        let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        command.stdin(Stdio::piped()).stdout(its_stdout).stderr(its_stderr);
+        let mut child = command.spawn()?;
+        let opened = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let stdin = child.stdin.take();
+        let unblocked = stdin.as_ref().map_or(Ok(()), |stdin| ioctl_fionbio(stdin, true));
+        match opened.and_then(|process| unblocked.map(|()| process)) {
+            Ok(process) => Ok(Self {
+                _command: command,
+                child,
+                process,
+                stdin,
+                unsent: Vec::new(),
+                stdout,
+                received: Vec::new(),
+                lines: 0,
+                stderr,
+                log: Tail::default(),
+            }),
+            Err(errno) => {
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                child.wait()?;
+                Err(errno.into())
+            }
+        }
+    }
+
+    /// Sends text, as far as the pipe takes it; the rest follows while somebody waits.
+    pub fn send(&mut self, text: &[u8]) {
+        self.unsent.extend_from_slice(text);
+        self.write();
+    }
+
+    /// A process that does not read its input is none the worse for it.
+    fn write(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(&self.unsent) {
+            Ok(written) => drop(self.unsent.drain(..written)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
+            Err(_) => self.close_input(),
+        }
+    }
+
+    /// Asks it to finish.
+    pub fn close_input(&mut self) {
+        self.stdin = None;
+        self.unsent.clear();
+    }
+
+    /// Whether there is something that it was sent and did not read.
+    pub fn leaves_input(&self) -> bool {
+        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
+        !self.unsent.is_empty() || unread.is_some_and(|bytes| bytes > 0)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+    }
+
+    /// Waits for something to happen, at most `timeout`, and serves the pipes.
+    pub fn wait(&mut self, bell: &OwnedFd, timeout: Option<Duration>) -> io::Result<Happened> {
+        let mut fds = Vec::with_capacity(5);
+        fds.push(PollFd::new(&self.process, PollFlags::IN));
+        fds.push(PollFd::new(bell, PollFlags::IN));
+        fds.push(PollFd::new(&self.stdout, PollFlags::IN));
+        fds.push(PollFd::new(&self.stderr, PollFlags::IN));
+        let stdin = self.stdin.as_ref().filter(|_| !self.unsent.is_empty());
+        watch(&mut fds, stdin, PollFlags::OUT);
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Happened { ended: false, rung: false }),
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let mut next = || ready.next().unwrap_or(false);
+        let (ended, rung, stdout, stderr, stdin) = (next(), next(), next(), next(), next());
+        if stdout {
+            self.read_output();
+        }
+        if stderr {
+            self.read_log();
+        }
+        if stdin {
+            self.write();
+        }
+        Ok(Happened { ended, rung })
+    }
+
+    /// Reads once, which does not block after poll said so; says how much there was.
+    fn read_output(&mut self) -> usize {
+        self.received.reserve(READ);
+        rustix::io::read(&self.stdout, spare_capacity(&mut self.received)).unwrap_or(0)
+    }
+
+    fn read_log(&mut self) -> usize {
+        let mut chunk = [0; CHUNK];
+        let count = rustix::io::read(&self.stderr, &mut chunk).unwrap_or(0);
+        for line in self.log.push_lines(&chunk[..count]) {
+            log::info!("handler: {line}");
+        }
+        count
+    }
+
+    /// Hands each line that has come since the last time to `each`, with its number, until that
+    /// fails.
+    pub fn each_line<E>(
+        &mut self,
+        mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut taken = 0;
+        let mut result = Ok(());
+        while result.is_ok()
+            && let Some(length) = end_of_line(&self.received[taken..])
+        {
+            self.lines += 1;
+            result = each(self.lines, &self.received[taken..taken + length]);
+            taken = (taken + length + 1).min(self.received.len());
+        }
+        self.received.drain(..taken);
+        result
+    }
+
+    /// Reaps it once it has ended, and reads what is left in the pipes. What it leaves in the
+    /// background is killed.
+    pub fn finish(&mut self) -> io::Result<ExitStatus> {
+        // It is not reaped yet, so its number, and with it the group's, is still its own.
+        self.signal(Signal::KILL);
+        let mut left = LEFTOVER;
+        while left > 0 && is_readable(&self.stdout) {
+            match self.read_output() {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        // The last line may lack its end.
+        if self.received.last().is_some_and(|byte| *byte != b'\n') {
+            self.received.push(b'\n');
+        }
+        while is_readable(&self.stderr) && self.read_log() > 0 {}
+        self.child.wait()
+    }
+
+    /// The last line of its log.
+    pub fn last_words(&self) -> Option<String> {
+        self.log.last_line()
+    }
+}
+
+/// How long the first line is, if it has come to its end or is longer than any may be.
+fn end_of_line(received: &[u8]) -> Option<usize> {
+    let end = received.iter().position(|byte| *byte == b'\n');
+    end.or((received.len() > LONGEST_LINE).then_some(received.len()))
+}

@@ -1,0 +1,34 @@
+//! How a row shows until when its record was snoozed, without a column for it: in front of what
+//! people read there, its last error says so.
+
+use crate::instant::Instant;
+
+const BEFORE: &str = "snoozed until ";
+const BEHIND: &str = ": ";
+
+/// `snoozed until 2026-11-21T03:40:00Z: HTTP 429 Too Many Requests`
+pub fn noted(until: Instant, error: &str) -> String {
+    format!("{BEFORE}{until}{BEHIND}{error}")
+}
+
+/// Until when, if the error says so.
+pub fn until(last_error: &str) -> Option<Instant> {
+    let (until, _) = last_error.strip_prefix(BEFORE)?.split_once(BEHIND)?;
+    until.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_read_and_nothing_else_is() {
+        let at = Instant(1_795_232_400);
+        let noted = noted(at, "HTTP 429: wait: a little");
+        assert_eq!(noted, "snoozed until 2026-11-21T03:40:00Z: HTTP 429: wait: a little");
+        assert_eq!(until(&noted), Some(at));
+        for other in ["", "snoozed until ", "snoozed until tomorrow: x", "not snoozed until 1: x"] {
+            assert_eq!(until(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! An HTTP server that answers as a script has it, and remembers what it was asked. It is also a
+//! proxy: requests that name a whole URL are answered, CONNECT is obeyed.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// No thread of the server outlives this.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The path that is answered before the body is read.
+pub const UNREAD: &str = "/unread";
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// Which connection it came by, from 0.
+    pub connection: usize,
+}
+
+impl Received {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        let first = found.next().map(|(_, value)| value.as_str());
+        assert!(found.next().is_none(), "{name} occurs twice");
+        first
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Bytes(Vec<u8>),
+    /// Nothing more, until the client hangs up.
+    Hold,
+    /// A byte now and then, until the client hangs up.
+    Trickle,
+    /// The end of the connection, but only after the client may have sent another request.
+    LateClose,
+    /// So many bytes, as far as the client takes them.
+    Flood(usize),
+    /// The end of the connection.
+    Close,
+}
+
+/// What a path is answered with.
+#[derive(Debug, Clone, Default)]
+pub struct Answer(Vec<Part>);
+
+impl Answer {
+    /// A whole answer with a body.
+    pub fn new(status: &str, headers: &[&str], body: &str) -> Self {
+        let length = format!("Content-Length: {}", body.len());
+        Self::head(status, &[headers, &[length.as_str()]].concat()).bytes(body)
+    }
+
+    /// The status and the headers alone.
+    pub fn head(status: &str, headers: &[&str]) -> Self {
+        let mut text = format!("HTTP/1.1 {status}\r\n");
+        for header in headers {
+            text.push_str(header);
+            text.push_str("\r\n");
+        }
+        Self::default().bytes(&text).bytes("\r\n")
+    }
+
+    pub fn bytes(self, bytes: &str) -> Self {
+        self.then(Part::Bytes(bytes.into()))
+    }
+
+    pub fn hold(self) -> Self {
+        self.then(Part::Hold)
+    }
+
+    pub fn trickle(self) -> Self {
+        self.then(Part::Trickle)
+    }
+
+    pub fn flood(self, bytes: usize) -> Self {
+        self.then(Part::Flood(bytes))
+    }
+
+    pub fn close(self) -> Self {
+        self.then(Part::Close)
+    }
+
+    pub fn late_close(self) -> Self {
+        self.then(Part::LateClose)
+    }
+
+    fn then(mut self, part: Part) -> Self {
+        self.0.push(part);
+        self
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    answers: HashMap<String, Answer>,
+    received: Mutex<Vec<Received>>,
+    connections: AtomicUsize,
+    closed: AtomicUsize,
+    flooded: Mutex<mpsc::Sender<usize>>,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+pub struct Server {
+    pub port: u16,
+    shared: Arc<Shared>,
+    flooded: Mutex<mpsc::Receiver<usize>>,
+}
+
+impl Server {
+    pub fn new(answers: &[(&str, Answer)]) -> Self {
+        Self::start(answers, None)
+    }
+
+    pub fn with_tls(answers: &[(&str, Answer)], tls: ServerConfig) -> Self {
+        Self::start(answers, Some(Arc::new(tls)))
+    }
+
+    fn start(answers: &[(&str, Answer)], tls: Option<Arc<ServerConfig>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (sender, flooded) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            answers: answers.iter().map(|(path, it)| ((*path).into(), it.clone())).collect(),
+            received: Mutex::default(),
+            connections: AtomicUsize::default(),
+            closed: AtomicUsize::default(),
+            flooded: Mutex::new(sender),
+            tls,
+        });
+        let accepting = shared.clone();
+        thread::spawn(move || accept(&listener, &accepting));
+        Self { port, shared, flooded: Mutex::new(flooded) }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.received.lock().unwrap().clone()
+    }
+
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many requests have come.
+    pub fn wait_for_received(&self, count: usize) {
+        while self.received().len() < count {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until the server has closed so many connections.
+    pub fn wait_for_closed(&self, count: usize) {
+        while self.shared.closed.load(Ordering::SeqCst) < count {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How much of a flood was taken.
+    pub fn flooded(&self) -> usize {
+        self.flooded.lock().unwrap().recv_timeout(LIMIT).unwrap()
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        let (stream, shared) = (stream.unwrap(), shared.clone());
+        let connection = shared.connections.fetch_add(1, Ordering::SeqCst);
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        thread::spawn(move || {
+            let socket = stream.try_clone().unwrap();
+            serve(stream, connection, &shared);
+            let _ = socket.shutdown(Shutdown::Both);
+            shared.closed.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+}
+
+fn serve(stream: TcpStream, connection: usize, shared: &Shared) {
+    match &shared.tls {
+        None => converse(stream, connection, shared),
+        Some(tls) => {
+            let tls = ServerConnection::new(tls.clone()).unwrap();
+            converse(StreamOwned::new(tls, stream), connection, shared);
+        }
+    }
+}
+
+fn converse<S: Read + Write + Tunnel>(stream: S, connection: usize, shared: &Shared) {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read(&mut stream, connection) {
+        let (method, path) = (request.method.clone(), request.path.clone());
+        shared.received.lock().unwrap().push(request);
+        let path = path
+            .strip_prefix("http://")
+            .map_or(path.as_str(), |url| url.find('/').map_or("/", |start| &url[start..]));
+        match shared.answers.get(path) {
+            Some(answer) => {
+                if !tell(answer, stream.get_mut(), shared) {
+                    return;
+                }
+            }
+            None if method == "CONNECT" => return stream.into_inner().tunnel(path),
+            None => panic!("no answer for {path}"),
+        }
+    }
+}
+
+fn read(stream: &mut impl BufRead, connection: usize) -> Option<Received> {
+    let mut line = || {
+        let mut line = String::new();
+        (stream.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_string())
+    };
+    let first = line()?;
+    let mut words = first.split(' ').map(str::to_string);
+    let (method, path) = (words.next()?, words.next()?);
+    let mut headers = Vec::new();
+    loop {
+        let line = line()?;
+        let Some((name, value)) = line.split_once(": ") else { break };
+        headers.push((name.to_string(), value.to_string()));
+    }
+    let mut request = Received { method, path, headers, body: Vec::new(), connection };
+    let length = request.header("content-length").map_or(0, |it| it.parse().unwrap());
+    if request.path != UNREAD {
+        request.body.resize(length, 0);
+    }
+    stream.read_exact(&mut request.body).ok()?;
+    Some(request)
+}
+
+/// Whether the connection goes on.
+fn tell(answer: &Answer, stream: &mut (impl Read + Write), shared: &Shared) -> bool {
+    for part in &answer.0 {
+        match part {
+            Part::Bytes(bytes) => {
+                if stream.write_all(bytes).and_then(|()| stream.flush()).is_err() {
+                    return false;
+                }
+            }
+            Part::Hold => return stream.read(&mut [0]).is_ok_and(|_| false),
+            Part::Trickle => {
+                while stream.write_all(b"x").and_then(|()| stream.flush()).is_ok() {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                return false;
+            }
+            Part::Flood(bytes) => {
+                shared.flooded.lock().unwrap().send(flood(stream, *bytes)).unwrap();
+                return false;
+            }
+            Part::LateClose => {
+                thread::sleep(Duration::from_millis(5));
+                return false;
+            }
+            Part::Close => return false,
+        }
+    }
+    true
+}
+
+fn flood(stream: &mut impl Write, bytes: usize) -> usize {
+    let chunk = [b'x'; 64 * 1024];
+    let mut sent = 0;
+    while sent < bytes && stream.write_all(&chunk).is_ok() {
+        sent += chunk.len();
+    }
+    sent
+}
+
+/// What CONNECT turns a connection into.
+trait Tunnel {
+    fn tunnel(self, to: &str);
+}
+
+impl Tunnel for TcpStream {
+    fn tunnel(mut self, to: &str) {
+        let Ok(far) = TcpStream::connect(to) else {
+            let _ = self.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
+            return;
+        };
+        self.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        splice(self, far);
+    }
+}
+
+impl Tunnel for StreamOwned<ServerConnection, TcpStream> {
+    fn tunnel(self, _to: &str) {
+        panic!("there are no tunnels through TLS");
+    }
+}
+
+/// Carries bytes both ways until one side hangs up.
+pub fn splice(near: TcpStream, far: TcpStream) {
+    let (mut from_near, mut to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+    let there = thread::spawn(move || {
+        let _ = std::io::copy(&mut from_near, &mut to_far);
+        let _ = to_far.shutdown(Shutdown::Both);
+    });
+    let (mut from_far, mut to_near) = (far, near);
+    let _ = std::io::copy(&mut from_far, &mut to_near);
+    let _ = to_near.shutdown(Shutdown::Both);
+    let _ = there.join();
+}

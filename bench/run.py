@@ -45,6 +45,28 @@ int main(int argc, char **argv) {
 }
 """
 
+CO_PROCESS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  static char line[1 << 16];
+  while (fgets(line, sizeof line, stdin)) {
+    if (strncmp(line, "{\"ID\":", 6)) continue;
+    printf("{\"id\":%ld,\"outcome\":\"success\"}\n", atol(line + 6));
+    fflush(stdout);
+  }
+  return 0;
+}
+"""
+PYTHON_HANDLER = r"""
+import json, sys
+sys.stdin.readline()
+for line in sys.stdin:
+    record = json.loads(line)
+    print(json.dumps({"id": record["ID"], "outcome": "success"}), flush=True)
+"""
+
 
 def seconds(command, before=None, **options):
     """The wall time of one run of a command."""
@@ -83,9 +105,14 @@ def table(db, finished, due=0):
     connection.close()
 
 
+def compiled(tmp, name, source):
+    program = os.path.join(tmp, name)
+    subprocess.run(["cc", "-O2", "-x", "c", "-", "-o", program, "-lpthread"], input=source, text=True, check=True)
+    return program
+
+
 def spawning(tmp, records=10_000):
-    loop = os.path.join(tmp, "loop")
-    subprocess.run(["cc", "-O2", "-x", "c", "-", "-o", loop, "-lpthread"], input=SPAWN_LOOP, text=True, check=True)
+    loop = compiled(tmp, "loop", SPAWN_LOOP)
     db = os.path.join(tmp, "spawn.db")
     fill = lambda: table(db, 0, records)
     numbers = "\n".join(map(str, range(records)))
@@ -101,6 +128,61 @@ def spawning(tmp, records=10_000):
     print(f"\n{records:,} records through /bin/true, two at a time, every outcome durable")
     for name, taken in (("bare posix_spawn loop", floor), ("xargs -P2 -n1", xargs), ("--ndays 1", ndays), ("--fibonacci", fibonacci)):
         print(f"  {name:24} {records / taken:8,.0f}/s   {floor / taken:5.2f} of the loop   {xargs / taken:5.2f} of xargs")
+
+
+def commits(db, records, rows=100):
+    """The least that can be done: one prepared UPDATE by id, so many rows a commit."""
+    connection = sqlite3.connect(db, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    update = "UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = ? AND STATUS = 'NEW'"
+    began = time.perf_counter()
+    for first in range(1, records, rows):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(update, ((id,) for id in range(first, first + rows)))
+        connection.execute("COMMIT")
+    taken = time.perf_counter() - began
+    connection.close()
+    return taken
+
+
+def streaming(tmp, records=100_000):
+    co_process = compiled(tmp, "co-process", CO_PROCESS)
+    python = os.path.join(tmp, "handler.py")
+    with open(python, "w") as file:
+        file.write(PYTHON_HANDLER)
+    db = os.path.join(tmp, "stream.db")
+
+    def wal(count=records):
+        table(db, 0, count)
+        connection = sqlite3.connect(db)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.close()
+
+    def floor():
+        wal()
+        return commits(db, records)
+
+    stream = lambda mode, *handler: backlog(db, "process", *mode, "--stream", "--window", "256", "--", *handler, before=wal)
+    ndays = ["--ndays", "2"]
+    few = records // 20
+    floor, c, counted, python, spawn = medians(
+        5,
+        floor,
+        lambda: stream(ndays, co_process),
+        lambda: stream(["--fibonacci"], co_process),
+        lambda: stream(ndays, sys.executable, python),
+        lambda: backlog(db, "process", *ndays, "--", "/bin/true", before=lambda: wal(few)),
+    )
+    spawn *= records / few
+    print(f"\n{records:,} records through one co-process, --window 256, every outcome durable (WAL, FULL)")
+    for name, taken in (
+        ("100 rows a commit", floor),
+        ("--stream, trivial handler", c),
+        ("... failures counted", counted),
+        ("--stream, Python handler", python),
+        ("/bin/true for each", spawn),
+    ):
+        print(f"  {name:26} {records / taken:8,.0f}/s   {floor / taken:5.2f} of the floor   {spawn / taken:6.1f} x a process each")
 
 
 def nothing_due(tmp, rows=1_000_000):
@@ -204,7 +286,7 @@ def server():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--large", action="store_true", help="also a table of 10,000,000 rows")
-    parser.add_argument("only", nargs="*", choices=[[], "spawning", "nothing_due", "waiting", "thousand_due", "adding", "simulating", "server"])
+    parser.add_argument("only", nargs="*", choices=[[], "spawning", "streaming", "nothing_due", "waiting", "thousand_due", "adding", "simulating", "server"])
     args = parser.parse_args()
     if not os.path.exists(BACKLOG):
         sys.exit("run: cargo build --release")
@@ -213,6 +295,8 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         if wanted("spawning"):
             spawning(tmp)
+        if wanted("streaming"):
+            streaming(tmp)
         if wanted("nothing_due"):
             nothing_due(tmp)
         if wanted("waiting"):

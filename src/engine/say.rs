@@ -10,7 +10,8 @@ pub fn begun(record: &Record, rules: Rules) {
 
 /// `written` is `None` if the row was left to the application.
 pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, look: &Look) {
-    let (id, attempt) = (&record.id, attempt(record, look.rules));
+    // Most of this is never said, and then costs nothing.
+    let (id, attempt) = (&record.id, || attempt(record, look.rules));
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \
@@ -21,7 +22,7 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
     };
     match (outcome, settlement.step) {
         (Outcome::GiveUp { error }, Step::Archived) => {
-            log::error!("record {id} was given up by its handler{attempt}; archived: {error}");
+            log::error!("record {id} was given up by its handler{}; archived: {error}", attempt());
         }
         (Outcome::Failure { error } | Outcome::Snooze { error, .. }, Step::Archived) => {
             let after = if look.rules.has_counter {
@@ -35,19 +36,20 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             if is_stranded(record, look) =>
         {
             log::error!(
-                "record {id} failed{attempt}, and is never due by its age, because its insertion \
-                 date cannot be read: {error}"
+                "record {id} failed{}, and is never due by its age, because its insertion date \
+                 cannot be read: {error}",
+                attempt()
             );
         }
         (Outcome::Failure { error } | Outcome::GiveUp { error }, _) => {
             let when = || will_retry(record, settlement, look);
-            log::warn!("record {id} failed, {}{attempt}: {error}", when());
+            log::warn!("record {id} failed, {}{}: {error}", when(), attempt());
         }
         (Outcome::Snooze { error, .. }, _) => {
             let when = || will_retry(record, settlement, look);
-            log::warn!("record {id} was snoozed, {}{attempt}: {error}", when());
+            log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
-        (Outcome::Success, _) => log::info!("record {id} succeeded{attempt}"),
+        (Outcome::Success, _) => log::info!("record {id} succeeded{}", attempt()),
         (Outcome::Interrupted, _) => log::warn!("record {id} was interrupted; it stays as it was"),
         // An error of the pass, which says it.
         (Outcome::Unable { .. }, _) => {}

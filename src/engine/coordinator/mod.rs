@@ -101,6 +101,7 @@ impl Coordinator {
 
     /// A round, unless an error has ended all rounds.
     pub fn take_up(&mut self, answers: Vec<Answer>, reply: &Reply) {
+        let (has_answers, was_held_back) = (!answers.is_empty(), self.is_held_back);
         if self.error.is_none()
             && let Err(error) = self.round(&answers, reply)
         {
@@ -110,7 +111,8 @@ impl Coordinator {
             let in_hand = &self.in_hand;
             self.unsettled.extend(answers.into_iter().filter(|it| in_hand.contains_key(&it.id)));
         }
-        if self.is_idle() || self.is_held_back {
+        // Who waits for the end of the pass runs rounds without answers, and looks by itself.
+        if has_answers && self.is_idle() || self.is_held_back && !was_held_back {
             self.wake.turn();
         }
     }

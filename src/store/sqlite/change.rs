@@ -1,13 +1,14 @@
 //! The SQL with which the SQLite store writes, all of it. Every statement is guarded: a row that is
 //! not what it was expected to be any more is left alone.
 
+use std::fmt::{self, Write};
+
 use rusqlite::types::Value as Param;
 
 use super::Change;
-use super::query::has_id;
 use super::sql::{id_param, param};
 use crate::record::{Record, Status};
-use crate::store::table::{Action, Column, Expected, Set, Table, quote};
+use crate::store::table::{Action, Column, Expected, Quoted, Set, Table, quote};
 
 /// A statement with its parameters.
 pub struct Statement {
@@ -18,53 +19,71 @@ pub struct Statement {
 /// What writes a change. It changes no row, or the one that is meant. If there is nothing to
 /// write, it asks whether that row is there.
 pub fn write(table: &Table, change: &Change) -> Statement {
-    let name = &table.sql;
-    let sets = match table.action(change) {
-        Action::Delete => {
-            let (guard, params) = guard(table, change.record, change.charged);
-            return Statement { sql: format!("DELETE FROM {name} WHERE {guard}"), params };
-        }
+    let mut statement = match table.action(change) {
+        Action::Delete => Statement::new(format!("DELETE FROM {}", table.sql)),
         Action::Set(sets) if sets.is_empty() => {
             return as_expected(table, change.record, change.charged);
         }
-        Action::Set(sets) => sets,
+        Action::Set(sets) => update(table, sets),
     };
-    let mut params = Vec::with_capacity(sets.len() + 4);
-    let mut terms = Vec::with_capacity(sets.len());
+    statement.guard(table, change.record, change.charged);
+    statement
+}
+
+fn update(table: &Table, sets: Vec<(&Column, Set)>) -> Statement {
+    let mut statement = Statement::new(format!("UPDATE {} SET", table.sql));
+    let mut between = " ";
     for (column, set) in sets {
-        let column = quote(&column.name);
-        terms.push(match set {
+        let column = Quoted(&column.name);
+        match set {
             Set::To(value) => {
-                params.push(param(&value));
-                format!("{column} = ?")
+                statement.push(format_args!("{between}{column} = ?"));
+                statement.params.push(param(&value));
             }
-            Set::Add(number) => format!("{column} = coalesce({column}, 0) + {number}"),
-        });
+            Set::Add(number) => {
+                statement
+                    .push(format_args!("{between}{column} = coalesce({column}, 0) + {number}"));
+            }
+        }
+        between = ", ";
     }
-    let (guard, guard_params) = guard(table, change.record, change.charged);
-    params.extend(guard_params);
-    Statement { sql: format!("UPDATE {name} SET {} WHERE {guard}", terms.join(", ")), params }
+    statement
 }
 
 /// Whether the row is still there for [`write`] to change.
 pub fn as_expected(table: &Table, record: &Record, charged: bool) -> Statement {
-    let (guard, params) = guard(table, record, charged);
-    Statement { sql: format!("SELECT 1 FROM {} WHERE {guard}", table.sql), params }
+    let mut statement = Statement::new(format!("SELECT 1 FROM {}", table.sql));
+    statement.guard(table, record, charged);
+    statement
 }
 
-fn guard(table: &Table, record: &Record, charged: bool) -> (String, Vec<Param>) {
-    let Expected { status, unchanged } = table.expected(record, charged);
-    let mut terms = vec![has_id(table)];
-    let mut params: Vec<_> = record.id.parts().iter().map(id_param).collect();
-    if let Some((column, value)) = status {
-        terms.push(format!("{} IS ?", quote(&column.name)));
-        params.push(param(value));
+impl Statement {
+    fn new(sql: String) -> Self {
+        Self { sql, params: Vec::new() }
     }
-    for (column, value) in unchanged {
-        terms.push(format!("backlog_value({}) IS ?", quote(&column.name)));
-        params.push(param(value));
+
+    fn push(&mut self, sql: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.sql.write_fmt(sql);
     }
-    (terms.join(" AND "), params)
+
+    fn guard(&mut self, table: &Table, record: &Record, charged: bool) {
+        let Expected { status, unchanged } = table.expected(record, charged);
+        let mut between = " WHERE ";
+        for (column, part) in table.id.iter().zip(record.id.parts()) {
+            self.push(format_args!("{between}{} = ?", Quoted(&column.name)));
+            self.params.push(id_param(part));
+            between = " AND ";
+        }
+        if let Some((column, value)) = status {
+            self.push(format_args!(" AND {} IS ?", Quoted(&column.name)));
+            self.params.push(param(value));
+        }
+        for (column, value) in unchanged {
+            self.push(format_args!(" AND backlog_value({}) IS ?", Quoted(&column.name)));
+            self.params.push(param(value));
+        }
+    }
 }
 
 /// A new pending record with a payload; the id is the database's to give. Its parameters are the

@@ -1,7 +1,9 @@
 //! Opening a SQLite file: what is checked before anything is done with it.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +16,7 @@ use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
 use super::sql::{param, value};
-use super::{Database, SqliteStore, StateDir, Store};
+use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
@@ -30,6 +32,10 @@ pub struct SqliteDatabase {
     pub path: PathBuf,
     pub table: Table,
     pub reported: Reported,
+    /// What reads the row with an id.
+    pub by_id: String,
+    /// The columns of the rows that were read last.
+    pub names: RefCell<Arc<[String]>>,
 }
 
 impl SqliteDatabase {
@@ -57,7 +63,8 @@ impl SqliteDatabase {
             }
         })?;
         add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
-        Ok(Self { connection, path, table, reported: Reported::default() })
+        let (by_id, names) = (query::by_id(&table), RefCell::new(Arc::from([])));
+        Ok(Self { connection, path, table, reported: Reported::default(), by_id, names })
     }
 
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.

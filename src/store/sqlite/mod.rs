@@ -59,20 +59,34 @@ impl SqliteStore {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn claim_one(&mut self, id: &Id) -> Result<Claim> {
-        let claimed = self.claims().claim(id);
-        if !claimed.with_context(|| format!("could not claim record {id}"))? {
-            return Ok(Claim::Busy);
-        }
-        let found = self.database.read(id);
-        if !matches!(found, Ok(Found::Record(_))) {
-            self.claims().release(id);
-        }
-        Ok(match found? {
-            Found::Record(record) => Claim::Held(record),
-            Found::Gone => Claim::Gone,
-            Found::Ambiguous => Claim::Ambiguous,
-        })
+    /// Claims what nobody has; says of each whether it is claimed now.
+    fn claim_free(&self, ids: &[Id]) -> Result<Vec<bool>> {
+        let mut claims = self.claims();
+        let claimed = ids
+            .iter()
+            .map(|id| claims.claim(id).with_context(|| format!("could not claim record {id}")));
+        claimed.collect()
+    }
+
+    /// Reads what is claimed, all of it as it is at one moment after it was claimed.
+    fn read_claimed(&mut self, ids: &[Id], claimed: &[bool]) -> Result<Vec<(Id, Claim)>> {
+        let begun = self.database.connection.unchecked_transaction();
+        let moment = begun.map_err(|error| self.database.explain(&error, "read"))?;
+        let read = |(id, claimed): (&Id, &bool)| {
+            let claim = if *claimed {
+                match self.database.read_row(id)? {
+                    Found::Record(record) => Claim::Held(record),
+                    Found::Gone => Claim::Gone,
+                    Found::Ambiguous => Claim::Ambiguous,
+                }
+            } else {
+                Claim::Busy
+            };
+            Ok((id.clone(), claim))
+        };
+        let claims = ids.iter().zip(claimed).map(read).collect();
+        drop(moment);
+        claims
     }
 
     fn write(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Applied>> {
@@ -161,7 +175,16 @@ impl Store for SqliteStore {
     }
 
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        ids.iter().map(|id| Ok((id.clone(), self.claim_one(id)?))).collect()
+        let claimed = self.claim_free(ids)?;
+        let found = self.read_claimed(ids, &claimed);
+        let mut claims = self.claims();
+        for (index, id) in ids.iter().enumerate().filter(|(index, _)| claimed[*index]) {
+            let claim = found.as_ref().ok().and_then(|found| found.get(index));
+            if !matches!(claim, Some((_, Claim::Held(_)))) {
+                claims.release(id);
+            }
+        }
+        found
     }
 
     fn release(&mut self, id: &Id) {

@@ -200,7 +200,7 @@ fn row(table: &Table) -> String {
 }
 
 /// Whether a row has the id of a record.
-pub fn has_id(table: &Table) -> String {
+fn has_id(table: &Table) -> String {
     let terms: Vec<_> = table.id.iter().map(|it| format!("{} = ?", quote(&it.name))).collect();
     terms.join(" AND ")
 }

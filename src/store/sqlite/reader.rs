@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rusqlite::types::ValueRef;
-use rusqlite::{Params, Row, ToSql};
+use rusqlite::{Params, Row, Statement, ToSql};
 
 use super::sql::value;
 use super::{SqliteDatabase, query, sql, waiting};
@@ -39,14 +39,7 @@ impl Reader for SqliteDatabase {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        let sql = query::by_id(&self.table);
-        let parts = id.parts().iter().map(sql::id_param);
-        let mut found = self.records(&sql, rusqlite::params_from_iter(parts), 2)?;
-        Ok(match (found.pop(), found.pop()) {
-            (None, _) => Found::Gone,
-            (Some(record), None) => Found::Record(Box::new(record)),
-            (Some(_), Some(_)) => Found::Ambiguous,
-        })
+        self.read_row(id)
     }
 }
 
@@ -121,6 +114,28 @@ impl SqliteDatabase {
         statement.exists([]).map_err(|error| self.explain(&error, "read"))
     }
 
+    pub fn read_row(&self, id: &Id) -> Result<Found> {
+        let parts = id.parts().iter().map(sql::id_param);
+        let mut found = self.records(&self.by_id, rusqlite::params_from_iter(parts), 2)?;
+        Ok(match (found.pop(), found.pop()) {
+            (None, _) => Found::Gone,
+            (Some(record), None) => Found::Record(Box::new(record)),
+            (Some(_), Some(_)) => Found::Ambiguous,
+        })
+    }
+
+    /// The names of a statement's columns, but for the last. They are mostly those of the time
+    /// before, and then shared.
+    fn names(&self, statement: &Statement<'_>) -> Arc<[String]> {
+        let count = statement.column_count() - 1;
+        let names = || statement.column_names().take(count);
+        let mut last = self.names.borrow_mut();
+        if !last.iter().map(String::as_str).eq(names()) {
+            *last = names().map(String::from).collect();
+        }
+        last.clone()
+    }
+
     /// The records that no age can be told of, as far as they do not sort into the window; `None`
     /// if the selection does not go by age, or goes on with an earlier one.
     fn undated(&self, selection: &Selection) -> Result<Option<Undated>> {
@@ -167,8 +182,8 @@ impl SqliteDatabase {
         let explain = |error| self.explain(&error, "read");
         let mut statement = self.prepare(sql)?;
         // The last is whether the row belongs to the queue.
-        let last = statement.column_count() - 1;
-        let columns = statement.column_names().take(last).map(String::from).collect::<Arc<[_]>>();
+        let columns = self.names(&statement);
+        let last = columns.len();
         let mut rows = statement.query(params).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
             let values = (0..columns.len())

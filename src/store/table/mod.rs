@@ -13,7 +13,7 @@ pub use change::{Action, Expected, Set};
 pub use column::{Column, Holds, distinct};
 pub use facts::FactColumns;
 pub use lookup::{Catalog, Listed};
-pub use sql::quote;
+pub use sql::{Quoted, quote};
 pub use statuses::Statuses;
 
 use crate::date::Dates;

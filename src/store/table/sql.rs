@@ -1,5 +1,7 @@
 //! What all databases write the same way in SQL.
 
+use std::fmt;
+
 use super::{Column, Table};
 use crate::selection::Order;
 
@@ -8,7 +10,19 @@ const EVERY: &str = "1 = 1";
 
 /// A name as SQL.
 pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+    Quoted(name).to_string()
+}
+
+/// The same as a part of a statement.
+pub struct Quoted<'a>(pub &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.0.split('"');
+        write!(f, "\"{}", parts.next().unwrap_or_default())?;
+        parts.try_for_each(|part| write!(f, "\"\"{part}"))?;
+        f.write_str("\"")
+    }
 }
 
 impl Table {

@@ -1,0 +1,236 @@
+//! What ends attempts early and what keeps them back, on every kind of handler.
+
+use std::time::Instant;
+
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv};
+
+fn env(records: i64) -> TestEnv {
+    let env = TestEnv::new();
+    env.insert(records, MIDNIGHT);
+    env
+}
+
+/// A co-process that answers every record so.
+fn answering(env: &TestEnv, outcome: &str) -> String {
+    env.script(
+        "answering",
+        &format!(r#"exec sed -un 's/^{{"ID":\([0-9]*\),.*/{{"id":\1,"outcome":"{outcome}"}}/p'"#),
+    )
+}
+
+#[test]
+fn exits_that_are_listed_give_a_record_up() {
+    let env = env(3);
+    let args = ["process", "--ndays", "1", "--give-up-on", "65,100", "--", "sh", "-c"];
+    let script = "echo hopeless >&2; exit $((64 + BACKLOG_ID))";
+    let ran = env.run_at(MIDNIGHT, &[&args[..], &[script]].concat());
+    let said = "record 1 was given up by its handler (attempt 1); archived: hopeless";
+    assert!(ran.fails(1, &[said]).stdout.is_empty());
+    let rows = env.query("SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG");
+    assert_eq!(rows, "1|ARCHIVED|1|hopeless\n2|ERROR|1|hopeless\n3|ERROR|1|hopeless");
+    env.run(&["restore", "1"]).success();
+    assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG WHERE ID = 1"), "NEW|0");
+}
+
+#[test]
+fn what_gives_up_must_know_how_the_table_archives() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, sent INTEGER, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG VALUES (1, 0, '2026-11-21')",
+    );
+    let table = ["--status-column", "sent", "--new", "0", "--error", "2", "--success", "1"];
+    let process = [&["process", "--ndays", "1"], &table[..]].concat();
+    let args = [&process[..], &["--give-up-on", "9", "--", "sh", "-c", "exit 9"]].concat();
+    env.run_at(MIDNIGHT, &args).fails(1, &["--give-up-on archives records", "--archived"]);
+    assert_eq!(env.query("SELECT sent FROM BACKLOG"), "0");
+    // A co-process may say so at any time; then it is a failure like others.
+    let handler = answering(&env, "give_up");
+    let args = [&process[..], &["--stream", "--", &handler]].concat();
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.query("SELECT sent FROM BACKLOG"), "2");
+}
+
+#[test]
+fn a_table_that_refuses_what_is_given_up_is_found_out_before_the_first_handler() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, DATE_INSERTED TEXT,
+             STATUS TEXT CHECK (STATUS IN ('NEW', 'ERROR', 'SUCCESS')));
+         INSERT INTO BACKLOG VALUES (1, '2026-11-21', 'NEW')",
+    );
+    let handler = env.noting("exit 9");
+    let args = ["process", "--ndays", "1", "--give-up-on", "9", "--", &handler];
+    env.run_at(MIDNIGHT, &args).fails(1, &["STATUS = 'ARCHIVED'"]);
+    assert_eq!(env.handled(), [""; 0]);
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(env.statuses(), "1|ERROR");
+}
+
+#[test]
+fn so_many_failures_in_a_row_stop_the_pass_and_leave_the_rest_untouched() {
+    let env = env(9);
+    // The newest go first: 9 to 1. The success of 7 begins the count anew.
+    let handler = env.noting("[ $BACKLOG_ID -eq 7 ] || { echo 'no route' >&2; exit 1; }");
+    let limit = ["--max-consecutive-failures", "3"];
+    let args = [&["process", "--ndays", "1"], &limit[..], &["--", &handler]].concat();
+    let says = ["3 attempts failed in a row, the last one: no route; the pass stops here"];
+    env.run_at(MIDNIGHT, &args).fails(1, &says);
+    assert_eq!(env.handled(), ["9", "8", "7", "6", "5", "4"]);
+    assert_eq!((env.count("NEW"), env.count("ERROR"), env.count("SUCCESS")), (3, 5, 1));
+    // What is left goes first the next time, and counts from nothing.
+    env.run_at(MIDNIGHT, &args).fails(1, &says);
+    assert_eq!(env.handled(), ["3", "2", "1"]);
+}
+
+#[test]
+fn a_co_process_is_stopped_by_failures_in_a_row_as_well() {
+    let env = env(9);
+    let handler = answering(&env, "failure");
+    let limit = ["--max-consecutive-failures", "3", "--stream", "--window", "1"];
+    let args = [&["process", "--ndays", "1"], &limit[..], &["--", &handler]].concat();
+    env.run_at(MIDNIGHT, &args).fails(1, &["3 attempts failed in a row"]);
+    assert_eq!((env.count("NEW"), env.count("ERROR")), (6, 3));
+}
+
+#[test]
+fn what_is_snoozed_counts_as_failed_in_a_row() {
+    let env = env(9);
+    let args = ["process", "--ndays", "1", "--max-consecutive-failures", "2", "--", "sh", "-c"];
+    let ran = env.run_at(MIDNIGHT, &[&args[..], &["exit 75"]].concat());
+    ran.fails(1, &["2 attempts failed in a row, the last one: snoozed (exit status 75)"]);
+    assert_eq!((env.count("NEW"), env.count("ERROR")), (7, 2));
+}
+
+#[test]
+fn attempts_do_not_go_faster_than_their_rate() {
+    for stream in [false, true] {
+        let env = env(12);
+        let (handler, co_process) = (env.noting("exit 0"), answering(&env, "success"));
+        let process = ["process", "--ndays", "1", "--rate", "100/s", "--jobs", "4"];
+        let handler: &[&str] =
+            if stream { &["--stream", "--", &co_process] } else { &["--", &handler] };
+        let began = Instant::now();
+        env.run_at(MIDNIGHT, &[&process, handler].concat()).silent();
+        // Ten may go at once, the others ten milliseconds apart: no machine is too slow for that.
+        assert!(began.elapsed().as_millis() >= 20, "{stream}");
+        assert_eq!(env.count("SUCCESS"), 12);
+    }
+}
+
+#[test]
+fn a_rate_does_not_keep_a_drain_from_its_end() {
+    let env = env(3);
+    let args = ["process", "--fibonacci", "--drain", "--rate", "1000/s", "--", "false"];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.query("SELECT DISTINCT STATUS, FAILURES FROM BACKLOG"), "ERROR|1");
+    // Nobody waits an hour for an attempt that another limit does not allow.
+    let args = ["process", "--ndays", "1", "--rate", "1/h", "--max-records", "1", "--", "true"];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (1, 2));
+}
+
+#[test]
+fn a_signal_ends_a_pass_that_waits_for_its_rate() {
+    let env = env(2);
+    let now = format!("@{MIDNIGHT}");
+    let args = ["process", "--now", &now, "--ndays", "1", "--rate", "1/h", "-v", "--", "true"];
+    let mut pass = env.spawn_logging(&args);
+    env.logs("succeeded");
+    let pid = pass.id().to_string();
+    std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert_eq!(pass.wait().unwrap().code(), Some(143));
+    assert_eq!((env.count("SUCCESS"), env.count("NEW")), (1, 1));
+}
+
+#[test]
+fn a_command_gets_each_record_that_is_archived() {
+    let env = env(2);
+    let told = env.path("told").display().to_string();
+    let script = format!(
+        "echo \"$1 $BACKLOG_STATUS $BACKLOG_ATTEMPT $BACKLOG_LAST_ERROR $(cut -c1-8)\" >>{told}"
+    );
+    let tell = env.script("tell", &script);
+    let on_archive = format!("'{tell}' {{id}}");
+    let handler = env.script("handler", "echo \"no route to $BACKLOG_ID\" >&2; exit 1");
+    let limits = ["--max-attempts", "2", "--on-archive", &on_archive];
+    let args = [&["process", "--fibonacci"], &limits[..], &["--", &handler]].concat();
+    env.run_at(MIDNIGHT, &args).silent();
+    assert!(!env.path("told").exists(), "an attempt is left");
+    env.run_at(MIDNIGHT + MINUTE, &args).fails(1, &["record 2 failed after 2 attempts; archived"]);
+    let told = || std::fs::read_to_string(env.path("told")).unwrap();
+    assert_eq!(
+        told(),
+        "2 ARCHIVED 2 no route to 2 {\"ID\":2,\n1 ARCHIVED 2 no route to 1 {\"ID\":1,\n"
+    );
+    // Once, and never again.
+    env.run_at(MIDNIGHT + 2 * MINUTE, &args).silent();
+    assert_eq!(told().lines().count(), 2);
+}
+
+#[test]
+fn a_record_that_killed_its_pass_is_told_of_when_it_is_given_up() {
+    let env = env(1);
+    let told = env.path("told").display().to_string();
+    let tell = env.script("tell", &format!("echo $BACKLOG_ID >>{told}"));
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 3, LAST_FAILURE = '2026-11-20'");
+    let args = ["process", "--fibonacci", "--max-attempts", "3", "--on-archive", &tell];
+    env.run_at(MIDNIGHT, &[&args[..], &["--", "true"]].concat()).fails(1, &["archived"]);
+    assert_eq!(std::fs::read_to_string(env.path("told")).unwrap(), "1\n");
+}
+
+#[test]
+fn a_command_on_archive_that_fails_is_an_error_and_the_record_stays_archived() {
+    let env = env(1);
+    for (command, says) in [
+        ("false", "record 1 is archived, but --on-archive was not done: exit status 1"),
+        ("/no/such/command", "--on-archive was not done: could not run /no/such/command"),
+    ] {
+        env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
+        let args = ["process", "--ndays", "1", "--max-attempts", "1", "--on-archive", command];
+        env.run_at(MIDNIGHT, &[&args[..], &["--", "false"]].concat()).fails(1, &[says]);
+        assert_eq!(env.statuses(), "1|ARCHIVED");
+    }
+}
+
+#[test]
+fn the_file_says_the_same() {
+    let env = env(2);
+    let tell = env.script("tell", "echo $1 $BACKLOG_ID >>told");
+    std::fs::write(
+        env.path("backlog.toml"),
+        format!(
+            "[queue.default]\nndays = 1\nexec = [\"sh\", \"-c\", \"exit 65\"]\n\
+             give_up_on = [65, 66]\nrate = \"1000/s\"\nmax_consecutive_failures = 5\n\
+             exec_on_archive = [{tell:?}, \"it's {{id}}\"]\n"
+        ),
+    )
+    .unwrap();
+    env.run_at(MIDNIGHT, &["process"]).fails(1, &["record 1 was given up"]);
+    let told = std::fs::read_to_string(env.path("told")).unwrap();
+    assert_eq!(told, "it's 2 2\nit's 1 1\n");
+    // A handler that is typed has exits of its own.
+    env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
+    env.run_at(MIDNIGHT, &["process", "--", "sh", "-c", "exit 65"]).silent();
+    assert_eq!(env.count("ERROR"), 2);
+}
+
+#[test]
+fn what_makes_no_sense_is_a_usage_error() {
+    let env = env(1);
+    for (options, says) in [
+        (&["--rate", "fast"][..], "\"fast\" is no rate; write 50/s, 100/m or 1000/h"),
+        (&["--rate", "0/s"], "is no rate"),
+        (&["--max-consecutive-failures", "0"], "must be at least 1"),
+        (&["--give-up-on", "0"], "\"0\" is no exit of a failure; legal are 1 to 255"),
+        (&["--give-up-on", "256"], "legal are 1 to 255"),
+        (&["--give-up-on", "EX_DATAERR"], "legal are 1 to 255"),
+        (&["--on-archive", "'"], "is no command"),
+        (&["--on-archive", " "], "is no command"),
+        (&["--give-up-on-4xx"], "--give-up-on-4xx goes with --post"),
+        (&["--header", "A: b"], "--header goes with --post"),
+        (&["--window", "9"], "--window goes with --stream"),
+    ] {
+        let args = [&["process", "--ndays", "1"], options, &["--", "true"]].concat();
+        env.run_at(MIDNIGHT, &args).fails(2, &[says]);
+    }
+    assert_eq!(env.statuses(), "1|NEW");
+}

@@ -40,11 +40,11 @@ impl Around {
 }
 
 /// Fails if the table has not what the handler goes by.
-pub fn require(settings: &PassSettings, table: &Table) -> Result<()> {
-    if let Some(option) = settings.gives_up() {
+pub fn require(handler: &config::Handler, table: &Table) -> Result<()> {
+    if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;
     }
-    let Some(config::Handler::Post(webhook)) = &settings.handler else { return Ok(()) };
+    let config::Handler::Post(webhook) = handler else { return Ok(()) };
     let names = || table.columns.iter().map(|column| column.name.as_str());
     for column in webhook.target.columns() {
         if !names().any(|name| name.eq_ignore_ascii_case(column)) {

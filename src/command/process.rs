@@ -29,7 +29,9 @@ pub fn run(
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.schedule))?;
     database.table().require_success()?;
-    require(settings, database.table())?;
+    if let Some(handler) = &settings.handler {
+        require(handler, database.table())?;
+    }
     let locked = Line::locked(queue, &settings.schedule, &*database, settings.wait)?;
     let Some((line, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");

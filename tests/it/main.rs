@@ -18,6 +18,7 @@ mod postgres;
 mod process;
 mod readme;
 mod schedule;
+mod server;
 mod servers;
 mod setup;
 mod simulate;

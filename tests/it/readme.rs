@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::cluster::cluster;
+use crate::server::{Answer, Server};
 use crate::testenv::{Ran, TestEnv, ran, skipped};
 
 const README: &str = include_str!("../../README.md");
@@ -34,6 +35,11 @@ fn env() -> TestEnv {
         "cat >>posted; echo \"$4\" | grep -q '^https://example.com/orders/[0-9]*$'",
     );
     env.script("sync-order", "exit 0");
+    std::os::unix::fs::symlink(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/examples"),
+        env.path("examples"),
+    )
+    .unwrap();
     std::fs::write(env.path("orders.jsonl"), "{\"order\": 1}\n{\"order\": 2}\n").unwrap();
     std::fs::write(env.path("schema.sql"), include_str!("../../schema.sql")).unwrap();
     std::fs::write(env.path("backlog.toml"), described(&env)).unwrap();
@@ -88,6 +94,8 @@ fn the_first_command_does_the_main_job() {
 fn every_command_does_what_it_says() {
     let env = env();
     shell(&env, blocks()[0]).success();
+    let hooks = Server::new(&[("/", Answer::new("200 OK", &[], ""))]);
+    let here = hooks.url("/");
     let mut commands = 0;
     let blocks: Vec<_> = blocks()[1..].iter().map(|block| block.replace("\\\n", "")).collect();
     // What a block changes in the environment counts in each of its lines.
@@ -103,7 +111,8 @@ fn every_command_does_what_it_says() {
             shell(&env, "backlog init --db shop.db").success();
             continue;
         }
-        let ran = shell(&env, line).success();
+        let line = line.replace("https://example.com/hooks/{id}", &here);
+        let ran = shell(&env, &line.replace("https://example.com/hooks", &here)).success();
         assert_eq!(ran.stderr, "", "{line}");
         commands += 1;
     }
@@ -120,10 +129,30 @@ fn every_command_does_what_it_says() {
     shell(&env, curl).success();
     let posted = std::fs::read_to_string(env.path("posted")).unwrap();
     assert!(posted.contains(r#""PAYLOAD":"{\"order\":4}""#), "{posted}");
-    assert_eq!(shell(&env, "backlog list --status SUCCESS | wc -l").success().stdout.trim(), "11");
+    for line in blocks.iter().flat_map(|block| block.lines()).filter(|it| it.contains("--post")) {
+        shell(&env, "backlog add '{\"order\":4}'").success();
+        let line = line.replace("https://example.com/hooks/{id}", &here);
+        shell(&env, &line.replace("https://example.com/hooks", &here)).success();
+    }
+    assert_eq!(hooks.received().len(), 2);
+    assert_eq!(shell(&env, "backlog list --status SUCCESS | wc -l").success().stdout.trim(), "13");
     assert_eq!(shell(&env, "backlog list --db shop.db | wc -l").success().stdout.trim(), "5");
     let drawn = std::fs::read_to_string(env.path("load.svg")).unwrap();
     assert!(drawn == include_str!("../../docs/load.svg"), "the picture is not the command's");
+}
+
+#[test]
+fn the_handlers_that_it_describes_are_legal() {
+    let env = TestEnv::new();
+    let described = README.split("```toml\n").nth(2).unwrap();
+    let described = described.split("```").next().unwrap();
+    std::fs::write(env.path("backlog.toml"), described).unwrap();
+    env.sql("CREATE TABLE webhook AS SELECT *, 'example.com' AS host FROM BACKLOG");
+    for queue in ["hooks", "sync"] {
+        let ran = env.run(&["crontab", "--queue", queue]).success();
+        assert!(ran.stdout.contains(&format!("--queue {queue}")), "{}", ran.stdout);
+        env.run(&["process", "--queue", queue, "--dry-run"]).silent();
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::handlers::require;
 use super::{open, require_columns};
 use crate::cli;
 use crate::config::{Handler, Place, Schedule, Sources};
@@ -56,6 +57,7 @@ pub fn run(
     if let Some(file) = sources.path() {
         findings.fine("config", format!("{}, queue {}", file.display(), queue.name));
     }
+    let handler = Handler::chosen(&args.handler, &queue, sources.environment());
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
     match open(&queue) {
         Err(error) => findings.mend("database", format!("{error:#}")),
@@ -76,15 +78,20 @@ pub fn run(
                     Err(error) => findings.mend("schedule", format!("{error:#}")),
                 }
             }
+            if let Ok(Some(handler)) = &handler
+                && let Err(error) = require(handler, table)
+            {
+                findings.mend("handler", format!("{error:#}"));
+            }
             for condition in &queue.mapping.conditions {
                 findings.fine("where", condition.clone());
             }
             the_table(&mut findings, table, &found, now);
         }
     }
-    match Handler::chosen(&args.handler, &queue, sources.environment()) {
+    match &handler {
         Ok(handler) => the_handler(&mut findings, handler.as_ref(), sources.environment()),
-        Err(error) => findings.mend("handler", error.message),
+        Err(error) => findings.mend("handler", error.message.clone()),
     }
     the_crontab(&mut findings, &queue, sources);
     let text = if args.json {

@@ -96,7 +96,11 @@ impl Handler for Post {
         self.begin_no_more();
         let desk = self.desk.clone();
         let deadline = desk.clock.monotonic().checked_add(grace);
-        std::thread::spawn(move || desk.abandon_at(deadline));
+        let waiting = desk.clone();
+        let waiter = std::thread::Builder::new().spawn(move || waiting.abandon_at(deadline));
+        if waiter.is_err() {
+            desk.abandon_at(None);
+        }
     }
 
     fn join(&self) -> u64 {

@@ -190,14 +190,17 @@ impl Attendant {
             answers.push(Answer { duration, ..answer(&sent.job, outcome) });
             Ok(())
         });
-        if !answers.is_empty() {
+        let has_answered = !answers.is_empty();
+        self.bring(answers);
+        let now = self.shared.clock.monotonic();
+        if has_answered {
+            // While its answers were written, which may take long, nobody listened.
             running.answered_at(now);
         }
         if let Err(error) = heard {
             running.break_off(now);
             self.fault(error);
         }
-        self.bring(answers);
     }
 
     /// The handler is wrong, whatever the record: that is said at once.

@@ -175,24 +175,28 @@ impl CoProcess {
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         // It is not reaped yet, so its number, and with it the group's, is still its own.
         self.signal(Signal::KILL);
-        let mut left = LEFTOVER;
-        while left > 0 && is_readable(&self.stdout) {
-            match self.read_output() {
-                0 => break,
-                count => left = left.saturating_sub(count),
-            }
-        }
+        read_what_is_left(|| is_readable(&self.stdout).then(|| self.read_output()));
+        read_what_is_left(|| is_readable(&self.stderr).then(|| self.read_log()));
         // The last line may lack its end.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
         }
-        while is_readable(&self.stderr) && self.read_log() > 0 {}
         self.child.wait()
     }
 
     /// The last line of its log.
     pub fn last_words(&self) -> Option<String> {
         self.log.last_line()
+    }
+}
+
+/// A descendant that has escaped may write for ever.
+fn read_what_is_left(mut read: impl FnMut() -> Option<usize>) {
+    let mut left = LEFTOVER;
+    while left > 0
+        && let Some(count) = read().filter(|count| *count > 0)
+    {
+        left = left.saturating_sub(count);
     }
 }
 

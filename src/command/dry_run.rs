@@ -6,6 +6,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::handlers::require;
 use super::line::Line;
 use super::open_for;
 use crate::config::{PassSettings, Queue};
@@ -24,6 +25,9 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let mut reader = open_for(queue, Some(&settings.schedule))?;
+    if let Some(handler) = &settings.handler {
+        require(handler, reader.table())?;
+    }
     let line = Line::new(queue, &settings.schedule, &*reader)?;
     let plan = line.plan(settings, now);
     let limits = &settings.limits;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
+use crate::authorities;
 use crate::clock::Clock;
 use crate::config::{self, PassSettings, Queue};
 use crate::engine::Handlers;
@@ -45,6 +46,9 @@ pub fn require(handler: &config::Handler, table: &Table) -> Result<()> {
         table.require_archived(option)?;
     }
     let config::Handler::Post(webhook) = handler else { return Ok(()) };
+    if let Some(path) = &webhook.ca_file {
+        authorities::of_file(path)?;
+    }
     let names = || table.columns.iter().map(|column| column.name.as_str());
     for column in webhook.target.columns() {
         if !names().any(|name| name.eq_ignore_ascii_case(column)) {

@@ -1,6 +1,6 @@
 //! From options to what handles the records.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::{Environment, Queue};
@@ -50,13 +50,17 @@ impl Webhook {
             headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
             ca_file: args.ca_file.clone(),
             give_up_on_4xx: args.give_up_on_4xx,
-            secret: variable(SECRET)
-                .map(|it| Secret::parse(&it))
-                .transpose()
-                .map_err(wrong(SECRET))?,
+            secret: secret(environment)?,
             proxies: Proxies::from_env(&variable),
         })
     }
+}
+
+/// One that is there and cannot be used must not leave requests unsigned.
+fn secret(environment: &Environment) -> Result<Option<Secret>, ExitError> {
+    let Some(text) = environment.variables.get(OsStr::new(SECRET)) else { return Ok(None) };
+    let text = text.to_str().ok_or_else(|| usage(format!("the variable {SECRET} is not UTF-8")))?;
+    Secret::parse(text).map(Some).map_err(|error| usage(format!("{SECRET}: {error:#}")))
 }
 
 impl Handler {

@@ -108,7 +108,17 @@ const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "sprea
 /// with what says how it is run.
 const EXEC: &str = "exec";
 const POST: &str = "post";
-const OF_THE_COMMAND: [&str; 3] = ["stream", "give-up-on", POST];
+const OF_THE_HANDLER: [&str; 9] = [
+    "stream",
+    "window",
+    "restarts",
+    "give-up-on",
+    POST,
+    "header",
+    "ca-file",
+    "give-up-on-4xx",
+    EXEC,
+];
 
 /// Where there is no status column it has no values, and the other way round.
 pub const NO_STATUS: &str = "no-status-column";
@@ -216,8 +226,7 @@ fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
         gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
     }
     if is_said(EXEC) || is_said(POST) {
-        gone.push(EXEC);
-        gone.extend(OF_THE_COMMAND);
+        gone.extend(OF_THE_HANDLER);
     }
     if is_said(NO_STATUS) {
         gone.extend(OF_THE_STATUS);

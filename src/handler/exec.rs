@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::json::input;
 use super::process::{self, Bounds, EXIT_TIMEOUT, EXIT_UNABLE, Ended, Forced, could_not_run};
 use super::workers::Workers;
-use super::{Handler, Job, lock};
+use super::{Handler, Job, json, lock};
 use crate::clock::Clock;
 use crate::record::{Answer, Outcome, Record, one_line};
 
@@ -127,7 +126,10 @@ fn attempt(
         stop: &stop.signals,
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
-    let input = input(&job.record, settings.payload.as_deref());
+    let mut input = json::input(&job.record, settings.payload.as_deref());
+    if settings.payload.is_none() {
+        input.push(b'\n');
+    }
     match process::run(command(settings, job), &input, &bounds) {
         Ok(ended) => outcome(&ended, settings),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
@@ -138,23 +140,16 @@ fn attempt(
 /// the arguments have limits.
 fn command(settings: &ExecSettings, job: &Job) -> Command {
     let record = &job.record;
-    let mut argv = settings.argv.iter().map(|arg| fill_in(arg, record));
-    let mut command = Command::new(argv.next().unwrap_or_default());
+    let argv = settings.argv.iter().map(|arg| fill_in(arg, record));
+    let mut command = process::command(argv, &settings.env);
     command
-        .args(argv)
-        // One pass may be in the handler of another.
-        .env_remove("BACKLOG_MAX_ATTEMPTS")
-        .envs(settings.env.iter().map(|(name, value)| (name, value)))
         .env("BACKLOG_ID", record.id.text().as_ref())
         .env("BACKLOG_STATUS", record.status.name())
         .env("BACKLOG_DATE_INSERTED", record.inserted.to_string())
-        .env("BACKLOG_ATTEMPT", job.attempt.to_string())
-        // A group of its own, so that a timeout reaches what the command started.
-        .process_group(0);
-    match &record.last_error {
-        Some(error) => command.env("BACKLOG_LAST_ERROR", error.replace('\0', "")),
-        None => command.env_remove("BACKLOG_LAST_ERROR"),
-    };
+        .env("BACKLOG_ATTEMPT", job.attempt.to_string());
+    if let Some(error) = &record.last_error {
+        command.env("BACKLOG_LAST_ERROR", error.replace('\0', ""));
+    }
     command
 }
 

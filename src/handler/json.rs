@@ -7,19 +7,24 @@ use crate::record::{Record, Value};
 
 /// What a handler is given of a record: one column as it is, without anything around it, or all.
 pub fn input(record: &Record, payload: Option<&str>) -> Vec<u8> {
-    let Some(payload) = payload else { return json(record) };
-    match record.row.get(payload) {
-        Some(Value::Blob(bytes)) => bytes.clone(),
-        value => value.map(Value::to_string).unwrap_or_default().into_bytes(),
+    match payload.map(|payload| record.row.get(payload)) {
+        None => document(record),
+        Some(Some(Value::Blob(bytes))) => bytes.clone(),
+        Some(value) => value.map(Value::to_string).unwrap_or_default().into_bytes(),
     }
 }
 
-/// The record as one JSON object with every column, in the table's order, on one line that ends
-/// with a newline. A BLOB is hexadecimal text; numbers are exact.
-pub fn json(record: &Record) -> Vec<u8> {
-    let mut json = serde_json::to_vec(&RowJson(record)).unwrap_or_default();
-    json.push(b'\n');
-    json
+/// The record as a line.
+pub fn line(record: &Record) -> Vec<u8> {
+    let mut line = document(record);
+    line.push(b'\n');
+    line
+}
+
+/// The record as one JSON object with every column, in the table's order, on one line. A BLOB is
+/// hexadecimal text; numbers are exact.
+fn document(record: &Record) -> Vec<u8> {
+    serde_json::to_vec(&RowJson(record)).unwrap_or_default()
 }
 
 struct RowJson<'a>(&'a Record);
@@ -64,6 +69,6 @@ mod tests {
         ]);
         let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
                         \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  }}\n";
-        assert_eq!(String::from_utf8(json(&record)).unwrap(), expected);
+        assert_eq!(String::from_utf8(line(&record)).unwrap(), expected);
     }
 }

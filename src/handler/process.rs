@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
@@ -25,6 +26,16 @@ pub const CHUNK: usize = 16 * 1024;
 pub const LEFTOVER: usize = 1024 * 1024;
 /// How long a stopped pass waits between asking a handler to end and killing it.
 pub const STOP_KILL_DELAY: Duration = Duration::from_secs(1);
+
+/// What handlers may be told of their record. One pass may be in the handler of another.
+const TOLD: [&str; 6] = [
+    "BACKLOG_ID",
+    "BACKLOG_STATUS",
+    "BACKLOG_DATE_INSERTED",
+    "BACKLOG_ATTEMPT",
+    "BACKLOG_MAX_ATTEMPTS",
+    "BACKLOG_LAST_ERROR",
+];
 
 /// A shell's words for a command that cannot be run, and for one that is not there.
 pub const EXIT_UNABLE: [i32; 2] = [126, 127];
@@ -267,6 +278,24 @@ struct Woken {
 pub fn is_readable(pipe: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(pipe, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// A command with what all handlers of a pass have in common.
+pub fn command<Word: AsRef<OsStr>>(
+    argv: impl IntoIterator<Item = Word>,
+    env: &[(&str, String)],
+) -> Command {
+    let mut argv = argv.into_iter();
+    let mut command = argv.next().map_or_else(|| Command::new(""), Command::new);
+    for name in TOLD {
+        command.env_remove(name);
+    }
+    command
+        .args(argv)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        // A group of its own, so that a signal reaches what it has started.
+        .process_group(0);
+    command
 }
 
 /// Why a program could not be started, and what to do about it.

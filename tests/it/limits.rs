@@ -108,6 +108,7 @@ fn attempts_do_not_go_faster_than_their_rate() {
         let process = ["process", "--ndays", "1", "--rate", "100/s", "--jobs", "4"];
         let handler: &[&str] =
             if stream { &["--stream", "--", &co_process] } else { &["--", &handler] };
+        #[expect(clippy::disallowed_methods, reason = "the rate is one of real time")]
         let began = Instant::now();
         env.run_at(MIDNIGHT, &[&process, handler].concat()).silent();
         // Ten may go at once, the others ten milliseconds apart: no machine is too slow for that.

@@ -1,10 +1,13 @@
 //! An HTTP server that answers as a script has it, and remembers what it was asked. It is also a
-//! proxy: requests that name a whole URL are answered, CONNECT is obeyed.
+//! proxy: requests that name a whole URL are answered, CONNECT is obeyed. Both test binaries
+//! include this file.
+
+#![allow(dead_code, reason = "each of the two test binaries needs a part of it")]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// No thread of the server outlives this.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The path that is answered before the body is read.
 pub const UNREAD: &str = "/unread";
@@ -46,6 +49,10 @@ enum Part {
     Trickle,
     /// The end of the connection, but only after the client may have sent another request.
     LateClose,
+    /// Nothing more, until so many requests have come.
+    Gather(usize),
+    /// Nothing more, until the test lets go.
+    Pause,
     /// So many bytes, as far as the client takes them.
     Flood(usize),
     /// The end of the connection.
@@ -81,6 +88,22 @@ impl Answer {
         self.then(Part::Hold)
     }
 
+    /// What follows comes only once so many requests have come.
+    pub fn gather(count: usize) -> Self {
+        Self::default().then(Part::Gather(count))
+    }
+
+    /// What follows comes only once the test lets go.
+    pub fn pause() -> Self {
+        Self::default().then(Part::Pause)
+    }
+
+    /// All parts of another answer.
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     pub fn trickle(self) -> Self {
         self.then(Part::Trickle)
     }
@@ -109,6 +132,10 @@ struct Shared {
     received: Mutex<Vec<Received>>,
     connections: AtomicUsize,
     closed: AtomicUsize,
+    /// Requests that were read and of whose answer nothing was sent.
+    unanswered: AtomicUsize,
+    most_unanswered: AtomicUsize,
+    is_let_go: AtomicBool,
     flooded: Mutex<mpsc::Sender<usize>>,
     tls: Option<Arc<ServerConfig>>,
 }
@@ -137,6 +164,9 @@ impl Server {
             received: Mutex::default(),
             connections: AtomicUsize::default(),
             closed: AtomicUsize::default(),
+            unanswered: AtomicUsize::default(),
+            most_unanswered: AtomicUsize::default(),
+            is_let_go: AtomicBool::default(),
             flooded: Mutex::new(sender),
             tls,
         });
@@ -158,6 +188,16 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
+    /// How many requests waited for an answer at a time, at most.
+    pub fn most_at_once(&self) -> usize {
+        self.shared.most_unanswered.load(Ordering::SeqCst)
+    }
+
+    /// Lets every answer go on that pauses or will.
+    pub fn let_go(&self) {
+        self.shared.is_let_go.store(true, Ordering::SeqCst);
+    }
+
     /// Waits until so many requests have come.
     pub fn wait_for_received(&self, count: usize) {
         while self.received().len() < count {
@@ -175,6 +215,23 @@ impl Server {
     /// How much of a flood was taken.
     pub fn flooded(&self) -> usize {
         self.flooded.lock().unwrap().recv_timeout(LIMIT).unwrap()
+    }
+}
+
+impl Shared {
+    fn wait(&self, part: &Part) {
+        let is_over = || {
+            if let Part::Gather(count) = part {
+                self.received.lock().unwrap().len() >= *count
+            } else {
+                self.is_let_go.load(Ordering::SeqCst)
+            }
+        };
+        let mut left = LIMIT.as_millis();
+        while !is_over() && left > 0 {
+            thread::sleep(Duration::from_millis(1));
+            left -= 1;
+        }
     }
 }
 
@@ -207,6 +264,8 @@ fn converse<S: Read + Write + Tunnel>(stream: S, connection: usize, shared: &Sha
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream, connection) {
         let (method, path) = (request.method.clone(), request.path.clone());
+        let unanswered = shared.unanswered.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.most_unanswered.fetch_max(unanswered, Ordering::SeqCst);
         shared.received.lock().unwrap().push(request);
         let path = path
             .strip_prefix("http://")
@@ -234,8 +293,8 @@ fn read(stream: &mut impl BufRead, connection: usize) -> Option<Received> {
     let mut headers = Vec::new();
     loop {
         let line = line()?;
-        let Some((name, value)) = line.split_once(": ") else { break };
-        headers.push((name.to_string(), value.to_string()));
+        let Some((name, value)) = line.split_once(':') else { break };
+        headers.push((name.to_string(), value.trim_start().to_string()));
     }
     let mut request = Received { method, path, headers, body: Vec::new(), connection };
     let length = request.header("content-length").map_or(0, |it| it.parse().unwrap());
@@ -248,8 +307,14 @@ fn read(stream: &mut impl BufRead, connection: usize) -> Option<Received> {
 
 /// Whether the connection goes on.
 fn tell(answer: &Answer, stream: &mut (impl Read + Write), shared: &Shared) -> bool {
-    for part in &answer.0 {
+    let waits = |part: &Part| matches!(part, Part::Gather(_) | Part::Pause);
+    let (first, rest) = answer.0.split_at(answer.0.iter().take_while(|it| waits(it)).count());
+    first.iter().for_each(|part| shared.wait(part));
+    // The client may send the next request as soon as it has read anything.
+    shared.unanswered.fetch_sub(1, Ordering::SeqCst);
+    for part in rest {
         match part {
+            Part::Gather(_) | Part::Pause => shared.wait(part),
             Part::Bytes(bytes) => {
                 if stream.write_all(bytes).and_then(|()| stream.flush()).is_err() {
                     return false;

@@ -136,7 +136,7 @@ impl Desk {
         };
         let body = json::input(record, self.payload.as_deref());
         let now = self.clock.now().0;
-        let sent = self.client.send(&record.id.text(), &value, body.trim_ascii_end(), now);
+        let sent = self.client.send(&record.id.text(), &value, &body, now);
         if let Sent::Unreachable(error) = sent {
             let times = self.unreachable.fetch_add(1, Ordering::SeqCst) + 1;
             return if times < UNREACHABLE {

@@ -174,7 +174,8 @@ fn check_authority(authority: &str) -> Result<()> {
         bail!("the URL's host {host:?} is no host name");
     }
     if port.is_some_and(|port| !is_port(port)) {
-        bail!("the URL's port in {authority:?} is no port number");
+        // A password that is not encoded may have become a part of it.
+        bail!("the URL's port is no port number; a `/` or `#` in a password must be encoded");
     }
     Ok(())
 }

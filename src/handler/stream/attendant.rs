@@ -2,9 +2,8 @@
 //! after an early end.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +13,8 @@ use super::in_flight::{InFlight, Sent};
 use super::protocol::{self, shown};
 use super::running::{Orders, Running, Why};
 use super::{Shared, StreamSettings};
-use crate::handler::json::json;
-use crate::handler::process::{EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
-use crate::handler::{Job, Reply};
+use crate::handler::process::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
+use crate::handler::{Job, Reply, json};
 use crate::record::{Answer, Outcome};
 
 pub struct Attendant {
@@ -92,7 +90,7 @@ impl Attendant {
         }
         let mut text = Vec::new();
         for job in self.queue.drain(..) {
-            text.extend(json(&job.record));
+            text.extend(json::line(&job.record));
             self.in_flight.add(job, now);
         }
         running.process.send(&text);
@@ -107,24 +105,13 @@ impl Attendant {
             }
             log::info!("the handler is started again: {last_end}");
         }
-        let process = CoProcess::start(self.command());
+        let mut command = process::command(&self.settings.argv, &self.settings.env);
+        // Else Python keeps its answers to itself.
+        command.env("PYTHONUNBUFFERED", "1");
+        let process = CoProcess::start(command);
         let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv[0]))?;
         process.send(self.settings.hello.line(&first.record).as_bytes());
         Ok(Running::new(process, self.shared.clock.monotonic(), self.shared.stops()))
-    }
-
-    fn command(&self) -> Command {
-        let mut argv = self.settings.argv.iter();
-        let mut command = Command::new(argv.next().map_or(OsStr::new(""), OsString::as_os_str));
-        command
-            .args(argv)
-            .env_remove("BACKLOG_MAX_ATTEMPTS")
-            .envs(self.settings.env.iter().map(|(name, value)| (name, value)))
-            // Else Python keeps its answers to itself.
-            .env("PYTHONUNBUFFERED", "1")
-            // A group of its own, so that a kill reaches what it has started.
-            .process_group(0);
-        command
     }
 
     /// There will be no co-process any more, and that ends the pass.
@@ -153,7 +140,10 @@ impl Attendant {
         if has_ended {
             return self.conclude(running);
         }
-        self.listen(&mut running);
+        if let Err(error) = self.listen(&mut running) {
+            running.break_off(self.shared.clock.monotonic());
+            self.fault(error);
+        }
         running.heed(&self.orders());
         self.running = Some(running);
     }
@@ -175,10 +165,11 @@ impl Attendant {
         }
     }
 
-    /// Takes the replies that have come, all together.
-    fn listen(&mut self, running: &mut Running) {
+    /// Takes the replies that have come, all together. The error is a line that is none.
+    fn listen(&mut self, running: &mut Running) -> Result<(), String> {
         if running.why() == Some(Why::Broken) {
-            return;
+            running.process.ignore_output();
+            return Ok(());
         }
         let now = self.shared.clock.monotonic();
         let (in_flight, mut answers) = (&mut self.in_flight, Vec::new());
@@ -190,17 +181,12 @@ impl Attendant {
             answers.push(Answer { duration, ..answer(&sent.job, outcome) });
             Ok(())
         });
-        let has_answered = !answers.is_empty();
-        self.bring(answers);
-        let now = self.shared.clock.monotonic();
-        if has_answered {
+        if !answers.is_empty() {
+            self.bring(answers);
             // While its answers were written, which may take long, nobody listened.
-            running.answered_at(now);
+            running.answered_at(self.shared.clock.monotonic());
         }
-        if let Err(error) = heard {
-            running.break_off(now);
-            self.fault(error);
-        }
+        heard
     }
 
     /// The handler is wrong, whatever the record: that is said at once.
@@ -214,20 +200,21 @@ impl Attendant {
     /// oldest, which may be what ended it.
     fn conclude(&mut self, mut running: Running) {
         let status = running.process.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
-        self.listen(&mut running);
+        let heard = self.listen(&mut running);
         let end = end(status, running.process.last_words());
-        match running.why() {
+        match (running.why(), heard) {
             // Whoever stopped the pass may have signalled its handler as well.
             _ if self.shared.stops() > 0 => self.interrupt(),
-            Some(Why::Broken) => {}
-            Some(Why::Silent { leaves_input }) => self.was_silent(&running, leaves_input),
-            Some(Why::Over | Why::Stopped) | None if self.in_flight.is_empty() => {
+            (_, Err(error)) => self.fault(error),
+            (Some(Why::Broken), _) => {}
+            (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
+            (Some(Why::Over | Why::Stopped) | None, _) if self.in_flight.is_empty() => {
                 if !status.success() {
                     log::warn!("the handler had answered all, and then ended with {end}");
                 }
                 self.last_end = Some(format!("the handler ended with {end}"));
             }
-            Some(Why::Over | Why::Stopped) | None => self.died(&running, status, &end),
+            (Some(Why::Over | Why::Stopped) | None, _) => self.died(&running, status, &end),
         }
         let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job).collect();
         left.into_iter().rev().for_each(|job| self.queue.push_front(job));

@@ -25,7 +25,11 @@ pub struct CoProcess {
     child: Child,
     process: OwnedFd,
     stdin: Option<ChildStdin>,
-    unsent: Vec<u8>,
+    /// What it is to be sent, and how much of that it was.
+    text: Vec<u8>,
+    sent: usize,
+    /// Whether its input ends with that.
+    is_last: bool,
     stdout: OwnedFd,
     received: Vec<u8>,
     /// How many lines were taken of what it has said.
@@ -55,7 +59,9 @@ impl CoProcess {
                 child,
                 process,
                 stdin,
-                unsent: Vec::new(),
+                text: Vec::new(),
+                sent: 0,
+                is_last: false,
                 stdout,
                 received: Vec::new(),
                 lines: 0,
@@ -72,34 +78,48 @@ impl CoProcess {
 
     /// Sends text, as far as the pipe takes it; the rest follows while somebody waits.
     pub fn send(&mut self, text: &[u8]) {
-        self.unsent.extend_from_slice(text);
+        self.text.extend_from_slice(text);
         self.write();
     }
 
     /// A process that does not read its input is none the worse for it.
     fn write(&mut self) {
         let Some(stdin) = &mut self.stdin else { return };
-        match stdin.write(&self.unsent) {
-            Ok(written) => drop(self.unsent.drain(..written)),
+        match stdin.write(&self.text[self.sent..]) {
+            Ok(written) => self.sent += written,
             Err(error)
                 if matches!(
                     error.kind(),
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) => {}
-            Err(_) => self.close_input(),
+            Err(_) => {
+                self.stdin = None;
+                return;
+            }
+        }
+        if self.sent == self.text.len() {
+            self.text.clear();
+            self.sent = 0;
+        }
+        if self.is_last && self.text.is_empty() {
+            self.stdin = None;
         }
     }
 
-    /// Asks it to finish.
+    /// Asks it to finish. A line that is on its way is sent to its end: half of one is no record.
     pub fn close_input(&mut self) {
-        self.stdin = None;
-        self.unsent.clear();
+        self.is_last = true;
+        let is_in_mid_line = self.sent > 0 && self.text[self.sent - 1] != b'\n';
+        let rest = self.text[self.sent..].iter().position(|byte| *byte == b'\n');
+        let rest = rest.filter(|_| is_in_mid_line).map_or(0, |end| end + 1);
+        self.text.truncate(self.sent + rest);
+        self.write();
     }
 
     /// Whether there is something that it was sent and did not read.
     pub fn leaves_input(&self) -> bool {
         let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
-        !self.unsent.is_empty() || unread.is_some_and(|bytes| bytes > 0)
+        !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0)
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -113,7 +133,7 @@ impl CoProcess {
         fds.push(PollFd::new(bell, PollFlags::IN));
         fds.push(PollFd::new(&self.stdout, PollFlags::IN));
         fds.push(PollFd::new(&self.stderr, PollFlags::IN));
-        let stdin = self.stdin.as_ref().filter(|_| !self.unsent.is_empty());
+        let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
         watch(&mut fds, stdin, PollFlags::OUT);
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
@@ -168,6 +188,11 @@ impl CoProcess {
         }
         self.received.drain(..taken);
         result
+    }
+
+    /// What it has said since the last time is not listened to.
+    pub fn ignore_output(&mut self) {
+        self.received.clear();
     }
 
     /// Reaps it once it has ended, and reads what is left in the pipes. What it leaves in the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::record::{Id, Outcome, Record, one_line};
 
@@ -42,7 +42,7 @@ pub struct Reply {
 
 #[derive(Deserialize)]
 struct Line {
-    id: Id,
+    id: Value,
     outcome: Said,
     error: Option<String>,
     after: Option<String>,
@@ -62,6 +62,7 @@ impl Reply {
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         let Line { id, outcome, error, after } =
             serde_json::from_slice(line).map_err(|error| why(&error))?;
+        let id = id_of(&id)?;
         let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), |it| one_line(&it));
         let outcome = match outcome {
             Said::Success => Outcome::Success,
@@ -74,6 +75,23 @@ impl Reply {
         };
         Ok(Self { id, outcome })
     }
+}
+
+/// An id as JSON has it; that of several columns as an array.
+fn id_of(value: &Value) -> Result<Id, String> {
+    let text = |text: &String| Id::Text(text.as_str().into());
+    match value {
+        Value::Number(number) => number.as_i64().map(Id::Integer),
+        Value::String(it) => Some(text(it)),
+        Value::Array(parts) if parts.len() > 1 => {
+            let parts: Result<Vec<_>, _> = parts.iter().map(id_of).collect();
+            Some(Id::Composite(parts?.into()))
+        }
+        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Object(_) => None,
+    }
+    .ok_or_else(|| {
+        format!("its id is {value}, and must be the whole number or the text of a record's")
+    })
 }
 
 fn why(error: &serde_json::Error) -> String {
@@ -102,13 +120,15 @@ pub fn shown(line: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handler::tests::record;
-    use crate::record::Value;
+    use crate::record;
 
     #[test]
     fn the_first_line_says_what_the_others_hold() {
         let hello = Hello { queue: "email".into(), table: "mails".into(), id: vec!["ID".into()] };
-        let record = record(&[("ID", Value::Integer(7)), ("to", Value::Null)]);
+        let record = crate::handler::tests::record(&[
+            ("ID", record::Value::Integer(7)),
+            ("to", record::Value::Null),
+        ]);
         assert_eq!(
             hello.line(&record),
             "{\"backlog\":1,\"queue\":\"email\",\"table\":\"mails\",\"id\":[\"ID\"],\
@@ -152,6 +172,9 @@ mod tests {
             ("7", "invalid type: integer `7`"),
             (r#"{"outcome":"success"}"#, "missing field `id`"),
             (r#"{"id":7}"#, "missing field `outcome`"),
+            (r#"{"id":7.5,"outcome":"success"}"#, "its id is 7.5"),
+            (r#"{"id":null,"outcome":"success"}"#, "its id is null"),
+            (r#"{"id":[],"outcome":"success"}"#, "its id is []"),
             (r#"{"id":7,"outcome":"succes"}"#, "expected one of `success`, `failure`, `snooze`"),
             (r#"{"id":7,"outcome":"snooze","after":"soon"}"#, "\"soon\" is no duration"),
             (r#"{"id":7,"outcome":"failure","error":5}"#, "invalid type: integer `5`"),

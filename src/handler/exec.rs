@@ -126,10 +126,9 @@ fn attempt(
         stop: &stop.signals,
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
-    let mut input = json::input(&job.record, settings.payload.as_deref());
-    if settings.payload.is_none() {
-        input.push(b'\n');
-    }
+    let record = &job.record;
+    let payload = settings.payload.as_ref();
+    let input = payload.map_or_else(|| json::line(record), |it| json::column(record, it));
     match process::run(command(settings, job), &input, &bounds) {
         Ok(ended) => outcome(&ended, settings),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),

@@ -5,12 +5,11 @@ use serde_json::value::RawValue;
 
 use crate::record::{Record, Value};
 
-/// What a handler is given of a record: one column as it is, without anything around it, or all.
-pub fn input(record: &Record, payload: Option<&str>) -> Vec<u8> {
-    match payload.map(|payload| record.row.get(payload)) {
-        None => document(record),
-        Some(Some(Value::Blob(bytes))) => bytes.clone(),
-        Some(value) => value.map(Value::to_string).unwrap_or_default().into_bytes(),
+/// One column as it is, without anything around it.
+pub fn column(record: &Record, column: &str) -> Vec<u8> {
+    match record.row.get(column) {
+        Some(Value::Blob(bytes)) => bytes.clone(),
+        value => value.map(Value::to_string).unwrap_or_default().into_bytes(),
     }
 }
 
@@ -23,7 +22,7 @@ pub fn line(record: &Record) -> Vec<u8> {
 
 /// The record as one JSON object with every column, in the table's order, on one line. A BLOB is
 /// hexadecimal text; numbers are exact.
-fn document(record: &Record) -> Vec<u8> {
+pub fn document(record: &Record) -> Vec<u8> {
     serde_json::to_vec(&RowJson(record)).unwrap_or_default()
 }
 

@@ -764,8 +764,11 @@ fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched(
         (&["/no/such/handler"][..], "could not run /no/such/handler: No such file or directory"),
         (&["no-such-handler"], "is it in PATH"),
         (&["./plain"], "Permission denied (os error 13); is it executable?"),
-        (&["sh", "-c", "exec nope"], "the handler exited with 127: "),
-        (&["sh", "-c", "echo go away >&2; exit 126"], "the handler exited with 126: go away"),
+        (&["sh", "-c", "exec nope"], "the handler ended with exit status 127: "),
+        (
+            &["sh", "-c", "echo go away >&2; exit 126"],
+            "the handler ended with exit status 126: go away",
+        ),
     ] {
         for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
             let ran = pass(&env, mode, handler);

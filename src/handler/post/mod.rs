@@ -134,7 +134,8 @@ impl Desk {
         let value = |column: &str| {
             record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
         };
-        let body = json::input(record, self.payload.as_deref());
+        let payload = self.payload.as_ref();
+        let body = payload.map_or_else(|| json::document(record), |it| json::column(record, it));
         let now = self.clock.now().0;
         let sent = self.client.send(&record.id.text(), &value, &body, now);
         if let Sent::Unreachable(error) = sent {

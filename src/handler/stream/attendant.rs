@@ -227,36 +227,39 @@ impl Attendant {
     }
 
     fn died(&mut self, running: &Running, status: ExitStatus, end: &str) {
-        self.last_end = Some(format!("the handler ended with {end}"));
+        let last_end = format!("the handler ended with {end}");
         if !running.has_answered && status.code().is_some_and(|it| EXIT_UNABLE.contains(&it)) {
-            let error =
-                format!("the handler exited with {}", end.trim_start_matches("exit status "));
             self.queue.extend(self.in_flight.drain().map(|sent| sent.job));
-            return self.give_up(&error);
+            return self.give_up(&last_end);
         }
-        let error = format!("the handler ended before it answered: {end}");
-        self.blame_the_oldest(Outcome::Failure { error }, status.code());
+        self.last_end = Some(last_end);
+        self.blame_the_oldest(
+            format!("the handler ended before it answered: {end}"),
+            status.code(),
+        );
     }
 
     fn was_silent(&mut self, running: &Running, leaves_input: bool) {
         let timeout = humantime::format_duration(self.settings.timeout.unwrap_or_default());
+        self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
             self.fault(format!(
                 "the handler was silent for {timeout} and answered when its input was closed: it \
                  must flush its output after each line"
             ));
-        } else {
-            let what = if leaves_input { "does not read its input" } else { "does not answer" };
-            self.last_end = Some(format!("the handler timed out after {timeout}"));
-            let error = format!("timed out after {timeout}: the handler {what}");
-            self.blame_the_oldest(Outcome::Failure { error }, Some(EXIT_TIMEOUT));
         }
+        let what = if leaves_input { "does not read its input" } else { "does not answer" };
+        self.blame_the_oldest(
+            format!("timed out after {timeout}: the handler {what}"),
+            Some(EXIT_TIMEOUT),
+        );
     }
 
-    fn blame_the_oldest(&mut self, outcome: Outcome, exit: Option<i32>) {
+    fn blame_the_oldest(&mut self, error: String, exit: Option<i32>) {
         let Some(Sent { job, at }) = self.in_flight.pop_oldest() else { return };
         let duration = self.shared.clock.monotonic().saturating_duration_since(at);
-        self.bring(vec![Answer { exit, duration, ..answer(&job, outcome) }]);
+        let failed = answer(&job, Outcome::Failure { error });
+        self.bring(vec![Answer { exit, duration, ..failed }]);
     }
 
     /// Brings answers to where they go.

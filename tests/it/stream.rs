@@ -477,8 +477,8 @@ fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
         (ran.exit, &*ran.stderr),
         (
             Some(1),
-            "backlog: the handler was silent for 200ms and answered when its input was closed: it \
-             must flush its output after each line\n"
+            "backlog: the handler was silent for 200ms and answered when its input was closed: let \
+             it flush its output after each line, or raise --timeout\n"
         )
     );
 }
@@ -492,7 +492,7 @@ fn a_handler_that_does_not_flush_uses_up_its_restarts() {
     let ran = pass(&env, &options, &late).fails(1, &["record 2 stays as it was: "]);
     assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|\n3|SUCCESS|0|\n4|SUCCESS|0|");
     // It is said of each process, and of the last one once more, as what stops the pass.
-    assert_eq!(ran.stderr.matches("it must flush its output").count(), 3, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("let it flush its output").count(), 3, "{}", ran.stderr);
 }
 
 #[test]

@@ -244,8 +244,8 @@ impl Attendant {
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
             self.fault(format!(
-                "the handler was silent for {timeout} and answered when its input was closed: it \
-                 must flush its output after each line"
+                "the handler was silent for {timeout} and answered when its input was closed: let \
+                 it flush its output after each line, or raise --timeout"
             ));
         }
         let what = if leaves_input { "does not read its input" } else { "does not answer" };

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use crate::cli;
-use crate::config::{Handler, Place, Schedule, Sources, is_of_the_schedule};
+use crate::config::{Handler, Place, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::instant::days;
@@ -27,9 +27,8 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let queue = place.queue()?;
-    if Handler::chosen(&args.handler, &queue, sources.environment())?.is_none() {
-        return Err(Handler::none().into());
-    }
+    let chosen = Handler::chosen(&args.handler, &queue, sources.environment())?;
+    let chosen = chosen.ok_or_else(Handler::none)?;
     let lines = lines(args, typed)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![text(program.into())?, "process".into()];
@@ -40,6 +39,10 @@ pub fn run(
         // A service of the system has none, and the password file is there.
         let home = sources.environment().get("HOME").and_then(|home| home.to_str());
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
+    }
+    if chosen.is_signed() {
+        // It is for the user to fill in: what signs is not printed. As it stands no pass begins.
+        variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
     let mut text = String::new();
     if !args.systemd {

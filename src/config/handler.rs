@@ -36,7 +36,7 @@ pub struct Webhook {
 
 /// The variable that holds what requests are signed with. It is no option, because every user of
 /// the machine sees a command line.
-const SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
+pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 
 impl Webhook {
     fn new(url: &str, args: &cli::Handler, environment: &Environment) -> Result<Self, ExitError> {
@@ -58,9 +58,11 @@ impl Webhook {
 
 /// One that is there and cannot be used must not leave requests unsigned.
 fn secret(environment: &Environment) -> Result<Option<Secret>, ExitError> {
-    let Some(text) = environment.variables.get(OsStr::new(SECRET)) else { return Ok(None) };
-    let text = text.to_str().ok_or_else(|| usage(format!("the variable {SECRET} is not UTF-8")))?;
-    Secret::parse(text).map(Some).map_err(|error| usage(format!("{SECRET}: {error:#}")))
+    let Some(text) = environment.variables.get(OsStr::new(WEBHOOK_SECRET)) else { return Ok(None) };
+    let text = text
+        .to_str()
+        .ok_or_else(|| usage(format!("the variable {WEBHOOK_SECRET} is not UTF-8")))?;
+    Secret::parse(text).map(Some).map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
 }
 
 impl Handler {
@@ -104,6 +106,14 @@ impl Handler {
             "which handler? write the command behind `--`, or as exec into backlog.toml; or say \
              --post URL",
         )
+    }
+
+    /// Whether its requests are signed.
+    pub fn is_signed(&self) -> bool {
+        match self {
+            Self::Exec { .. } | Self::Stream { .. } => false,
+            Self::Post(webhook) => webhook.secret.is_some(),
+        }
     }
 
     /// The option by which a record may be given up before its last attempt, if one says so.

@@ -1246,6 +1246,20 @@ fn crontab_prints_a_line_that_does_what_was_typed() {
 }
 
 #[test]
+fn crontab_says_that_requests_are_signed_and_not_by_what() {
+    let env = one_record();
+    let args = ["crontab", "--progressive", "--post", NOBODY];
+    let mut command = env.command(&args);
+    let ran = ran(&command.env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrcjI=").output().unwrap());
+    let lines = ran.success().stdout;
+    assert!(lines.contains("\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n"), "{lines}");
+    // Pasted as it is, it lets nothing go out unsigned.
+    let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
+    pass_in(&env, &variables, NOBODY, &[]).fails(2, &["is no base64"]);
+    assert!(!env.run(&args).success().stdout.contains("SECRET"));
+}
+
+#[test]
 fn a_row_that_the_application_changes_meanwhile_is_left_as_it_wrote_it() {
     for (answer, outcome) in [(fine(), "success"), (Answer::new("500 Oops", &[], ""), "failure")] {
         for change in ["UPDATE BACKLOG SET STATUS = 'CANCELLED'", "DELETE FROM BACKLOG"] {

@@ -6,7 +6,8 @@ import { createInterface } from "node:readline";
 
 const lines = createInterface({ input: process.stdin });
 const reply = (it) => process.stdout.write(JSON.stringify(it) + "\n");
-lines.once("line", () => // the first line says what comes: queue, table, id and columns
+lines.once("line", (hello) => { // the first line says what comes: queue, table, id and columns
+  if (JSON.parse(hello).backlog !== 1) throw new Error("start me with --stream");
   lines.on("line", async (line) => {
     const record = JSON.parse(line);
     try {
@@ -15,4 +16,5 @@ lines.once("line", () => // the first line says what comes: queue, table, id and
     } catch (error) {
       reply({ id: record.ID, outcome: "failure", error: error.message });
     }
-  }));
+  });
+});

@@ -10,6 +10,7 @@ def handle(record):
 
 
 hello = json.loads(sys.stdin.readline())  # what comes: queue, table, id and columns
+assert hello.get("backlog") == 1, "start me with --stream"
 for record in map(json.loads, sys.stdin):
     reply = {"id": record["ID"], "outcome": "success"}
     try:

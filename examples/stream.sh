@@ -2,6 +2,7 @@
 # backlog process --ndays 1 --stream -- examples/stream.sh
 # The work is one line here: it appends the record to sent.jsonl.
 read -r hello # {"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":["ID",...]}
+case $hello in '{"backlog":1,'*) ;; *) echo "start me with --stream" >&2; exit 1 ;; esac
 while read -r record; do
     id=${record#*'"ID":'}
     id=${id%%,*}

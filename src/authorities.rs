@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
+use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject};
 
@@ -26,6 +27,26 @@ pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
         bail!("this system has no certificates of authorities{errors}; name a file: {option}");
     }
     Ok(found.certs)
+}
+
+/// What is no authority's certificate after all is left out, as long as one is left.
+pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(found.iter().cloned());
+    if added == 0 {
+        bail!("none of the authorities' certificates can be used");
+    }
+    Ok(roots)
+}
+
+/// Whether all that is wrong is that the server shows an authority's certificate as its own.
+pub fn is_own(error: &CertificateError) -> bool {
+    unnamed(error).as_deref() == Some("CaUsedAsEndEntity")
+}
+
+/// What is wrong with a certificate and has no name in rustls.
+pub fn unnamed(error: &CertificateError) -> Option<String> {
+    if let CertificateError::Other(other) = error { Some(other.0.to_string()) } else { None }
 }
 
 /// What is wrong with a PEM file. Some errors quote it, and it may hold a key.

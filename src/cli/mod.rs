@@ -130,7 +130,7 @@ pub struct Process {
     pub timeout: Option<value::Limit>,
 
     /// What a handler gets to end in before it is killed
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "10s")]
+    #[arg(long, value_name = "DURATION", value_parser = value::grace, default_value = "10s")]
     pub grace: Duration,
 
     /// Stop after N attempts; the next pass goes on behind them

@@ -69,6 +69,13 @@ pub fn whole_secs(text: &str) -> Result<i64, String> {
         .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
 }
 
+/// A time that somebody waits for.
+pub fn grace(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let most = Duration::from_secs(365 * DAY.unsigned_abs());
+    if duration > most { Err("must be at most 365days".into()) } else { Ok(duration) }
+}
+
 pub fn duration_or_none(text: &str) -> Result<Limit, String> {
     if text == "none" {
         return Ok(Limit(None));

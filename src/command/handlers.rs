@@ -1,5 +1,6 @@
 //! What handles the records of a pass.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -15,14 +16,14 @@ use crate::handler::{
 use crate::store::{self, Table};
 
 /// What handlers are told besides their records.
-pub struct Around {
+pub struct Common {
     hello: Hello,
     payload: Option<String>,
     /// The fixed part of the environment: queue, table and the pass's token.
     env: Vec<(&'static str, String)>,
 }
 
-impl Around {
+impl Common {
     pub fn new(queue: &Queue, settings: &PassSettings, table: &Table, token: &str) -> Self {
         let mut env = vec![
             ("BACKLOG_QUEUE", queue.name.clone()),
@@ -46,6 +47,7 @@ pub fn require(handler: &config::Handler, table: &Table) -> Result<()> {
         table.require_archived(option)?;
     }
     let config::Handler::Post(webhook) = handler else { return Ok(()) };
+    webhook.proxies.proxy(webhook.target.is_https())?;
     if let Some(path) = &webhook.ca_file {
         authorities::of_file(path)?;
     }
@@ -62,53 +64,58 @@ pub fn require(handler: &config::Handler, table: &Table) -> Result<()> {
     Ok(())
 }
 
-pub fn handlers(settings: &PassSettings, around: &Around, clock: Clock) -> Result<Handlers> {
-    let PassSettings { jobs, timeout, limits, .. } = settings;
-    let exec = |argv: &[_], jobs: usize, give_up_on: &[i32]| {
-        let settings = ExecSettings {
-            argv: argv.to_vec(),
-            jobs,
-            timeout: *timeout,
-            grace: limits.grace,
-            give_up_on: give_up_on.to_vec(),
-            payload: around.payload.clone(),
-            env: around.env.clone(),
-        };
-        Ok::<Arc<dyn Handler>, anyhow::Error>(Arc::new(Exec::new(settings, clock)?))
-    };
+pub fn handlers(settings: &PassSettings, common: &Common, clock: Clock) -> Result<Handlers> {
     let handler = match &settings.handler {
         None => return Err(config::Handler::none().into()),
-        Some(config::Handler::Exec { argv, give_up_on }) => exec(argv, *jobs, give_up_on)?,
+        Some(config::Handler::Exec { argv, give_up_on }) => {
+            exec(settings, common, argv, settings.jobs, give_up_on, clock)?
+        }
         Some(config::Handler::Stream { argv, window, restarts }) => {
             let settings = StreamSettings {
                 argv: argv.clone(),
-                jobs: *jobs,
+                jobs: settings.jobs,
                 window: *window,
                 restarts: *restarts,
-                timeout: *timeout,
-                grace: limits.grace,
-                hello: around.hello.clone(),
-                env: around.env.clone(),
+                timeout: settings.timeout,
+                grace: settings.limits.grace,
+                hello: common.hello.clone(),
+                env: common.env.clone(),
             };
             Arc::new(Stream::new(settings, clock)?)
         }
         Some(config::Handler::Post(webhook)) => {
-            let config::Webhook { target, headers, ca_file, give_up_on_4xx, secret, proxies } =
-                &**webhook;
             let settings = PostSettings {
-                target: target.clone(),
-                headers: headers.clone(),
-                timeout: *timeout,
-                ca_file: ca_file.clone(),
-                give_up_on_4xx: *give_up_on_4xx,
-                secret: secret.clone(),
-                jobs: *jobs,
-                table: around.hello.table.clone(),
-                proxies: proxies.clone(),
+                webhook: (**webhook).clone(),
+                timeout: settings.timeout,
+                jobs: settings.jobs,
+                table: common.hello.table.clone(),
+                payload: common.payload.clone(),
             };
-            Arc::new(Post::new(settings, around.payload.clone(), clock)?)
+            Arc::new(Post::new(settings, clock)?)
         }
     };
-    let on_archive = settings.on_archive.as_ref().map(|argv| exec(argv, 1, &[])).transpose()?;
+    let on_archive = settings.on_archive.as_ref();
+    let on_archive =
+        on_archive.map(|argv| exec(settings, common, argv, 1, &[], clock)).transpose()?;
     Ok(Handlers { handler, on_archive })
+}
+
+fn exec(
+    settings: &PassSettings,
+    common: &Common,
+    argv: &[OsString],
+    jobs: usize,
+    give_up_on: &[i32],
+    clock: Clock,
+) -> Result<Arc<dyn Handler>> {
+    let settings = ExecSettings {
+        argv: argv.to_vec(),
+        jobs,
+        timeout: settings.timeout,
+        grace: settings.limits.grace,
+        give_up_on: give_up_on.to_vec(),
+        payload: common.payload.clone(),
+        env: common.env.clone(),
+    };
+    Ok(Arc::new(Exec::new(settings, clock)?))
 }

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::handlers::{Around, handlers, require};
+use super::handlers::{Common, handlers, require};
 use super::line::Line;
 use super::open_for;
 use crate::clock::Clock;
@@ -54,7 +54,7 @@ pub fn run(
         bar: ProgressBar::hidden(),
     };
     let token = token()?;
-    let around = Around::new(queue, settings, database.table(), &token);
+    let common = Common::new(queue, settings, database.table(), &token);
     let store = database.into_store(&line.state, clock)?;
     let began = clock.monotonic();
     let pass = Pass {
@@ -68,7 +68,7 @@ pub fn run(
     };
     let summary = engine::run(pass, |wake| {
         heed_signals(wake)?;
-        handlers(settings, &around, clock)
+        handlers(settings, &common, clock)
     })?;
     if terminal.attended {
         let elapsed = clock.monotonic().saturating_duration_since(began);
@@ -109,8 +109,8 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         }
         Some(Stopped::Runtime) | None => {}
     }
-    let Summary { archived, given_up, unable, lost, faults, .. } = summary;
-    let lost = archived + given_up + unable + lost + faults > 0;
+    let Summary { archived, expired, unable, lost, faults, .. } = summary;
+    let lost = archived + expired + unable + lost + faults > 0;
     let failed = lost || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }

@@ -123,7 +123,16 @@ impl Sources {
                 }
                 _ => value,
             };
-            words.extend(option(long, value));
+            let kind = options().find(|it| it.long == long).map(|it| it.kind);
+            match (kind, value) {
+                (Some(Kind::Lines), Some(lines)) => {
+                    words.extend(lines.lines().flat_map(|line| option(long, Some(line.into()))));
+                }
+                (Some(Kind::Command), Some(text)) => {
+                    words.extend(option(long, Some(self.command(&text)?)));
+                }
+                (_, value) => words.extend(option(long, value)),
+            }
         }
         let typed = typed.options().find(|(long, _)| *long == "where").and_then(|(_, it)| it);
         let conditions: Vec<_> =
@@ -154,6 +163,16 @@ impl Sources {
     /// A handler that can be started from anywhere.
     pub fn program(&self, program: &str) -> Result<String, ExitError> {
         if program.contains('/') { self.absolute(Path::new(program)) } else { Ok(program.into()) }
+    }
+
+    /// The same of a command with its arguments in one text.
+    fn command(&self, text: &str) -> Result<String, ExitError> {
+        let mut words = shlex::split(text).unwrap_or_default();
+        if let Some(program) = words.first_mut() {
+            *program = self.program(program)?;
+        }
+        shlex::try_join(words.iter().map(String::as_str))
+            .map_err(|error| usage(format!("{text:?} is no command: {error}")))
     }
 
     /// A path from the root on.

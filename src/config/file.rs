@@ -165,6 +165,9 @@ fn section(keys: Table, directory: &Path) -> Result<Section, String> {
             }
         }
     }
+    if section.exec.is_some() && section.says("post") {
+        return Err("exec and post are two handlers: leave one out".into());
+    }
     Ok(section)
 }
 

@@ -1,12 +1,11 @@
 //! From options to what handles the records.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 
 use super::{Environment, Queue};
 use crate::cli;
 use crate::exit::{ExitError, usage};
-use crate::handler::{Header, Proxies, Secret, Target};
+use crate::handler::{Header, Proxies, Secret, Target, Webhook};
 
 /// How many records a co-process has in hand, unless told otherwise.
 const WINDOW: u16 = 64;
@@ -23,37 +22,27 @@ pub enum Handler {
     Post(Box<Webhook>),
 }
 
-/// Where records are posted to, and how.
-#[derive(Debug, Clone)]
-pub struct Webhook {
-    pub target: Target,
-    pub headers: Vec<Header>,
-    pub ca_file: Option<PathBuf>,
-    pub give_up_on_4xx: bool,
-    pub secret: Option<Secret>,
-    pub proxies: Proxies,
-}
-
 /// The variable that holds what requests are signed with. It is no option, because every user of
 /// the machine sees a command line.
 pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 
-impl Webhook {
-    fn new(url: &str, args: &cli::Handler, environment: &Environment) -> Result<Self, ExitError> {
-        let wrong = |option: &'static str| {
-            move |error: anyhow::Error| usage(format!("{option}: {error:#}"))
-        };
-        let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
-        let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
-        Ok(Self {
-            target: Target::new(url).map_err(wrong("--post"))?,
-            headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
-            ca_file: args.ca_file.clone(),
-            give_up_on_4xx: args.give_up_on_4xx,
-            secret: secret(environment)?,
-            proxies: Proxies::from_env(&variable),
-        })
-    }
+fn webhook(
+    url: &str,
+    args: &cli::Handler,
+    environment: &Environment,
+) -> Result<Webhook, ExitError> {
+    let wrong =
+        |option: &'static str| move |error: anyhow::Error| usage(format!("{option}: {error:#}"));
+    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
+    let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
+    Ok(Webhook {
+        target: Target::new(url).map_err(wrong("--post"))?,
+        headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
+        ca_file: args.ca_file.clone(),
+        give_up_on_4xx: args.give_up_on_4xx,
+        secret: secret(environment)?,
+        proxies: Proxies::from_env(&variable),
+    })
 }
 
 /// One that is there and cannot be used must not leave requests unsigned.
@@ -87,7 +76,7 @@ impl Handler {
             }
         }
         if let Some(url) = &args.post {
-            return Ok(Some(Self::Post(Box::new(Webhook::new(url, args, environment)?))));
+            return Ok(Some(Self::Post(Box::new(webhook(url, args, environment)?))));
         }
         if argv.is_empty() {
             return Ok(None);

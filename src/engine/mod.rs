@@ -18,7 +18,7 @@ pub use candidates::{Candidates, Plan};
 pub use rate::Rate;
 pub use summary::{Attempt, Stopped, Summary};
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant as Monotonic};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant as Monotonic};
 use anyhow::Result;
 
 use crate::clock::Clock;
-use crate::handler::{Handler, Reply};
+use crate::handler::{Handler, Outbox};
 use crate::policy::Look;
 use crate::record::Answer;
 use crate::selection::{Reached, Slot};
@@ -148,7 +148,7 @@ struct Inbox {
 
 impl Inbox {
     /// The way back for answers.
-    fn reply(&self) -> Reply {
+    fn outbox(&self) -> Outbox {
         let inbox = self.clone();
         Arc::new(move |answers| inbox.bring(answers))
     }
@@ -156,7 +156,7 @@ impl Inbox {
     /// A round without an answer, to fill the free places.
     fn round(&self) {
         self.with(|coordinator| {
-            coordinator.take_up(Vec::new(), &self.reply());
+            coordinator.take_up(Vec::new(), &self.outbox());
             coordinator.rest();
         });
     }
@@ -184,7 +184,7 @@ impl Inbox {
                 Err(TryLockError::WouldBlock) => return,
             };
             let answers = std::mem::take(&mut *lock(&self.answers));
-            coordinator.take_up(answers, &self.reply());
+            coordinator.take_up(answers, &self.outbox());
             if lock(&self.answers).is_empty() {
                 coordinator.rest();
             }
@@ -232,59 +232,85 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     pass.store.stop_with(wake.signal.clone());
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
-    let coordinator = Coordinator::new(pass, candidates, wake, handlers);
+    let clock = pass.clock;
+    let coordinator = Coordinator::new(pass, candidates, wake.clone(), handlers);
     let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };
-    attend(&inbox, &events, deadline);
+    let mut watch = Watch { inbox: &inbox, events, clock, deadline };
+    watch.see_to_the_end();
     // A thread that has brought the last answer may still look for more to do.
-    let faults = handler.join();
-    let mut summary = inbox.with(Coordinator::finish);
+    watch.wait_for(&wake, || handler.join());
+    let mut summary = inbox.with(Coordinator::finish)?;
     if let Some(on_archive) = on_archive {
-        on_archive.join();
+        watch.wait_for(&wake, || on_archive.join());
+        summary.stopped = summary.stopped.or(wake.signalled().map(Stopped::Signal));
     }
-    if let Ok(summary) = &mut summary {
-        summary.faults = faults;
-    }
-    summary
+    summary.faults = handler.faults();
+    Ok(summary)
 }
 
-/// Sees the pass to its end: starts its rounds, heeds signals and the time.
-fn attend(inbox: &Inbox, events: &Receiver<Event>, mut deadline: Option<Monotonic>) {
-    let clock = inbox.with(|coordinator| coordinator.clock());
-    // Waits for an event, at most `pause`.
-    let mut wait = |pause: Option<Duration>| {
-        let left = deadline.map(|deadline| clock.until(deadline));
+/// Waits for the end of a pass, and heeds signals and the time meanwhile.
+struct Watch<'a> {
+    inbox: &'a Inbox,
+    events: Receiver<Event>,
+    clock: Clock,
+    deadline: Option<Monotonic>,
+}
+
+impl Watch<'_> {
+    fn see_to_the_end(&mut self) {
+        self.inbox.round();
+        loop {
+            if let Some(pause) = self.inbox.with(|coordinator| coordinator.held_back()) {
+                self.wait(Some(pause));
+                self.inbox.round();
+                continue;
+            }
+            if !self.inbox.with(|coordinator| coordinator.is_idle()) {
+                self.wait(None);
+                continue;
+            }
+            match self.inbox.with(Coordinator::begin_again) {
+                Again::No => return,
+                Again::Now => {}
+                Again::AfterOthers => self.wait(Some(BUSY_PAUSE)),
+            }
+            self.inbox.round();
+        }
+    }
+
+    /// Waits for an event, at most `pause`.
+    fn wait(&mut self, pause: Option<Duration>) {
+        let left = self.deadline.map(|deadline| self.clock.until(deadline));
         let event = match [pause, left].into_iter().flatten().min() {
-            Some(most) => events.recv_timeout(most),
-            None => events.recv().map_err(RecvTimeoutError::from),
+            Some(most) => self.events.recv_timeout(most),
+            None => self.events.recv().map_err(RecvTimeoutError::from),
         };
         let why = match event {
             Ok(Event::Signal(signal)) => Some(Stopped::Signal(signal)),
             Ok(Event::Turn) | Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => deadline
-                .is_some_and(|deadline| clock.until(deadline).is_zero())
+            Err(RecvTimeoutError::Timeout) => self
+                .deadline
+                .is_some_and(|deadline| self.clock.until(deadline).is_zero())
                 .then_some(Stopped::Runtime),
         };
         if let Some(why) = why {
-            deadline = None;
-            inbox.with(|coordinator| coordinator.stop(why));
+            self.deadline = None;
+            self.inbox.with(|coordinator| coordinator.stop(why));
         }
-    };
-    inbox.round();
-    loop {
-        if let Some(pause) = inbox.with(|coordinator| coordinator.held_back()) {
-            wait(Some(pause));
-            inbox.round();
-            continue;
-        }
-        if !inbox.with(|coordinator| coordinator.is_idle()) {
-            wait(None);
-            continue;
-        }
-        match inbox.with(Coordinator::begin_again) {
-            Again::No => return,
-            Again::Now => {}
-            Again::AfterOthers => wait(Some(BUSY_PAUSE)),
-        }
-        inbox.round();
+    }
+
+    /// Waits for the end of handlers, which may take its time.
+    fn wait_for(&mut self, wake: &Wake, end: impl FnOnce() + Send) {
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                end();
+                has_ended.store(true, Ordering::SeqCst);
+                wake.turn();
+            });
+            while !has_ended.load(Ordering::SeqCst) {
+                self.wait(None);
+            }
+        });
     }
 }

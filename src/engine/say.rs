@@ -67,7 +67,7 @@ pub fn lost(record: &Record, outcome: &Outcome) {
 }
 
 /// A record that is archived without another attempt.
-pub fn given_up(record: &Record, end: End) {
+pub fn expired(record: &Record, end: End) {
     let id = &record.id;
     match end {
         End::Attempts => {

@@ -12,7 +12,7 @@ pub struct Summary {
     /// Records whose attempt failed, and was their last.
     pub archived: u64,
     /// Records archived without an attempt: the last one never reported back, or they are too old.
-    pub given_up: u64,
+    pub expired: u64,
     pub interrupted: u64,
     /// Records left as they were, because the handler could not be run.
     pub unable: u64,

@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::process::{self, Bounds, EXIT_TIMEOUT, EXIT_UNABLE, Ended, Forced, could_not_run};
+use super::tail::Tail;
 use super::workers::Workers;
 use super::{Handler, Job, json, lock};
 use crate::clock::Clock;
@@ -89,9 +90,8 @@ impl Handler for Exec {
         lock(&self.stop_pipes).pop();
     }
 
-    fn join(&self) -> u64 {
+    fn join(&self) {
         self.workers.join();
-        0
     }
 }
 
@@ -110,7 +110,7 @@ fn work(settings: &ExecSettings, clock: Clock, stop: &Stop, job: &Job) {
         attempt(settings, clock, stop, job)
     };
     let duration = clock.monotonic().saturating_duration_since(began);
-    (job.reply)(vec![Answer { id: job.record.id.clone(), outcome, exit, duration }]);
+    (job.outbox)(vec![Answer { exit, duration, ..job.answer(outcome) }]);
 }
 
 fn attempt(
@@ -147,7 +147,9 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
         .env("BACKLOG_DATE_INSERTED", record.inserted.to_string())
         .env("BACKLOG_ATTEMPT", job.attempt.to_string());
     if let Some(error) = &record.last_error {
-        command.env("BACKLOG_LAST_ERROR", error.replace('\0', ""));
+        // The application may have written more there than a variable can hold.
+        let error: String = error.chars().filter(|c| *c != '\0').take(Tail::KEPT).collect();
+        command.env("BACKLOG_LAST_ERROR", error);
     }
     command
 }
@@ -197,7 +199,7 @@ fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {
         }
         (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
             let error = format!("the handler exited with {exit}: {}", said("cannot be run".into()));
-            (Outcome::Unable { error }, Some(exit))
+            (Outcome::Unable { error, ends_pass: false }, Some(exit))
         }
         (None, Some(exit)) => {
             (Outcome::Failure { error: said(format!("exit status {exit}")) }, Some(exit))
@@ -220,7 +222,7 @@ fn spawn_failure(error: &io::Error, program: &OsStr) -> Outcome {
         let program = one_line(&program.to_string_lossy());
         return Outcome::Failure { error: format!("could not start {program}: {error}") };
     }
-    Outcome::Unable { error: could_not_run(error, program) }
+    Outcome::Unable { error: could_not_run(error, program), ends_pass: true }
 }
 
 #[cfg(test)]

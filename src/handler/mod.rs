@@ -10,14 +10,14 @@ mod tail;
 mod workers;
 
 pub use exec::{Exec, ExecSettings};
-pub use post::{Header, Post, PostSettings, Proxies, Secret, Target};
+pub use post::{Header, Post, PostSettings, Proxies, Secret, Target, Webhook};
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::record::{Answer, Record};
+use crate::record::{Answer, Outcome, Record};
 
 /// Handles records, some at a time.
 pub trait Handler: Send + Sync {
@@ -35,9 +35,13 @@ pub trait Handler: Send + Sync {
     /// answered as interrupted. A second call can shorten the grace.
     fn stop(&self, grace: Duration);
 
-    /// Waits for its threads to end, once everything is answered. Says how often it was wrong in a
-    /// way that is no record's fault, and has been said.
-    fn join(&self) -> u64;
+    /// Waits for its threads to end, once everything is answered.
+    fn join(&self);
+
+    /// How often it was wrong in a way that is no record's fault, and has been said.
+    fn faults(&self) -> u64 {
+        0
+    }
 }
 
 /// One attempt, as the handler is told of it.
@@ -45,11 +49,18 @@ pub struct Job {
     pub record: Arc<Record>,
     /// 1 for the first.
     pub attempt: u32,
-    pub reply: Reply,
+    pub outbox: Outbox,
+}
+
+impl Job {
+    /// An answer that took no time.
+    pub fn answer(&self, outcome: Outcome) -> Answer {
+        Answer { id: self.record.id.clone(), outcome, exit: None, duration: Duration::ZERO }
+    }
 }
 
 /// Where answers go, from any thread: one to each job, and those that come together together.
-pub type Reply = Arc<dyn Fn(Vec<Answer>) + Send + Sync>;
+pub type Outbox = Arc<dyn Fn(Vec<Answer>) + Send + Sync>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as Monotonic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use super::tail::Tail;
 use crate::clock::Clock;
@@ -177,7 +177,7 @@ impl<'a> Attended<'a> {
                     Stage::Running { deadline, stops: stops + 1 }
                 }
                 Stage::Running { deadline: Some(at), stops } if clock.until(at).is_zero() => {
-                    let _ = kill_process_group(group, Signal::TERM);
+                    signal(&self.process, group, Signal::TERM);
                     let (why, grace) = if stops > 0 {
                         (Forced::Stop, STOP_KILL_DELAY)
                     } else {
@@ -186,7 +186,7 @@ impl<'a> Attended<'a> {
                     Stage::Asked { why, kill_at: clock.monotonic() + grace }
                 }
                 Stage::Asked { why, kill_at } if clock.until(kill_at).is_zero() => {
-                    let _ = kill_process_group(group, Signal::KILL);
+                    signal(&self.process, group, Signal::KILL);
                     Stage::Killed { why }
                 }
                 unchanged
@@ -296,6 +296,12 @@ pub fn command<Word: AsRef<OsStr>>(
         // A group of its own, so that a signal reaches what it has started.
         .process_group(0);
     command
+}
+
+/// Signals a process and its group. It may have left that.
+pub fn signal(process: &OwnedFd, group: Pid, signal: Signal) {
+    let _ = kill_process_group(group, signal);
+    let _ = pidfd_send_signal(process, signal);
 }
 
 /// Why a program could not be started, and what to do about it.

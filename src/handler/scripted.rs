@@ -33,13 +33,11 @@ impl Script {
     }
 
     fn answer(self, job: &Job) -> Answer {
-        let id = job.record.id.clone();
-        let outcome = if self.succeeds(&id, job.attempt) {
+        job.answer(if self.succeeds(&job.record.id, job.attempt) {
             Outcome::Success
         } else {
             Outcome::Failure { error: String::new() }
-        };
-        Answer { id, outcome, exit: None, duration: Duration::ZERO }
+        })
     }
 }
 
@@ -49,8 +47,8 @@ impl Handler for Scripted {
     }
 
     fn start(&self, jobs: Vec<Job>) {
-        let Some(reply) = jobs.first().map(|job| job.reply.clone()) else { return };
-        reply(jobs.iter().map(|job| self.0.answer(job)).collect());
+        let Some(outbox) = jobs.first().map(|job| job.outbox.clone()) else { return };
+        outbox(jobs.iter().map(|job| self.0.answer(job)).collect());
     }
 
     fn begin_no_more(&self) {}
@@ -58,7 +56,5 @@ impl Handler for Scripted {
     /// Nothing is ever in hand for longer than its start takes.
     fn stop(&self, _grace: Duration) {}
 
-    fn join(&self) -> u64 {
-        0
-    }
+    fn join(&self) {}
 }

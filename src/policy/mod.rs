@@ -33,7 +33,7 @@ pub use keys::percent;
 pub use look::{Look, Verdict};
 pub use options::{EVERY_SECS, Options, duration};
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
-pub use settle::{End, Rules, chains, charge, exhausted, give_up, settle};
+pub use settle::{End, Rules, chains, charge, exhausted, expire, settle};
 pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{Spec, file_of, parse, parse_for_age, plain_fibonacci};
 

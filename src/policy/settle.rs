@@ -1,6 +1,6 @@
 //! What is written when an attempt begins and when it ends.
 
-use crate::instant::Instant;
+use crate::instant::{Instant, WRITABLE};
 use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step, snooze};
 
 /// What settling goes by, besides the record and its outcome.
@@ -62,20 +62,22 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
         Outcome::Success => not_counted(Step::Succeeded, now),
         Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Step::Undone, now),
         Outcome::Snooze { error, after } if rules.can_snooze => {
-            let not_before = after.map(|after| now.later(after));
+            // What lies later cannot be written.
+            let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
             let noted = not_before.map(|until| snooze::noted(until, error));
-            let counter = failed(record.failures, now, noted.unwrap_or_else(|| error.clone()));
+            let error = noted.unwrap_or_else(|| snooze::plain(error));
+            let counter = failed(record.failures, now, error);
             Settlement { step: Step::Failed, counter, at: now, not_before }
         }
         Outcome::GiveUp { error } if rules.can_archive => {
-            let counter = failed(attempt, now, error.clone());
+            let counter = failed(attempt, now, snooze::plain(error));
             Settlement { step: Step::Archived, counter, at: now, not_before: None }
         }
         Outcome::Failure { error } | Outcome::Snooze { error, .. } | Outcome::GiveUp { error } => {
             let last = rules.max_attempts.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, rules, now);
             let step = if last { Step::Archived } else { Step::Failed };
-            let counter = failed(attempt, now, error.clone());
+            let counter = failed(attempt, now, snooze::plain(error));
             Settlement { step, counter, at: now, not_before: None }
         }
     }
@@ -91,14 +93,14 @@ pub fn chains(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement
         settle(record, &failure, now, unlimited),
     ];
     if rules.may_give_up || rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
-        ends.push(give_up(now));
+        ends.push(expire(now));
     }
     let charge = rules.has_counter.then(|| charge(record, now));
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
 }
 
 /// What is written when a record is given up without another attempt.
-pub fn give_up(now: Instant) -> Settlement {
+pub fn expire(now: Instant) -> Settlement {
     not_counted(Step::Archived, now)
 }
 
@@ -187,6 +189,16 @@ mod tests {
     }
 
     #[test]
+    fn a_snooze_beyond_all_dates_ends_with_the_last_of_them() {
+        let snooze =
+            Outcome::Snooze { error: "refused".into(), after: Some(std::time::Duration::MAX) };
+        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
+        let Counter::Set { last_error, .. } = settlement.counter else { unreachable!() };
+        assert_eq!(last_error, "snoozed until 9999-12-31T23:59:59Z: refused");
+        assert_eq!(snooze::until(&last_error), settlement.not_before);
+    }
+
+    #[test]
     fn what_the_handler_gives_up_is_archived_and_charged_where_that_can_be() {
         let hopeless = Outcome::GiveUp { error: "refused".into() };
         let settlement = settle(&record(Status::New, 0), &hopeless, NOW, COUNTED);
@@ -198,7 +210,9 @@ mod tests {
 
     #[test]
     fn what_was_no_attempt_leaves_the_record_as_it_was() {
-        for outcome in [Outcome::Interrupted, Outcome::Unable { error: "not found".into() }] {
+        for outcome in
+            [Outcome::Interrupted, Outcome::Unable { error: "not found".into(), ends_pass: true }]
+        {
             for status in Status::PENDING {
                 let settlement = settle(&record(status, 1), &outcome, NOW, COUNTED);
                 assert_eq!(settlement, not_counted(Step::Undone, NOW));

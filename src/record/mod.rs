@@ -215,6 +215,8 @@ pub enum Outcome {
     /// The handler could not be run, or exited as if it could not: no fault of the record's.
     Unable {
         error: String,
+        /// Whether it cannot be run for any other record either.
+        ends_pass: bool,
     },
 }
 
@@ -235,7 +237,7 @@ impl Outcome {
             Self::Failure { error }
             | Self::Snooze { error, .. }
             | Self::GiveUp { error }
-            | Self::Unable { error } => Some(error),
+            | Self::Unable { error, .. } => Some(error),
             Self::Success | Self::Interrupted => None,
         }
     }

@@ -11,6 +11,11 @@ pub fn noted(until: Instant, error: &str) -> String {
     format!("{BEFORE}{until}{BEHIND}{error}")
 }
 
+/// An error that says of itself that the record is snoozed, and does not mean it.
+pub fn plain(error: &str) -> String {
+    if until(error).is_some() { format!("failed: {error}") } else { error.into() }
+}
+
 /// Until when, if the error says so.
 pub fn until(last_error: &str) -> Option<Instant> {
     let (until, _) = last_error.strip_prefix(BEFORE)?.split_once(BEHIND)?;
@@ -20,6 +25,14 @@ pub fn until(last_error: &str) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_that_only_looks_like_it_is_none() {
+        let noted = noted(Instant(1_795_232_400), "busy");
+        assert_eq!(plain(&noted), format!("failed: {noted}"));
+        assert_eq!(until(&plain(&noted)), None);
+        assert_eq!(plain("busy"), "busy");
+    }
 
     #[test]
     fn what_is_noted_is_read_and_nothing_else_is() {

@@ -30,7 +30,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.failed, "failed and will be tried again"),
         (summary.snoozed, "snoozed"),
         (summary.archived, "failed and archived"),
-        (summary.given_up, "archived without an attempt"),
+        (summary.expired, "archived without an attempt"),
         (summary.changed, "changed by the application meanwhile"),
         (summary.lost, "lost to somebody else meanwhile"),
         (summary.interrupted, "interrupted"),

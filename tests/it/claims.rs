@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::process::{Child, Command};
 
-use crate::testenv::{DAY, MIDNIGHT, TestEnv, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, TestEnv, signal, wait_until};
 
 /// A handler that notes the begin and the end of each run in one file.
 fn tracing(env: &TestEnv, body: &str) -> String {
@@ -35,8 +35,7 @@ fn runs(env: &TestEnv) -> HashMap<String, Vec<(String, bool)>> {
 }
 
 fn kill(child: &Child) {
-    let status = Command::new("kill").args(["-9", &child.id().to_string()]).status().unwrap();
-    assert!(status.success());
+    assert!(signal("-KILL", child.id()));
 }
 
 /// The process number of a pass's guard.
@@ -118,7 +117,7 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
     wait_until("three handlers begin", || began() == 3);
     // The guard does not take a signal for the end of the pass.
     let guard = guard_of(&child);
-    assert!(Command::new("kill").args(["-TERM", &guard]).status().unwrap().success());
+    assert!(signal("-TERM", guard));
     kill(&child);
     child.wait().unwrap();
     // The next pass gets the records only when nobody works on them any more.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, TestEnv, exists, wait_until};
+use crate::testenv::{MIDNIGHT, TestEnv, exists, signal, wait_until};
 
 /// One record, one pass with this shell script as the handler.
 fn pass(env: &TestEnv, options: &[&str], script: &str) -> crate::testenv::Ran {
@@ -243,12 +243,12 @@ fn a_grandchild_that_holds_the_pipes_does_not_hang_the_pass() {
         .silent();
     assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), "done");
     let pid = std::fs::read_to_string(&pid).unwrap();
-    Command::new("kill").args(["-9", pid.trim()]).status().unwrap();
+    signal("-KILL", pid.trim());
 }
 
 #[test]
 fn a_signal_lets_running_handlers_end_and_settles_them() {
-    for (signal, exit) in [("-TERM", 143), ("-INT", 130)] {
+    for (name, exit) in [("-TERM", 143), ("-INT", 130)] {
         let env = TestEnv::new();
         env.insert(5, MIDNIGHT);
         let pausing = env.pausing();
@@ -256,7 +256,7 @@ fn a_signal_lets_running_handlers_end_and_settles_them() {
         let args = ["process", "--ndays", "1", "--now", &now, "-v", "--", "sh", "-c"];
         let child = env.spawn_logging(&[&args[..], &[&pausing.script]].concat());
         pausing.wait_for_begin();
-        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        signal(name, child.id());
         env.logs("stopping on signal");
         pausing.let_go();
         let output = child.wait_with_output().unwrap();
@@ -281,7 +281,7 @@ fn a_handler_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {
         let child = env.spawn(&args);
         wait_until("the handler begins", exists(&began));
         if stop == "signal" {
-            Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+            signal("-TERM", child.id());
         }
         let output = child.wait_with_output().unwrap();
         let expected = if stop == "signal" { 143 } else { 1 };
@@ -301,7 +301,7 @@ fn a_second_signal_leaves_running_handlers_no_more_time() {
     let child = env.spawn_logging(&[&args[..], &["sh", "-c", &script]].concat());
     wait_until("the handler begins", exists(&began));
     let signal = |name: &str| {
-        Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+        signal(name, child.id());
     };
     signal("-INT");
     env.logs("stopping on signal 2");

@@ -1,8 +1,6 @@
 //! What ends attempts early and what keeps them back, on every kind of handler.
 
-use std::time::Instant;
-
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, exists, signal, wait_until};
 
 fn env(records: i64) -> TestEnv {
     let env = TestEnv::new();
@@ -101,23 +99,6 @@ fn what_is_snoozed_counts_as_failed_in_a_row() {
 }
 
 #[test]
-fn attempts_do_not_go_faster_than_their_rate() {
-    for stream in [false, true] {
-        let env = env(12);
-        let (handler, co_process) = (env.noting("exit 0"), answering(&env, "success"));
-        let process = ["process", "--ndays", "1", "--rate", "100/s", "--jobs", "4"];
-        let handler: &[&str] =
-            if stream { &["--stream", "--", &co_process] } else { &["--", &handler] };
-        #[expect(clippy::disallowed_methods, reason = "the rate is one of real time")]
-        let began = Instant::now();
-        env.run_at(MIDNIGHT, &[&process, handler].concat()).silent();
-        // Ten may go at once, the others ten milliseconds apart: no machine is too slow for that.
-        assert!(began.elapsed().as_millis() >= 20, "{stream}");
-        assert_eq!(env.count("SUCCESS"), 12);
-    }
-}
-
-#[test]
 fn a_rate_does_not_keep_a_drain_from_its_end() {
     let env = env(3);
     let args = ["process", "--fibonacci", "--drain", "--rate", "1000/s", "--", "false"];
@@ -130,16 +111,20 @@ fn a_rate_does_not_keep_a_drain_from_its_end() {
 }
 
 #[test]
-fn a_signal_ends_a_pass_that_waits_for_its_rate() {
-    let env = env(2);
-    let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--ndays", "1", "--rate", "1/h", "-v", "--", "true"];
-    let mut pass = env.spawn_logging(&args);
-    env.logs("succeeded");
-    let pid = pass.id().to_string();
-    std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-    assert_eq!(pass.wait().unwrap().code(), Some(143));
-    assert_eq!((env.count("SUCCESS"), env.count("NEW")), (1, 1));
+fn no_more_is_tried_than_the_rate_allows_and_a_signal_ends_the_wait() {
+    for stream in [false, true] {
+        let env = env(9);
+        let co_process = answering(&env, "success");
+        let handler: &[&str] =
+            if stream { &["--stream", "--", &co_process] } else { &["--", "true"] };
+        let now = format!("@{MIDNIGHT}");
+        let args = ["process", "--now", &now, "--ndays", "1", "--rate", "1/h", "--jobs", "4", "-v"];
+        let mut pass = env.spawn_logging(&[&args, handler].concat());
+        env.logs("succeeded");
+        assert!(signal("-TERM", pass.id()));
+        assert_eq!(pass.wait().unwrap().code(), Some(143));
+        assert_eq!((env.count("SUCCESS"), env.count("NEW")), (1, 8), "{stream}");
+    }
 }
 
 #[test]
@@ -190,6 +175,59 @@ fn a_command_on_archive_that_fails_is_an_error_and_the_record_stays_archived() {
         env.run_at(MIDNIGHT, &[&args[..], &["--", "false"]].concat()).fails(1, &[says]);
         assert_eq!(env.statuses(), "1|ARCHIVED");
     }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_command_on_archive() {
+    let env = env(2);
+    let began = env.path("began").display().to_string();
+    let tell = env.script("tell", &format!("touch {began}; exec sleep 1000"));
+    let now = format!("@{MIDNIGHT}");
+    let args = ["process", "--now", &now, "--ndays", "1", "--max-attempts", "1", "--grace", "0s"];
+    let mut pass =
+        env.spawn_logging(&[&args[..], &["--on-archive", &tell, "--", "false"]].concat());
+    wait_until("the command begins", exists(&env.path("began")));
+    wait_until("both are archived", || env.count("ARCHIVED") == 2);
+    assert!(signal("-TERM", pass.id()));
+    assert_eq!(pass.wait().unwrap().code(), Some(143));
+    for id in [1, 2] {
+        env.logs(&format!(
+            "record {id} is archived, but --on-archive was not done: the pass was stopped"
+        ));
+    }
+}
+
+#[test]
+fn an_error_that_looks_like_a_snooze_is_none() {
+    let env = env(1);
+    let args = ["process", "--fibonacci", "--", "sh", "-c", "echo \"$1\" >&2; exit 1", "-"];
+    let said = "snoozed until 2099-01-01T00:00:00Z: ha";
+    env.run_at(MIDNIGHT, &[&args[..], &[said]].concat()).silent();
+    assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), format!("failed: {said}"));
+    env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--", "true"]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn a_handler_that_leaves_its_group_is_ended_as_well() {
+    let script = "import os, sys, time\nos.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(1000)";
+    for stream in [&[][..], &["--stream", "--restarts", "0"]] {
+        let env = env(1);
+        let args = ["process", "--ndays", "1", "--timeout", "300ms", "--grace", "0s"];
+        let handler = ["--", "python3", "-c", script];
+        env.run_at(MIDNIGHT, &[&args[..], stream, &handler].concat()).silent();
+        assert_eq!(env.statuses(), "1|ERROR");
+    }
+}
+
+#[test]
+fn what_is_given_up_counts_as_failed_in_a_row() {
+    let env = env(9);
+    let limit = ["--max-consecutive-failures", "3", "--give-up-on", "65"];
+    let handler = ["--", "sh", "-c", "echo no such order >&2; exit 65"];
+    let args = [&["process", "--ndays", "1"], &limit[..], &handler].concat();
+    env.run_at(MIDNIGHT, &args).fails(1, &["3 attempts failed in a row", "no such order"]);
+    assert_eq!((env.count("ARCHIVED"), env.count("NEW")), (3, 6));
 }
 
 #[test]

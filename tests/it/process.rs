@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, exists, wait_until};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, exists, signal, wait_until};
 
 #[test]
 fn records_are_handed_to_the_handler_and_settled() {
@@ -472,7 +472,7 @@ fn a_signal_while_the_database_is_locked_begins_nothing() {
     let count = || std::fs::read_to_string(env.path("handled")).unwrap_or_default().lines().count();
     // The outcomes wait for the lock, and so do the next records.
     wait_until("four handlers end", || count() == 4);
-    std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    signal("-TERM", child.id());
     env.logs("stopping on signal 15");
     connection.execute_batch("ROLLBACK").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));

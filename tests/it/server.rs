@@ -7,18 +7,57 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::crypto::ring::default_provider;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tempfile::NamedTempFile;
 
 /// No thread of the server outlives this.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The path that is answered before the body is read.
 pub const UNREAD: &str = "/unread";
+
+/// An authority, its file and a server that it vouches for.
+pub struct Trusted {
+    file: NamedTempFile,
+    pub server: ServerConfig,
+}
+
+impl Trusted {
+    /// `name` is the authority's.
+    pub fn new(host: &str, name: &str) -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([host.to_string()]).unwrap();
+        let certificate = params.signed_by(&key, &authority).unwrap();
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(authority.pem().as_bytes()).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        Self { file, server }
+    }
+
+    /// The authority's certificate, as long as this lives.
+    pub fn file(&self) -> PathBuf {
+        self.file.path().into()
+    }
+}
 
 /// One request as it came.
 #[derive(Debug, Clone)]
@@ -200,16 +239,12 @@ impl Server {
 
     /// Waits until so many requests have come.
     pub fn wait_for_received(&self, count: usize) {
-        while self.received().len() < count {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for("requests", || self.received().len() >= count);
     }
 
     /// Waits until the server has closed so many connections.
     pub fn wait_for_closed(&self, count: usize) {
-        while self.shared.closed.load(Ordering::SeqCst) < count {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for("closed connections", || self.shared.closed.load(Ordering::SeqCst) >= count);
     }
 
     /// How much of a flood was taken.
@@ -233,6 +268,17 @@ impl Shared {
             left -= 1;
         }
     }
+}
+
+/// Waits as long as a loaded machine may need.
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..LIMIT.as_millis() {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("waited in vain for {what}");
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {

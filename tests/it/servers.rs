@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::cluster::{Cluster, Database, cluster, pgbouncer};
-use crate::testenv::{Ran, TestEnv, ran, wait_until};
+use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
 
 const RECORDS: usize = 1_200;
 /// Which of a server's sessions are those of passes on the database at hand.
@@ -216,7 +216,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     // It cannot take its claim back while it is stopped.
     let signal = |name: &str| {
         let pid = pass.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+        assert!(signal(name, &pid));
     };
     signal("-STOP");
     for number in 0..2 {
@@ -249,7 +249,7 @@ fn claims_stand_although_both_sessions_or_the_server_were_lost_while_nothing_was
         if crashes {
             // One process of the server that is killed takes all others with it.
             let pid = before.lines().next().unwrap();
-            assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+            assert!(signal("-KILL", pid));
         } else {
             machines.database.query(&format!(
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {OF_PASSES}"

@@ -299,6 +299,11 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
+/// Sends a signal as kill(1) names it; says whether there was such a process.
+pub fn signal(name: &str, pid: impl std::fmt::Display) -> bool {
+    Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success()
+}
+
 pub fn exists(path: &Path) -> impl FnMut() -> bool + '_ {
     move || path.exists()
 }

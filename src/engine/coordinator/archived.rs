@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Coordinator;
-use crate::handler::{Job, Reply};
+use crate::handler::{Job, Outbox};
 use crate::record::{Answer, Outcome, Record, Status};
 
 impl Coordinator {
@@ -17,8 +17,8 @@ impl Coordinator {
             last_error: error.map(String::from),
             ..record.clone()
         });
-        let reply: Reply = Arc::new(|answers| answers.iter().for_each(complain));
-        on_archive.start(vec![Job { record, attempt: attempts, reply }]);
+        let outbox: Outbox = Arc::new(|answers| answers.iter().for_each(complain));
+        on_archive.start(vec![Job { record, attempt: attempts, outbox }]);
     }
 }
 
@@ -29,7 +29,7 @@ fn complain(answer: &Answer) {
         Outcome::Failure { error }
         | Outcome::Snooze { error, .. }
         | Outcome::GiveUp { error }
-        | Outcome::Unable { error } => error,
+        | Outcome::Unable { error, .. } => error,
     };
     log::error!("record {} is archived, but --on-archive was not done: {why}", answer.id);
 }

@@ -12,8 +12,7 @@ use anyhow::Result;
 use super::progress::Progress;
 use super::rate::Bucket;
 use super::{Candidates, Handlers, Pass, Stopped, Summary, Wake};
-use crate::clock::Clock;
-use crate::handler::{Handler, Reply};
+use crate::handler::{Handler, Outbox};
 use crate::instant::Instant;
 use crate::record::{Answer, Id, Outcome, Record};
 use crate::selection::Slot;
@@ -95,15 +94,11 @@ impl Coordinator {
         }
     }
 
-    pub fn clock(&self) -> Clock {
-        self.pass.clock
-    }
-
     /// A round, unless an error has ended all rounds.
-    pub fn take_up(&mut self, answers: Vec<Answer>, reply: &Reply) {
+    pub fn take_up(&mut self, answers: Vec<Answer>, outbox: &Outbox) {
         let (has_answers, was_held_back) = (!answers.is_empty(), self.is_held_back);
         if self.error.is_none()
-            && let Err(error) = self.round(&answers, reply)
+            && let Err(error) = self.round(&answers, outbox)
         {
             self.fail(error);
         }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::{Coordinator, InHand};
 use crate::engine::{Attempt, Stopped, say};
-use crate::handler::{Job, Reply};
+use crate::handler::{Job, Outbox};
 use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
 use crate::record::{Answer, Id, Outcome, Record, Settlement, Status, Step, counted};
@@ -23,20 +23,20 @@ struct Claimed {
 
 impl Coordinator {
     /// Settles what has come in and fills the free places.
-    pub(super) fn round(&mut self, answers: &[Answer], reply: &Reply) -> Result<()> {
+    pub(super) fn round(&mut self, answers: &[Answer], outbox: &Outbox) -> Result<()> {
         let mut answers = answers;
         let still_in_hand = self.in_hand.len() - answers.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
         if free > self.room() && !answers.is_empty() {
             // What has been answered is held until it is settled, and leaves no room until then.
-            self.write_and_hand_out(answers, &mut Vec::new(), reply)?;
+            self.write_and_hand_out(answers, &mut Vec::new(), outbox)?;
             answers = &[];
         }
         let free = free.min(self.room());
         let mut claimed = Vec::new();
         let result = self
             .claim(free, &mut claimed)
-            .and_then(|()| self.write_and_hand_out(answers, &mut claimed, reply));
+            .and_then(|()| self.write_and_hand_out(answers, &mut claimed, outbox));
         // What was claimed but not handed out goes back as it is.
         for Claimed { record, .. } in claimed {
             self.pass.store.release(&record.id);
@@ -146,7 +146,7 @@ impl Coordinator {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {
                 if self.prove(&record, now)? {
-                    self.give_up(&record, end)?;
+                    self.expire(&record, end)?;
                 }
                 return Ok(None);
             }
@@ -183,13 +183,13 @@ impl Coordinator {
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
     /// it has grown too old.
-    fn give_up(&mut self, record: &Record, end: End) -> Result<()> {
-        let settlement = policy::give_up(self.pass.clock.now());
+    fn expire(&mut self, record: &Record, end: End) -> Result<()> {
+        let settlement = policy::expire(self.pass.clock.now());
         let change = Change::new(record, false, settlement);
         match self.pass.store.apply(&[change])?.first() {
             Some(Applied::Written) => {
-                self.summary.given_up += 1;
-                say::given_up(record, end);
+                self.summary.expired += 1;
+                say::expired(record, end);
                 self.tell_of_archived(record, record.failures, record.last_error.as_deref());
             }
             Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),
@@ -203,7 +203,7 @@ impl Coordinator {
         &mut self,
         answers: &[Answer],
         claimed: &mut Vec<Claimed>,
-        reply: &Reply,
+        outbox: &Outbox,
     ) -> Result<()> {
         let now = self.pass.clock.now();
         let mut changes = Vec::with_capacity(answers.len() + claimed.len());
@@ -251,7 +251,7 @@ impl Coordinator {
             .collect();
         let job = |record: Arc<Record>| {
             let attempt = record.next_attempt();
-            Job { record, attempt, reply: reply.clone() }
+            Job { record, attempt, outbox: outbox.clone() }
         };
         self.handler.start(handed_out.into_iter().map(job).collect());
         Ok(())
@@ -322,8 +322,8 @@ impl Coordinator {
             self.tell_of_archived(&record, record.next_attempt(), answer.outcome.error());
         }
         self.count_failures(&answer.outcome);
-        if let Outcome::Unable { error } = &answer.outcome {
-            self.unable(answer, error, unable_before);
+        if let Outcome::Unable { error, ends_pass } = &answer.outcome {
+            self.unable(&answer.id, error, *ends_pass || unable_before);
         }
         self.pass.observer.attempted(&Attempt {
             attempt: record.next_attempt(),
@@ -333,25 +333,26 @@ impl Coordinator {
         });
     }
 
-    /// A handler that cannot be started stops the pass. One that was, and exits as if it could not
-    /// be run, may do so for this record only, unless it did for the one before as well.
-    fn unable(&mut self, answer: &Answer, error: &str, unable_before: bool) {
+    /// A handler that cannot be run for any record stops the pass. One that exits as if it could
+    /// not may do so for this record only, unless it did for the one before as well.
+    fn unable(&mut self, id: &Id, error: &str, ends_pass: bool) {
         self.unable_last = true;
-        self.unable.insert(answer.id.clone());
-        let started = answer.exit.is_some();
-        let message = format!("record {} stays as it was: {error}", answer.id);
-        if self.summary.stopped.is_none() && (unable_before || !started) {
-            self.stop(Stopped::Unable(message));
-        } else if started {
+        self.unable.insert(id.clone());
+        let message = format!("record {id} stays as it was: {error}");
+        if !ends_pass {
             log::error!("{message}");
+        } else if self.summary.stopped.is_none() {
+            self.stop(Stopped::Unable(message));
         }
     }
 
     /// So many failures in a row that what the handler needs is evidently down stop the pass.
     fn count_failures(&mut self, outcome: &Outcome) {
         let error = match outcome {
-            Outcome::Failure { error } | Outcome::Snooze { error, .. } => error,
-            Outcome::Success | Outcome::GiveUp { .. } => {
+            Outcome::Failure { error }
+            | Outcome::Snooze { error, .. }
+            | Outcome::GiveUp { error } => error,
+            Outcome::Success => {
                 self.failures_in_a_row = 0;
                 return;
             }

@@ -34,7 +34,7 @@ pub struct Proxied {
 impl Proxied {
     pub fn new(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: &Proxy) -> Result<Self> {
         let origin = proxy.origin;
-        if settings.target.is_https() || !proxy.is_plain() {
+        if settings.webhook.target.is_https() || !proxy.is_plain() {
             let agent = agent(config(settings, tls, Some(proxy)));
             return Ok(Self { agent, origin, authorization: None });
         }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ureq::http::{HeaderMap, Request, Response, Uri};
 use ureq::{Agent, Body};
 
@@ -12,30 +12,39 @@ use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
 use super::proxy::{Proxies, Proxy};
 use super::reply::{self, Reply};
-use super::request::{self, Header, Signed};
+use super::request::{self, Header, Message};
 use super::signature::Secret;
 use super::target::Target;
 use super::tls;
+use crate::instant::Instant;
 use crate::record::Outcome;
 
 /// How much of an answer is read. A longer one costs its connection.
 const MOST_READ: usize = 64 * 1024;
 
-/// What requests are sent with; the same for every record of a pass.
+/// Where records are posted to, and how.
 #[derive(Debug, Clone)]
-pub struct PostSettings {
+pub struct Webhook {
     pub target: Target,
     pub headers: Vec<Header>,
-    /// For the whole of a request.
-    pub timeout: Option<Duration>,
     /// The authorities that are believed, instead of the system's.
     pub ca_file: Option<PathBuf>,
     pub give_up_on_4xx: bool,
     pub secret: Option<Secret>,
+    pub proxies: Proxies,
+}
+
+/// What requests are sent with; the same for every record of a pass.
+#[derive(Debug, Clone)]
+pub struct PostSettings {
+    pub webhook: Webhook,
+    /// For the whole of a request.
+    pub timeout: Option<Duration>,
     /// How many requests there are at once, at most.
     pub jobs: usize,
     pub table: String,
-    pub proxies: Proxies,
+    /// The column that is the body, instead of the whole record.
+    pub payload: Option<String>,
 }
 
 /// What became of a request.
@@ -62,13 +71,15 @@ pub struct Client {
 impl Client {
     /// Reads the certificates if any are needed.
     pub fn new(settings: PostSettings) -> Result<Self> {
-        let is_https = settings.target.is_https();
-        let proxy = settings.proxies.proxy(is_https)?;
+        let is_https = settings.webhook.target.is_https();
+        let proxy = settings.webhook.proxies.proxy(is_https)?;
         let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
-        let tls = needs_tls.then(|| tls::config(settings.ca_file.as_deref())).transpose()?;
+        let tls =
+            needs_tls.then(|| tls::config(settings.webhook.ca_file.as_deref())).transpose()?;
         let proxied =
             proxy.map(|proxy| Proxied::new(&settings, tls.as_ref(), &proxy)).transpose()?;
-        let headers = request::common(&settings.headers, settings.target.authorization())?;
+        let headers =
+            request::common(&settings.webhook.headers, settings.webhook.target.authorization())?;
         let direct = agent::direct(&settings, tls.as_ref());
         Ok(Self { direct, proxied, headers, settings })
     }
@@ -79,13 +90,14 @@ impl Client {
         id: &str,
         value: &dyn Fn(&str) -> Option<String>,
         body: &[u8],
-        now: i64,
+        now: Instant,
     ) -> Sent {
-        let uri = match self.uri(value) {
+        let uri = match self.settings.webhook.target.fill(value) {
             Ok(uri) => uri,
             Err(error) => return Sent::Unusable(format!("{error:#}")),
         };
-        let proxied = self.proxied.as_ref().filter(|_| !self.settings.proxies.is_bypassed(&uri));
+        let proxied =
+            self.proxied.as_ref().filter(|_| !self.settings.webhook.proxies.is_bypassed(&uri));
         let request = match self.request(&uri, id, body, now, proxied) {
             Ok(request) => request,
             Err(error) => return Sent::Unusable(format!("{error:#}")),
@@ -101,23 +113,18 @@ impl Client {
         }
     }
 
-    fn uri(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
-        let url = self.settings.target.fill(value)?;
-        url.parse().with_context(|| format!("the URL {url} cannot be used"))
-    }
-
     fn request<'b>(
         &self,
         uri: &Uri,
         id: &str,
         body: &'b [u8],
-        now: i64,
+        now: Instant,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
         let key = request::key(&self.settings.table, id);
-        let secret = self.settings.secret.as_ref();
+        let secret = self.settings.webhook.secret.as_ref();
         let mut headers = self.headers.clone();
-        request::add_own(&mut headers, &Signed { key: &key, body, now, secret })?;
+        request::add_own(&mut headers, &Message { key: &key, body, now, secret })?;
         if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
             headers.insert("proxy-authorization", login);
         }
@@ -127,7 +134,7 @@ impl Client {
     }
 
     /// The status has decided before the body is read.
-    fn answered(&self, mut response: Response<Body>, now: i64) -> Sent {
+    fn answered(&self, mut response: Response<Body>, now: Instant) -> Sent {
         let body = beginning(response.body_mut());
         let header = |name: &str| response.headers().get(name)?.to_str().ok();
         let reply = Reply {
@@ -136,7 +143,7 @@ impl Client {
             location: header("location"),
             body: &body,
         };
-        Sent::Answered(reply::outcome(&reply, self.settings.give_up_on_4xx, now))
+        Sent::Answered(reply::outcome(&reply, self.settings.webhook.give_up_on_4xx, now))
     }
 }
 

@@ -9,6 +9,7 @@ use ureq::{Error, Timeout};
 
 use super::client::Sent;
 use super::wire::{Unreachable, is_hangup, place, words};
+use crate::authorities;
 
 /// What was tried.
 #[derive(Debug)]
@@ -19,10 +20,16 @@ pub struct Attempt<'a> {
     pub proxy: Option<&'static str>,
 }
 
-/// Whether anything was sent is known for sure only where no connection was made.
+/// Whether anything was sent is known for sure only where there was no connection to the server
+/// that is meant.
 pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
     let Some(Unreachable(message)) = unreachable(error) else {
-        return Sent::Broken(message(error, attempt));
+        let message = message(error, attempt);
+        return if is_distrusted(error) {
+            Sent::Unreachable(message)
+        } else {
+            Sent::Broken(message)
+        };
     };
     Sent::Unreachable(match attempt.proxy {
         Some(variable) => format!("{message}; it is the proxy of {variable}"),
@@ -32,6 +39,18 @@ pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
 
 fn unreachable(error: &Error) -> Option<&Unreachable> {
     if let Error::Other(error) = error { error.downcast_ref() } else { None }
+}
+
+/// Whether the server is not who it should be: then nothing was sent to it.
+fn is_distrusted(error: &Error) -> bool {
+    let of_tls = if let Error::Rustls(error) = error {
+        Some(error)
+    } else if let Error::Io(error) = error {
+        error.get_ref().and_then(|inner| inner.downcast_ref())
+    } else {
+        None
+    };
+    matches!(of_tls, Some(TlsError::InvalidCertificate(_)))
 }
 
 fn message(error: &Error, attempt: &Attempt<'_>) -> String {
@@ -108,9 +127,7 @@ fn distrust(error: &CertificateError) -> String {
     {
         return "it is for another host; correct the host in the URL".into();
     }
-    if let CertificateError::Other(other) = error
-        && other.0.to_string() == "CaUsedAsEndEntity"
-    {
+    if authorities::is_own(error) {
         return "it is an authority's own; give the server one that the authority has signed"
             .into();
     }

@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::record::{Answer, Id, Outcome, Record};
 use client::{Client, Sent};
 
-pub use client::PostSettings;
+pub use client::{PostSettings, Webhook};
 pub use proxy::Proxies;
 pub use request::Header;
 pub use signature::Secret;
@@ -41,11 +41,11 @@ const UNREACHABLE: u32 = 3;
 pub struct Post {
     capacity: usize,
     workers: Workers,
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
 }
 
 /// What the workers share.
-struct Desk {
+struct Shared {
     client: Client,
     clock: Clock,
     payload: Option<String>,
@@ -60,10 +60,9 @@ struct Desk {
 }
 
 impl Post {
-    /// `payload` is the column that is the body, instead of the whole record.
-    pub fn new(settings: PostSettings, payload: Option<String>, clock: Clock) -> Result<Self> {
-        let capacity = settings.jobs;
-        let desk = Arc::new(Desk {
+    pub fn new(settings: PostSettings, clock: Clock) -> Result<Self> {
+        let (capacity, payload) = (settings.jobs, settings.payload.clone());
+        let shared = Arc::new(Shared {
             client: Client::new(settings)?,
             clock,
             payload,
@@ -73,9 +72,9 @@ impl Post {
             answered: Condvar::new(),
             has_abandoned: AtomicBool::new(false),
         });
-        let shared = desk.clone();
-        let workers = Workers::start(capacity, move |job| shared.attempt(job))?;
-        Ok(Self { capacity, workers, desk })
+        let seen = shared.clone();
+        let workers = Workers::start(capacity, move |job| seen.attempt(job))?;
+        Ok(Self { capacity, workers, shared })
     }
 }
 
@@ -89,31 +88,30 @@ impl Handler for Post {
     }
 
     fn begin_no_more(&self) {
-        self.desk.no_more.store(true, Ordering::SeqCst);
+        self.shared.no_more.store(true, Ordering::SeqCst);
     }
 
     fn stop(&self, grace: Duration) {
         self.begin_no_more();
-        let desk = self.desk.clone();
-        let deadline = desk.clock.monotonic().checked_add(grace);
-        let waiting = desk.clone();
+        let shared = self.shared.clone();
+        let deadline = shared.clock.monotonic().checked_add(grace);
+        let waiting = shared.clone();
         let waiter = std::thread::Builder::new().spawn(move || waiting.abandon_at(deadline));
         if waiter.is_err() {
-            desk.abandon_at(None);
+            shared.abandon_at(None);
         }
     }
 
-    fn join(&self) -> u64 {
-        if self.desk.has_abandoned.load(Ordering::SeqCst) {
+    fn join(&self) {
+        if self.shared.has_abandoned.load(Ordering::SeqCst) {
             self.workers.leave();
         } else {
             self.workers.join();
         }
-        0
     }
 }
 
-impl Desk {
+impl Shared {
     fn attempt(&self, job: Job) {
         let record = job.record.clone();
         if self.no_more.load(Ordering::SeqCst) {
@@ -136,14 +134,17 @@ impl Desk {
         };
         let payload = self.payload.as_ref();
         let body = payload.map_or_else(|| json::document(record), |it| json::column(record, it));
-        let now = self.clock.now().0;
+        let now = self.clock.now();
         let sent = self.client.send(&record.id.text(), &value, &body, now);
         if let Sent::Unreachable(error) = sent {
             let times = self.unreachable.fetch_add(1, Ordering::SeqCst) + 1;
             return if times < UNREACHABLE {
                 Outcome::Failure { error }
             } else {
-                Outcome::Unable { error: format!("{error}, {times} times in a row") }
+                Outcome::Unable {
+                    error: format!("{error}, {times} times in a row"),
+                    ends_pass: true,
+                }
             };
         }
         self.unreachable.store(0, Ordering::SeqCst);
@@ -175,6 +176,5 @@ impl Desk {
 }
 
 fn reply(job: &Job, outcome: Outcome, duration: Duration) {
-    let id = job.record.id.clone();
-    (job.reply)(vec![Answer { id, outcome, exit: None, duration }]);
+    (job.outbox)(vec![Answer { duration, ..job.answer(outcome) }]);
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::Value;
 use ureq::http::StatusCode;
 
+use crate::instant::Instant;
 use crate::record::Outcome;
 
 /// How much of a server's words goes into the error.
@@ -23,9 +24,9 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
 }
 
-pub fn outcome(reply: &Reply<'_>, give_up_on_4xx: bool, now_epoch_secs: i64) -> Outcome {
+pub fn outcome(reply: &Reply<'_>, give_up_on_4xx: bool, now: Instant) -> Outcome {
     let error = error(reply);
-    let wait = reply.retry_after.and_then(|text| wait(text, now_epoch_secs));
+    let wait = reply.retry_after.and_then(|text| wait(text, now));
     match (reply.status, wait) {
         (200..=299, _) => Outcome::Success,
         (429 | 503, Some(after)) => Outcome::Snooze { error, after: Some(after) },
@@ -37,14 +38,14 @@ pub fn outcome(reply: &Reply<'_>, give_up_on_4xx: bool, now_epoch_secs: i64) -> 
 }
 
 /// How long the server asks to be left alone, if it says so in a form that HTTP has.
-fn wait(text: &str, now_epoch_secs: i64) -> Option<Duration> {
+fn wait(text: &str, now: Instant) -> Option<Duration> {
     let text = text.trim();
     let seconds = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Only a number beyond all bounds fails here.
         text.parse().unwrap_or(u64::MAX)
     } else {
         let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
-        let ahead = i128::from(date.as_secs()) - i128::from(now_epoch_secs);
+        let ahead = i128::from(date.as_secs()) - i128::from(now.0);
         u64::try_from(ahead.max(0)).unwrap_or(u64::MAX)
     };
     Some(Duration::from_secs(seconds).min(LONGEST_WAIT))

@@ -8,6 +8,7 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use ureq::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::signature::Secret;
+use crate::instant::Instant;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROGRAM: HeaderValue =
@@ -24,9 +25,8 @@ const OURS: [&str; 7] = [
     "webhook-signature",
 ];
 
-/// What no header carries safely; the percent sign too, so that no two ids look the same. A
-/// Standard Webhooks id may hold no dot, because dots separate what is signed.
-const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'.');
+/// What no header carries safely; the percent sign too, so that no two ids look the same.
+const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// A header of the user's.
 #[derive(Clone)]
@@ -69,12 +69,12 @@ pub fn key(table: &str, id: &str) -> String {
     format!("{}/{}", encoded(table), encoded(id))
 }
 
-/// All that is said of one request besides its body.
+/// What one request is about.
 #[derive(Debug, Clone, Copy)]
-pub struct Signed<'a> {
+pub struct Message<'a> {
     pub key: &'a str,
     pub body: &'a [u8],
-    pub now: i64,
+    pub now: Instant,
     pub secret: Option<&'a Secret>,
 }
 
@@ -95,12 +95,14 @@ pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap>
 }
 
 /// Adds what is this request's alone.
-pub fn add_own(headers: &mut HeaderMap, request: &Signed<'_>) -> Result<()> {
+pub fn add_own(headers: &mut HeaderMap, request: &Message<'_>) -> Result<()> {
     headers.insert("idempotency-key", HeaderValue::from_str(request.key)?);
     let Some(secret) = request.secret else { return Ok(()) };
-    let signatures = secret.signatures(request.key, request.now, request.body);
-    headers.insert("webhook-id", HeaderValue::from_str(request.key)?);
-    headers.insert("webhook-timestamp", HeaderValue::from(request.now));
+    // It may hold no dot, because dots separate what is signed.
+    let id = request.key.replace('.', "%2E");
+    let signatures = secret.signatures(&id, request.now.0, request.body);
+    headers.insert("webhook-id", HeaderValue::from_str(&id)?);
+    headers.insert("webhook-timestamp", HeaderValue::from(request.now.0));
     headers.insert("webhook-signature", HeaderValue::from_str(&signatures)?);
     Ok(())
 }
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn no_two_records_have_the_same_key() {
         assert_eq!(key("orders", "7"), "orders/7");
-        assert_eq!(key("public.orders", "a\n é%"), "public%2Eorders/a%0A%20%C3%A9%25");
+        assert_eq!(key("public.orders", "a\n é%"), "public.orders/a%0A%20%C3%A9%25");
         assert_ne!(key("t", "\n"), key("t", "%0A"));
         assert!(HeaderValue::from_str(&key("t\0", "\u{7f}\u{1F600}")).is_ok());
     }

@@ -23,7 +23,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// One key that is ready to sign.
 #[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
+struct Key(Hmac<Sha256>);
 
 impl Key {
     fn parse(text: &str) -> Result<Self> {
@@ -44,7 +44,7 @@ impl Key {
 }
 
 /// The signature by one key.
-pub fn sign(key: &Key, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
+fn sign(key: &Key, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
     let mut hmac = key.0.clone();
     hmac.update(format!("{id}.{timestamp_secs}.").as_bytes());
     hmac.update(body);

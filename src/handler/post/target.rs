@@ -96,7 +96,7 @@ impl Target {
 
     /// The URL for one record, without its user. A value that would make another URL of it than
     /// the one that was meant is an error.
-    pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<String> {
+    pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
         let authority = filled(&self.authority, value)?;
         let rest = filled(&self.rest, value)?;
         check_authority(&authority)?;
@@ -104,8 +104,7 @@ impl Target {
         let scheme = if self.is_https { "https" } else { "http" };
         let slash = if rest.starts_with('/') { "" } else { "/" };
         let url = format!("{scheme}://{authority}{slash}{rest}");
-        url.parse::<Uri>().with_context(|| format!("the URL {url} cannot be used"))?;
-        Ok(url)
+        url.parse().with_context(|| format!("the URL {url} cannot be used"))
     }
 }
 

@@ -14,7 +14,7 @@ use super::protocol::{self, shown};
 use super::running::{Orders, Running, Why};
 use super::{Shared, StreamSettings};
 use crate::handler::process::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
-use crate::handler::{Job, Reply, json};
+use crate::handler::{Job, Outbox, json};
 use crate::record::{Answer, Outcome};
 
 pub struct Attendant {
@@ -27,7 +27,7 @@ pub struct Attendant {
     running: Option<Running>,
     /// How the last co-process ended, if there was one.
     last_end: Option<String>,
-    reply: Option<Reply>,
+    outbox: Option<Outbox>,
 }
 
 impl Attendant {
@@ -40,7 +40,7 @@ impl Attendant {
             in_flight: InFlight::default(),
             running: None,
             last_end: None,
-            reply: None,
+            outbox: None,
         }
     }
 
@@ -61,7 +61,7 @@ impl Attendant {
     fn take_in(&mut self) {
         let jobs = self.desk.take();
         if let Some(job) = jobs.first() {
-            self.reply.get_or_insert_with(|| job.reply.clone());
+            self.outbox.get_or_insert_with(|| job.outbox.clone());
         }
         self.queue.extend(jobs);
         if self.shared.begins_no_more() {
@@ -71,7 +71,7 @@ impl Attendant {
 
     fn give_back(&mut self) {
         let back = std::mem::take(&mut self.queue);
-        self.bring(back.iter().map(|job| answer(job, Outcome::Interrupted)).collect());
+        self.bring(back.iter().map(|job| job.answer(Outcome::Interrupted)).collect());
     }
 
     /// Sends what is queued in one go, to a co-process that is started if there is none.
@@ -80,7 +80,7 @@ impl Attendant {
         if self.running.is_none() {
             match self.start(first) {
                 Ok(running) => self.running = Some(running),
-                Err(error) => return self.give_up(&error),
+                Err(error) => return self.cannot_go_on(&error),
             }
         }
         let Some(running) = self.running.as_mut().filter(|it| it.is_serving()) else { return };
@@ -115,10 +115,12 @@ impl Attendant {
     }
 
     /// There will be no co-process any more, and that ends the pass.
-    fn give_up(&mut self, error: &str) {
+    fn cannot_go_on(&mut self, error: &str) {
         self.shared.begin_no_more();
         if let Some(first) = self.queue.pop_front() {
-            self.bring(vec![answer(&first, Outcome::Unable { error: error.into() })]);
+            self.bring(vec![
+                first.answer(Outcome::Unable { error: error.into(), ends_pass: true }),
+            ]);
         }
         self.give_back();
     }
@@ -178,7 +180,7 @@ impl Attendant {
             let protocol::Reply { id, outcome } = protocol::Reply::parse(line).map_err(wrong)?;
             let sent = in_flight.answered(&id).map_err(wrong)?;
             let duration = now.saturating_duration_since(sent.at);
-            answers.push(Answer { duration, ..answer(&sent.job, outcome) });
+            answers.push(Answer { duration, ..sent.job.answer(outcome) });
             Ok(())
         });
         if !answers.is_empty() {
@@ -221,7 +223,7 @@ impl Attendant {
     }
 
     fn interrupt(&mut self) {
-        let left = self.in_flight.drain().map(|sent| answer(&sent.job, Outcome::Interrupted));
+        let left = self.in_flight.drain().map(|sent| sent.job.answer(Outcome::Interrupted));
         let left = left.collect();
         self.bring(left);
     }
@@ -230,13 +232,11 @@ impl Attendant {
         let last_end = format!("the handler ended with {end}");
         if !running.has_answered && status.code().is_some_and(|it| EXIT_UNABLE.contains(&it)) {
             self.queue.extend(self.in_flight.drain().map(|sent| sent.job));
-            return self.give_up(&last_end);
+            return self.cannot_go_on(&last_end);
         }
         self.last_end = Some(last_end);
-        self.blame_the_oldest(
-            format!("the handler ended before it answered: {end}"),
-            status.code(),
-        );
+        let error = format!("the handler ended before it answered: {end}");
+        self.blame_the_oldest(error, status.code());
     }
 
     fn was_silent(&mut self, running: &Running, leaves_input: bool) {
@@ -258,25 +258,25 @@ impl Attendant {
     fn blame_the_oldest(&mut self, error: String, exit: Option<i32>) {
         let Some(Sent { job, at }) = self.in_flight.pop_oldest() else { return };
         let duration = self.shared.clock.monotonic().saturating_duration_since(at);
-        let failed = answer(&job, Outcome::Failure { error });
+        let failed = job.answer(Outcome::Failure { error });
         self.bring(vec![Answer { exit, duration, ..failed }]);
     }
 
     /// Brings answers to where they go.
     fn bring(&self, answers: Vec<Answer>) {
-        if let Some(reply) = self.reply.as_ref().filter(|_| !answers.is_empty()) {
+        if let Some(outbox) = self.outbox.as_ref().filter(|_| !answers.is_empty()) {
             self.desk.answered(answers.len());
-            reply(answers);
+            outbox(answers);
         }
     }
 }
 
-fn answer(job: &Job, outcome: Outcome) -> Answer {
-    Answer { id: job.record.id.clone(), outcome, exit: None, duration: Duration::ZERO }
-}
-
 fn wrong_line(number: u64, line: &[u8], why: &str) -> String {
-    format!("line {number} of the handler's output is no reply, {why}: {}", shown(line))
+    let line = shown(line);
+    format!(
+        "line {number} of the handler's output is no reply, {why}: {line}; what is no reply belongs \
+         on standard error"
+    )
 }
 
 /// `exit status 1: no route to host`

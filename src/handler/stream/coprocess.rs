@@ -11,7 +11,7 @@ use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::handler::process::{CHUNK, LEFTOVER, is_readable, watch};
+use crate::handler::process::{self, CHUNK, LEFTOVER, is_readable, watch};
 use crate::handler::tail::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -123,7 +123,7 @@ impl CoProcess {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+        process::signal(&self.process, Pid::from_child(&self.child), signal);
     }
 
     /// Waits for something to happen, at most `timeout`, and serves the pipes.

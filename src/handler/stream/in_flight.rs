@@ -98,7 +98,7 @@ mod tests {
         let now = Monotonic::now();
         for id in ids {
             let record = Arc::new(crate::record::Record { id: id.clone(), ..record(&[]) });
-            in_flight.add(Job { record, attempt: 1, reply: Arc::new(|_| {}) }, now);
+            in_flight.add(Job { record, attempt: 1, outbox: Arc::new(|_| {}) }, now);
         }
         in_flight
     }

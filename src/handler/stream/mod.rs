@@ -31,7 +31,7 @@ pub struct StreamSettings {
     pub jobs: usize,
     /// How many records each of them has in flight.
     pub window: usize,
-    /// How often one of them may be started again in a pass.
+    /// How often they may be started again in a pass, all together.
     pub restarts: u32,
     /// How long one may be silent that has something to answer.
     pub timeout: Option<Duration>,
@@ -126,13 +126,16 @@ impl Handler for Stream {
         self.begin_no_more();
     }
 
-    fn join(&self) -> u64 {
+    fn join(&self) {
         self.shared.closing.store(true, Ordering::SeqCst);
         self.ring();
         for attendant in std::mem::take(&mut *lock(&self.attendants)) {
             // An attendant that panicked has said so already.
             let _ = attendant.join();
         }
+    }
+
+    fn faults(&self) -> u64 {
         self.shared.faults.load(Ordering::SeqCst)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::handler::tail::Tail;
 use crate::record::{Id, Outcome, Record, one_line};
 
 /// The version of the protocol, which the first line says.
@@ -63,7 +64,7 @@ impl Reply {
         let Line { id, outcome, error, after } =
             serde_json::from_slice(line).map_err(|error| why(&error))?;
         let id = id_of(&id)?;
-        let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), |it| one_line(&it));
+        let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), |it| kept(&it));
         let outcome = match outcome {
             Said::Success => Outcome::Success,
             Said::Failure => Outcome::Failure { error: error("the handler gave no reason") },
@@ -77,13 +78,20 @@ impl Reply {
     }
 }
 
+/// An error fit for a log and a column: on one line, and no longer than what is kept of the output
+/// of a command.
+fn kept(error: &str) -> String {
+    one_line(error).chars().take(Tail::KEPT).collect()
+}
+
 /// An id as JSON has it; that of several columns as an array.
 fn id_of(value: &Value) -> Result<Id, String> {
     let text = |text: &String| Id::Text(text.as_str().into());
     match value {
         Value::Number(number) => number.as_i64().map(Id::Integer),
         Value::String(it) => Some(text(it)),
-        Value::Array(parts) if parts.len() > 1 => {
+        Value::Array(parts) if parts.len() == 1 => Some(id_of(&parts[0])?),
+        Value::Array(parts) if !parts.is_empty() => {
             let parts: Result<Vec<_>, _> = parts.iter().map(id_of).collect();
             Some(Id::Composite(parts?.into()))
         }
@@ -153,7 +161,7 @@ mod tests {
                 Outcome::Snooze { error: error(), after },
             ),
             (
-                r#"{"id":7,"outcome":"give_up"}"#,
+                r#"{"id":[7],"outcome":"give_up"}"#,
                 Id::Integer(7),
                 Outcome::GiveUp { error: "given up".into() },
             ),

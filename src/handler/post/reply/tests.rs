@@ -1,6 +1,6 @@
 use super::*;
 
-const NOW: i64 = 1_700_000_000;
+const NOW: Instant = Instant(1_700_000_000);
 
 fn reply(status: u16) -> Reply<'static> {
     Reply { status, retry_after: None, location: None, body: b"" }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn fill(template: &str, value: &str) -> Result<String> {
-    Target::new(template)?.fill(&|_| Some(value.into()))
+    Ok(Target::new(template)?.fill(&|_| Some(value.into()))?.to_string())
 }
 
 #[test]

@@ -3,23 +3,23 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handler::post::client::{Client, PostSettings, Sent};
+use crate::handler::post::client::{Client, PostSettings, Sent, Webhook};
 use crate::handler::post::request::Header;
 use crate::handler::post::signature::Secret;
 use crate::record::Outcome;
 
-use super::{BODY, NOW, broken, client, failure, hasty, send, settings, success};
+use super::{BODY, NOW, broken, client, failure, hasty, send, settings, success, webhook, with};
 use crate::server::{Answer, Server, UNREAD};
 
 #[test]
 fn a_request_carries_what_it_should() {
     let server = Server::new(&[("/a/x%2Fy?z=1", Answer::new("200 OK", &[], "fine"))]);
     let url = server.url("/a/{name}?z={z}").replace("127", "us%20er:pw@127");
-    let client = Client::new(PostSettings {
+    let client = Client::new(with(Webhook {
         headers: vec![Header::parse("X-Mine: 1").unwrap()],
         secret: Some(Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()),
-        ..settings(&url)
-    });
+        ..webhook(&url)
+    }));
     let value = |name: &str| Some(if name == "z" { "1" } else { "x/y" }.to_string());
     assert_eq!(client.unwrap().send("é.7", &value, BODY, NOW), success());
     let [request] = server.received().try_into().unwrap();
@@ -32,7 +32,7 @@ fn a_request_carries_what_it_should() {
         ("user-agent", Some(concat!("backlog/", env!("CARGO_PKG_VERSION")))),
         ("authorization", Some("Basic dXMgZXI6cHc=")),
         ("x-mine", Some("1")),
-        ("idempotency-key", Some("orders/%C3%A9%2E7")),
+        ("idempotency-key", Some("orders/%C3%A9.7")),
         ("webhook-id", Some("orders/%C3%A9%2E7")),
         ("webhook-timestamp", Some("1614265330")),
         ("accept-encoding", None),
@@ -90,7 +90,7 @@ fn every_status_is_an_answer() {
     assert!(error.ends_with(&format!("leads to {}", moved.url("/"))), "{error}");
     assert!(moved.received().is_empty());
     let client =
-        Client::new(PostSettings { give_up_on_4xx: true, ..settings(&server.url("/400")) });
+        Client::new(with(Webhook { give_up_on_4xx: true, ..webhook(&server.url("/400")) }));
     let error = "HTTP 400 Bad Request: no".into();
     assert_eq!(send(&client.unwrap()), Sent::Answered(Outcome::GiveUp { error }));
 }

@@ -7,28 +7,35 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, PostSettings, Sent};
+use super::client::{Client, PostSettings, Sent, Webhook};
 use super::proxy::Proxies;
 use super::target::Target;
+use crate::instant::Instant;
 use crate::record::Outcome;
 
 /// Long enough for every answer that comes, and short enough to wait for those that do not.
 const SHORT: Duration = Duration::from_millis(300);
-const NOW: i64 = 1_614_265_330;
+const NOW: Instant = Instant(1_614_265_330);
 const BODY: &[u8] = br#"{"test": 2432232314}"#;
 
 fn settings(url: &str) -> PostSettings {
-    PostSettings {
+    with(webhook(url))
+}
+
+fn webhook(url: &str) -> Webhook {
+    Webhook {
         target: Target::new(url).unwrap(),
         headers: Vec::new(),
-        timeout: Some(Duration::from_secs(20)),
         ca_file: None,
         give_up_on_4xx: false,
         secret: None,
-        jobs: 4,
-        table: "orders".into(),
         proxies: Proxies::default(),
     }
+}
+
+fn with(webhook: Webhook) -> PostSettings {
+    let timeout = Some(Duration::from_secs(20));
+    PostSettings { webhook, timeout, jobs: 4, table: "orders".into(), payload: None }
 }
 
 fn client(url: &str) -> Client {

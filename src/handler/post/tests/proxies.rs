@@ -4,17 +4,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use crate::handler::post::client::{Client, PostSettings, Sent};
+use super::{broken, send, success, webhook, with};
+use crate::handler::post::client::{Client, Sent, Webhook};
 use crate::handler::post::proxy::Proxies;
-
-use super::tls::Trusted;
-use super::{broken, send, settings, success};
-use crate::server::{Answer, Server, splice};
+use crate::server::{Answer, Server, Trusted, splice};
 
 fn client(url: &str, env: &[(&str, &str)], trusted: Option<&Trusted>) -> Client {
     let value = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, it)| (*it).into());
-    let ca_file = trusted.map(|trusted| trusted.file.clone());
-    Client::new(PostSettings { proxies: Proxies::from_env(&value), ca_file, ..settings(url) })
+    let ca_file = trusted.map(Trusted::file);
+    Client::new(with(Webhook { proxies: Proxies::from_env(&value), ca_file, ..webhook(url) }))
         .unwrap()
 }
 

@@ -1,54 +1,13 @@
 //! Whose certificates are believed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use crate::handler::post::client::{Client, PostSettings, Sent};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::ServerConfig;
-use rustls::crypto::ring::default_provider;
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-
-use super::{broken, send, settings, success};
-use crate::server::{Answer, Server};
-
-/// An authority, its file and a server that it vouches for.
-pub struct Trusted {
-    pub file: PathBuf,
-    pub server: ServerConfig,
-}
-
-impl Trusted {
-    /// The file is removed with the directory it is in.
-    pub fn new(host: &str, name: &str) -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([host.to_string()]).unwrap();
-        let certificate = params.signed_by(&key, &authority).unwrap();
-        let file = std::env::temp_dir().join(format!("backlog-{}-{name}.pem", std::process::id()));
-        std::fs::write(&file, authority.pem()).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
-        Self { file, server }
-    }
-}
-
-impl Drop for Trusted {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
+use super::{send, success, webhook, with};
+use crate::handler::post::client::{Client, PostSettings, Sent, Webhook};
+use crate::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {
-    Client::new(PostSettings { ca_file: Some(trusted.file.clone()), ..settings(url) }).unwrap()
+    Client::new(with(Webhook { ca_file: Some(trusted.file()), ..webhook(url) })).unwrap()
 }
 
 fn answers() -> [(&'static str, Answer); 2] {
@@ -80,9 +39,10 @@ fn other_authorities_are_not_believed() {
     let trusted = Trusted::new("127.0.0.1", "wrong");
     let other = Trusted::new("127.0.0.1", "other");
     let server = Server::with_tls(&answers(), other.server.clone());
-    let expected = broken(
+    let expected = Sent::Unreachable(
         "could not verify the certificate of 127.0.0.1: its authority is unknown; name its \
-         authority with --ca-file",
+         authority with --ca-file"
+            .into(),
     );
     assert_eq!(send(&client(&server.url("/"), &trusted)), expected);
     assert!(server.received().is_empty());
@@ -93,7 +53,7 @@ fn a_certificate_is_for_one_host() {
     let trusted = Trusted::new("example.com", "name");
     let server = Server::with_tls(&answers(), trusted.server.clone());
     let sent = send(&client(&server.url("/"), &trusted));
-    let Sent::Broken(message) = sent else { panic!("{sent:?}") };
+    let Sent::Unreachable(message) = sent else { panic!("{sent:?}") };
     assert!(message.contains("127.0.0.1: it is for another host"), "{message}");
 }
 
@@ -104,9 +64,8 @@ fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
     let url = server.url("/").replace("http:", "https:");
     let sent = send(
         &Client::new(PostSettings {
-            ca_file: Some(trusted.file.clone()),
             timeout: Some(super::SHORT),
-            ..settings(&url)
+            ..with(Webhook { ca_file: Some(trusted.file()), ..webhook(&url) })
         })
         .unwrap(),
     );
@@ -121,7 +80,7 @@ fn a_bad_file_is_named() {
         (PathBuf::from("/nowhere/ca.pem"), "could not read the certificate /nowhere/ca.pem: "),
         (empty.clone(), "there is no certificate in "),
     ] {
-        let settings = |url| PostSettings { ca_file: Some(file.clone()), ..settings(url) };
+        let settings = |url| with(Webhook { ca_file: Some(file.clone()), ..webhook(url) });
         let error = Client::new(settings("https://h/")).err().unwrap().to_string();
         assert!(error.contains(expected) && error.contains(file.to_str().unwrap()), "{error}");
         assert!(Client::new(settings("http://h/")).is_ok());

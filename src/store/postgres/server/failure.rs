@@ -8,7 +8,7 @@ use postgres::Error as SqlError;
 use postgres::error::SqlState;
 use rustls::{CertificateError, Error as TlsError};
 
-use super::tls;
+use crate::authorities;
 
 /// No connection could be opened.
 #[derive(Debug)]
@@ -269,9 +269,10 @@ fn from_tls(error: &TlsError) -> Reason {
         return Reason::WrongName;
     }
     // A server that is its own authority is no better known.
-    if *what == CertificateError::UnknownIssuer || tls::is_authority(error) {
+    if *what == CertificateError::UnknownIssuer || authorities::is_own(what) {
         return Reason::UnknownIssuer;
     }
-    let is_old = tls::other(error).is_some_and(|other| other.contains("UnsupportedCertVersion"));
+    let is_old =
+        authorities::unnamed(what).is_some_and(|other| other.contains("UnsupportedCertVersion"));
     if is_old { Reason::OldCertificate } else { Reason::Tls }
 }

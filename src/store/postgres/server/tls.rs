@@ -13,8 +13,7 @@ use rustls::crypto::{
 };
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore,
-    SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
 };
 use rustls_pki_types::pem::{Error as PemError, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -90,7 +89,7 @@ pub fn connector(
     }
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier {
-        roots: authorities.as_deref().map(root_store).transpose()?,
+        roots: authorities.as_deref().map(authorities::roots).transpose()?,
         trusted: authorities.unwrap_or_default(),
         checks_name: mode == Mode::VerifyFull,
         algorithms: provider.signature_verification_algorithms,
@@ -117,16 +116,6 @@ pub fn connector(
         }
     };
     Ok(MakeRustlsConnect::new(config))
-}
-
-/// What is no authority's certificate after all is left out, as long as one is left.
-fn root_store(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(authorities.iter().cloned());
-    if added == 0 {
-        bail!("none of the authorities' certificates can be used");
-    }
-    Ok(roots)
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
@@ -181,7 +170,8 @@ impl ServerCertVerifier for Verifier {
         ) {
             // `openssl req -x509` makes an authority of every certificate that signs itself. One
             // that is trusted by name needs no other; its dates were checked before this.
-            Err(error) if is_authority(&error) && self.trusted.contains(certificate) => {}
+            Err(TlsError::InvalidCertificate(error))
+                if authorities::is_own(&error) && self.trusted.contains(certificate) => {}
             checked => checked?,
         }
         if self.checks_name {
@@ -211,17 +201,4 @@ impl ServerCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
-}
-
-/// Whether all that is wrong is that the server shows an authority's certificate as its own.
-pub fn is_authority(error: &TlsError) -> bool {
-    other(error).as_deref() == Some("CaUsedAsEndEntity")
-}
-
-/// What is wrong with a certificate and has no name in rustls.
-pub fn other(error: &TlsError) -> Option<String> {
-    if let TlsError::InvalidCertificate(CertificateError::Other(other)) = error {
-        return Some(other.0.to_string());
-    }
-    None
 }

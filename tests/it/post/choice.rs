@@ -1,0 +1,210 @@
+//! Where a webhook is said, and what is found of it before a pass.
+
+use super::*;
+use crate::server::{Answer, Server};
+use crate::testenv::{MIDNIGHT, TestEnv, ran};
+use std::process::Command;
+
+/// A file that describes the default queue.
+fn describe(env: &TestEnv, lines: &str) {
+    let text = format!("[defaults]\nndays = 1\n{lines}\n");
+    std::fs::write(env.path("backlog.toml"), text).unwrap();
+}
+
+#[test]
+fn a_webhook_may_stand_in_the_file() {
+    let env = one_record();
+    let (file, config) = trusted(&env, "127.0.0.1", "ca");
+    assert!(file.ends_with("/ca.pem"));
+    let server = Server::with_tls(&[("/7", Answer::new("404 No", &[], ""))], config);
+    let url = server.url("/{ID}");
+    describe(
+        &env,
+        &format!(
+            "post = '{url}'\nheader = ['X-A: 1, 2', 'X-B: 3']\nca_file = 'ca.pem'\ngive_up_on_4xx = true"
+        ),
+    );
+    let ran = env.run_at(MIDNIGHT, &["process"]);
+    assert_eq!((ran.exit, env.statuses().as_str()), (Some(1), "7|ARCHIVED"), "{ran:?}");
+    let request = the_only(&server);
+    assert_eq!(request.header("x-a"), Some("1, 2"));
+    assert_eq!(request.header("x-b"), Some("3"));
+}
+
+#[test]
+fn a_webhook_may_stand_in_the_environment() {
+    let env = one_record();
+    let server = serving(Answer::new("404 No", &[], ""));
+    let now = format!("@{MIDNIGHT}");
+    let mut command = env.command(&["process", "--ndays", "1", "--now", &now]);
+    command.env("BACKLOG_POST", server.url("/")).env("BACKLOG_HEADER", "X-A: 1, 2\nX-B: 3");
+    command.env("BACKLOG_GIVE_UP_ON_4XX", "yes");
+    ran(&command.output().unwrap()).fails(1, &["given up"]);
+    let request = the_only(&server);
+    assert_eq!(request.header("x-a"), Some("1, 2"));
+    assert_eq!(request.header("x-b"), Some("3"));
+}
+
+#[test]
+fn a_command_that_is_typed_replaces_the_webhook_of_the_file() {
+    command_over_webhook("");
+}
+
+#[test]
+fn a_command_that_is_typed_replaces_what_goes_with_the_webhook_as_well() {
+    for more in ["header = ['X: 1']", "ca_file = 'ca.pem'", "give_up_on_4xx = true"] {
+        command_over_webhook(more);
+    }
+}
+
+/// A pass with a command, where a webhook stands in the file.
+fn command_over_webhook(more: &str) {
+    let server = serving(fine());
+    let env = one_record();
+    describe(&env, &format!("post = '{}'\n{more}", server.url("/")));
+    let handler = env.noting("exit 0");
+    env.run_at(MIDNIGHT, &["process", "--", &handler]).silent();
+    assert_eq!(env.handled(), ["7"], "{more}");
+    assert!(server.received().is_empty());
+}
+
+#[test]
+fn a_webhook_that_is_typed_replaces_the_handler_of_the_file() {
+    for lines in [
+        "exec = ['false']",
+        "exec = ['false']\ngive_up_on = '65'",
+        "exec = ['false']\nstream = true",
+        "post = 'http://127.0.0.1:1/'",
+        "post = 'http://127.0.0.1:1/'\ngive_up_on_4xx = true",
+    ] {
+        webhook_over_file(lines);
+    }
+}
+
+#[test]
+fn a_webhook_that_is_typed_replaces_what_goes_with_a_co_process_as_well() {
+    webhook_over_file("exec = ['false']\nstream = true\nwindow = 5");
+    webhook_over_file("exec = ['false']\nstream = true\nrestarts = 1");
+}
+
+/// A pass with a webhook, where another handler stands in the file.
+fn webhook_over_file(lines: &str) {
+    let server = serving(fine());
+    let env = one_record();
+    describe(&env, lines);
+    env.run_at(MIDNIGHT, &["process", "--post", &server.url("/")]).silent();
+    assert_eq!(env.query(ROW), DONE, "{lines}");
+    assert_eq!(keys(&server), ["BACKLOG/7"], "{lines}");
+}
+
+#[test]
+fn a_queue_with_a_command_does_without_the_webhook_of_the_others() {
+    own_command("");
+}
+
+#[test]
+fn a_queue_with_a_command_does_without_the_headers_of_the_others() {
+    own_command("header = ['X: 1']");
+}
+
+/// A pass over a queue that has a command, where all others have a webhook.
+fn own_command(more: &str) {
+    let server = serving(fine());
+    let env = one_record();
+    let handler = env.noting("exit 0");
+    describe(
+        &env,
+        &format!("post = '{}'\n{more}\n[queue.own]\nexec = ['{handler}']", server.url("/")),
+    );
+    env.run_at(MIDNIGHT, &["process", "--queue", "own"]).silent();
+    assert_eq!(env.handled(), ["7"], "{more}");
+    assert!(server.received().is_empty());
+}
+
+#[test]
+fn what_does_not_go_with_a_webhook_is_said() {
+    let env = one_record();
+    for (args, says) in [
+        (&["--post", NOBODY, "--stream"][..], "--stream"),
+        (&["--post", NOBODY, "--", "true"], "--post"),
+        (&["--post", NOBODY, "--give-up-on", "65"], "--give-up-on goes with a command"),
+        (&["--post", NOBODY, "--window", "5"], "--window goes with --stream"),
+        (&["--header", "X: 1", "--", "true"], "--header goes with --post"),
+        (&["--ca-file", "x", "--", "true"], "--ca-file goes with --post"),
+        (&["--give-up-on-4xx", "--", "true"], "--give-up-on-4xx goes with --post"),
+    ] {
+        let args = [&["process", "--ndays", "1"], args].concat();
+        env.run_at(MIDNIGHT, &args).fails(2, &[says]);
+    }
+    assert_eq!(env.query(ROW), UNTOUCHED);
+}
+
+#[test]
+fn a_dry_run_sends_nothing() {
+    let server = serving(fine());
+    let env = one_record();
+    let ran = pass(&env, &server.url("/"), &["--dry-run"]).success();
+    assert!(ran.stdout.starts_with("7 "), "{}", ran.stdout);
+    assert_eq!((server.connections(), env.query(ROW).as_str()), (0, UNTOUCHED));
+}
+
+#[test]
+fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
+    let server = serving(fine());
+    let env = one_record();
+    let url = server.url("/{ID}").replace("127.", "us:S3kr@127.");
+    let ran = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", &url]).success();
+    let line = format!("ok    handler     POST {}\n", server.url("/{ID}"));
+    assert!(ran.stdout.contains(&line), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("S3kr") && !ran.stderr.contains("S3kr"));
+    assert_eq!((server.connections(), env.query(ROW).as_str()), (0, UNTOUCHED));
+}
+
+#[test]
+fn check_finds_what_a_pass_would_refuse() {
+    let env = one_record();
+    for (args, says) in [
+        (&["--post", "http://h/{ORDER}"][..], "no column \"ORDER\""),
+        (&["--post", "https://h/", "--ca-file", "/nowhere/ca.pem"], "/nowhere/ca.pem"),
+    ] {
+        let ran = env.run_at(MIDNIGHT, &[&["check", "--fibonacci"], args].concat());
+        assert_ne!(ran.exit, Some(0), "{ran:?}");
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn crontab_prints_a_line_that_does_what_was_typed() {
+    let server = Server::new(&[("/it's/7?a%20b=%7", fine()), ("/it's/7?a%20b=%25", fine())]);
+    let env = one_record();
+    let url = server.url("/it's/{ID}?a%20b=%25");
+    let header = "X-Mine: 50% \"off\" $HOME";
+    let args = ["crontab", "--progressive", "--post", &url, "--header", header, "--give-up-on-4xx"];
+    let lines = env.run(&args).success().stdout;
+    let line = lines.lines().find(|line| line.contains(" process ")).unwrap();
+    // Cron takes a percent sign for the end of the line.
+    assert!(!line.replace("\\%", "").contains('%'), "{line}");
+    let command = line.splitn(6, ' ').last().unwrap().replace("\\%", "%");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &command]).env_clear().env("HOME", "/").current_dir("/");
+    ran(&shell.env("PATH", "/usr/bin:/bin").output().unwrap()).silent();
+    assert_eq!(env.statuses(), "7|SUCCESS");
+    let request = the_only(&server);
+    assert_eq!(request.path, "/it's/7?a%20b=%25");
+    assert_eq!(request.header("x-mine"), Some(header.split_once(": ").unwrap().1));
+}
+
+#[test]
+fn crontab_says_that_requests_are_signed_and_not_by_what() {
+    let env = one_record();
+    let args = ["crontab", "--progressive", "--post", NOBODY];
+    let mut command = env.command(&args);
+    let ran = ran(&command.env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrcjI=").output().unwrap());
+    let lines = ran.success().stdout;
+    assert!(lines.contains("\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n"), "{lines}");
+    // Pasted as it is, it lets nothing go out unsigned.
+    let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
+    pass_in(&env, &variables, NOBODY, &[]).fails(2, &["is no base64"]);
+    assert!(!env.run(&args).success().stdout.contains("SECRET"));
+}

@@ -1,0 +1,78 @@
+//! `--post`: what becomes of records that are sent to a webhook.
+
+mod choice;
+mod connections;
+mod outcomes;
+mod passes;
+mod requests;
+
+use rustls::ServerConfig;
+
+use crate::server::{Answer, Received, Server, Trusted};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+
+const ROW: &str = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG WHERE ID = 7";
+const ROWS: &str = "SELECT ID, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG ORDER BY ID";
+const UNTOUCHED: &str = "NEW|0||";
+const DONE: &str = "SUCCESS|0||";
+
+/// Nothing listens there, and nobody is ever given this port by chance.
+const NOBODY: &str = "http://127.0.0.1:1/";
+const REFUSED: &str = "could not connect to 127.0.0.1:1: connection refused";
+
+/// One pass over what is a day old at most.
+fn pass(env: &TestEnv, url: &str, options: &[&str]) -> Ran {
+    env.run_at(MIDNIGHT, &[&["process", "--ndays", "1", "--post", url], options].concat())
+}
+
+/// The same with more variables in the environment.
+fn pass_in(env: &TestEnv, variables: &[(&str, &str)], url: &str, options: &[&str]) -> Ran {
+    let now = format!("@{MIDNIGHT}");
+    let args = ["process", "--ndays", "1", "--now", &now, "--post", url];
+    let mut command = env.command(&[&args, options].concat());
+    ran(&command.envs(variables.iter().copied()).output().unwrap())
+}
+
+fn one_record() -> TestEnv {
+    let env = TestEnv::new();
+    env.insert_one(7, MIDNIGHT - 60);
+    env
+}
+
+fn records(count: i64) -> TestEnv {
+    let env = TestEnv::new();
+    env.insert(count, MIDNIGHT - 60);
+    env
+}
+
+/// The row of a record whose first attempt failed.
+fn failed(error: &str) -> String {
+    format!("ERROR|1|2026-11-21T00:00:00Z|{error}")
+}
+
+fn fine() -> Answer {
+    Answer::new("200 OK", &[], "fine")
+}
+
+/// A server that says the same at its root, whatever it is sent.
+fn serving(answer: Answer) -> Server {
+    Server::new(&[("/", answer)])
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    let key = |it: &Received| it.header("idempotency-key").unwrap().to_string();
+    server.received().iter().map(key).collect()
+}
+
+fn the_only(server: &Server) -> Received {
+    let [request] = server.received().try_into().unwrap();
+    request
+}
+
+/// The file of an authority, and a server that it vouches for.
+fn trusted(env: &TestEnv, host: &str, name: &str) -> (String, ServerConfig) {
+    let trusted = Trusted::new(host, name);
+    let file = env.path(&format!("{name}.pem"));
+    std::fs::copy(trusted.file(), &file).unwrap();
+    (file.display().to_string(), trusted.server.clone())
+}

@@ -1,0 +1,287 @@
+//! Co-processes that die, say nothing, or say what is no reply.
+
+use super::*;
+use std::fs;
+
+#[test]
+fn only_the_oldest_record_is_charged_for_the_end_of_its_process() {
+    for (end, says) in [
+        ("sys.exit(3)", "exit status 3: no good"),
+        ("sys.exit(0)", "exit status 0: no good"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9: no good"),
+    ] {
+        let env = records(5);
+        let handler = python(
+            &env,
+            &format!(
+                r#"
+if is_first():
+    for _ in range(5): read()
+    answer(5)
+    answer(3)
+    print("first", "no good", sep="\n", file=sys.stderr, flush=True)
+    {end}
+for it in records():
+    note("second", it["ID"])
+    answer(it["ID"])
+"#
+            ),
+        );
+        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+            let _ = fs::remove_dir(env.path("first"));
+            let _ = fs::remove_file(env.path("second"));
+            env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0, LAST_FAILURE = NULL, LAST_ERROR = NULL");
+            pass(&env, mode, &["python3", &handler]).silent();
+            let error = format!("the handler ended before it answered: {says}");
+            assert_eq!(
+                rows(&env),
+                format!(
+                    "1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|\n4|ERROR|1|{error}\n5|SUCCESS|0|"
+                )
+            );
+            assert_eq!(lines(&env, "second"), ["2", "1"]);
+        }
+    }
+}
+
+#[test]
+fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
+    let env = records(3);
+    let handler = python(
+        &env,
+        "for id in [read()['ID'] for _ in range(3)]: answer(id)\nsys.exit('out of memory')\n",
+    );
+    let ran = pass(&env, &["--fibonacci", "-v"], &["python3", &handler]).success();
+    assert_eq!(rows(&env), "1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|");
+    let says = "the handler had answered all, and then ended with exit status 1: out of memory";
+    assert!(ran.stderr.contains(says), "{}", ran.stderr);
+}
+
+#[test]
+fn a_pass_stops_when_its_restarts_are_used_up_and_leaves_the_rest_untouched() {
+    for (options, restarts, charged) in
+        [(&["--restarts", "0"][..], 0, 1), (&["--restarts", "1"], 1, 2), (&[], 3, 4)]
+    {
+        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+            let env = records(6);
+            let dies = "echo >>starts; read -r hello; read -r record; echo no good >&2; exit 3";
+            let ran = pass(&env, &[mode, options].concat(), &["sh", "-c", dies]);
+            let next = 6 - charged;
+            let says = format!(
+                "record {next} stays as it was: the handler ended with exit status 3: no good; \
+                 --restarts {restarts} are used up; the pass stops here"
+            );
+            ran.fails(1, &[&says]);
+            assert_eq!(lines(&env, "starts").len(), charged);
+            let untouched = (1..=next).map(|id| format!("{id}|NEW|0|"));
+            let error = "the handler ended before it answered: exit status 3: no good";
+            let failed = (next + 1..=6).map(|id| format!("{id}|ERROR|1|{error}"));
+            assert_eq!(rows(&env), untouched.chain(failed).collect::<Vec<_>>().join("\n"));
+            assert_eq!(env.query("SELECT count(LAST_FAILURE) FROM BACKLOG"), charged.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_process_that_does_not_answer_is_killed_and_fails_the_oldest_record() {
+    patiently(|timeout| {
+        let env = records(3);
+        let stubborn = "trap '' TERM; cat >/dev/null; sleep 1000";
+        let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s", "--restarts", "0"];
+        let ran = pass(&env, &options, &["sh", "-c", stubborn]);
+        let says = format!("the handler timed out after {timeout}; --restarts 0 are used up");
+        ran.fails(1, &["record 2 stays as it was: ", &says, "; the pass stops here"]);
+        let expected = |what| {
+            format!("1|NEW|0|\n2|NEW|0|\n3|ERROR|1|timed out after {timeout}: the handler {what}")
+        };
+        // It has read nothing if it was not even started in that time.
+        let was_late = rows(&env) == expected("does not read its input");
+        assert!(was_late || rows(&env) == expected("does not answer"), "{}", rows(&env));
+        !was_late
+    });
+}
+
+#[test]
+fn a_process_that_does_not_read_fails_the_oldest_record() {
+    let env = records(3);
+    let options = [
+        "--ndays",
+        "1",
+        "--timeout",
+        "100ms",
+        "--grace",
+        "0s",
+        "--restarts",
+        "1",
+        "--joblog",
+        "log",
+    ];
+    pass(&env, &options, &["sleep", "1000"]).fails(1, &["record 1 stays as it was: "]);
+    let error = "timed out after 100ms: the handler does not read its input";
+    assert_eq!(rows(&env), format!("1|NEW|0|\n2|ERROR|1|{error}\n3|ERROR|1|{error}"));
+    let joblog = fs::read_to_string(env.path("log")).unwrap();
+    assert_eq!(joblog.matches("\"exit\":124").count(), 2, "{joblog}");
+}
+
+#[test]
+fn the_successor_of_a_silent_process_handles_what_it_left() {
+    patiently(|timeout| {
+        let env = records(4);
+        let handler = format!("mkdir first 2>/dev/null && exec sleep 1000; {EXEC_SUCCEEDS}");
+        let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s"];
+        let ran = pass(&env, &options, &["sh", "-c", &handler]);
+        if ran.exit != Some(0) || env.count("ERROR") > 1 {
+            // The successor may have been as slow as the machine.
+            return false;
+        }
+        ran.silent();
+        let error = format!("timed out after {timeout}: the handler does not read its input");
+        let expected = format!("1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|\n4|ERROR|1|{error}");
+        assert_eq!(rows(&env), expected);
+        true
+    });
+}
+
+#[test]
+fn the_timeout_is_reckoned_from_the_last_answer() {
+    patiently(|timeout| {
+        let env = records(10);
+        let pause = match timeout {
+            "200ms" => "0.04",
+            "1s" => "0.2",
+            "5s" => "1",
+            _ => "4",
+        };
+        let slow = format!(
+            "read -r hello; while read -r record; do sleep {pause}; echo \"$record\"; done | {}",
+            EXEC_SUCCEEDS.trim_start_matches("exec ")
+        );
+        let options = ["--ndays", "1", "--timeout", timeout];
+        let ran = pass(&env, &options, &["sh", "-c", &slow]);
+        ran.exit == Some(0) && env.count("SUCCESS") == 10
+    });
+}
+
+#[test]
+fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
+    let env = records(3);
+    let late = ["sed", "-n", SUCCEEDS[2]];
+    let options = ["--ndays", "1", "--timeout", "200ms", "--grace", "1h"];
+    let ran = pass(&env, &options, &late);
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
+    assert_eq!(
+        (ran.exit, &*ran.stderr),
+        (
+            Some(1),
+            "backlog: the handler was silent for 200ms and answered when its input was closed: let \
+             it flush its output after each line, or raise --timeout\n"
+        )
+    );
+}
+
+#[test]
+fn a_handler_that_does_not_flush_uses_up_its_restarts() {
+    let env = records(4);
+    let late = ["sed", "-n", SUCCEEDS[2]];
+    let options =
+        ["--ndays", "1", "--window", "1", "--timeout", "100ms", "--grace", "1h", "--restarts", "1"];
+    let ran = pass(&env, &options, &late).fails(1, &["record 2 stays as it was: "]);
+    assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|\n3|SUCCESS|0|\n4|SUCCESS|0|");
+    // It is said of each process, and of the last one once more, as what stops the pass.
+    assert_eq!(ran.stderr.matches("let it flush its output").count(), 3, "{}", ran.stderr);
+}
+
+#[test]
+fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
+    let long = "x".repeat(300);
+    let long_shown = format!("not JSON: {}...", "x".repeat(200));
+    for (line, says) in [
+        ("starting up ...", "not JSON: starting up ..."),
+        ("", "not JSON: "),
+        (&*long, &*long_shown),
+        ("{\"id\":2,\"outcome\":\"success\"", "not JSON: {\"id\":2,\"outcome\":\"success\""),
+        ("7", "invalid type: integer `7`, "),
+        ("{\"outcome\":\"success\"}", "missing field `id`: {\"outcome\":\"success\"}"),
+        ("{\"id\":2}", "missing field `outcome`: {\"id\":2}"),
+        ("{\"id\":2,\"outcome\":\"done\"}", "unknown variant `done`, "),
+        ("{\"id\":2,\"outcome\":\"failure\",\"error\":5}", "invalid type: integer `5`, "),
+        ("{\"id\":2,\"outcome\":\"snooze\",\"after\":\"soon\"}", "after: \"soon\" is no duration "),
+        ("{\"id\":9,\"outcome\":\"success\"}", "no record 9 was handed to it: {\"id\":9,"),
+        ("{\"id\":3,\"outcome\":\"failure\"}", "record 3 was answered before: {\"id\":3,"),
+        ("{\"id\":\"3\",\"outcome\":\"failure\"}", "record 3 was answered before: {\"id\":\"3\","),
+        ("tick\ttack\u{1b}[1m", "not JSON: tick\\ttack\\u{1b}[1m"),
+    ] {
+        let says = format!("backlog: line 2 of the handler's output is no reply, {says}");
+        for restarts in ["0", "1"] {
+            let env = records(3);
+            fs::write(env.path("line"), line).unwrap();
+            // What it says behind the wrong line does not count.
+            let handler = python(
+                &env,
+                r#"
+if is_first():
+    for _ in range(3): read()
+    answer(3)
+    print(open("line", newline="").read(), flush=True)
+    answer(2)
+    time.sleep(1000)
+for it in records():
+    note("second", it["ID"])
+    answer(it["ID"])
+"#,
+            );
+            let options = ["--fibonacci", "--restarts", restarts];
+            let ran = pass(&env, &options, &["python3", &handler]).fails(1, &[]);
+            let (first, rest) = ran.stderr.split_once('\n').unwrap();
+            assert!(first.starts_with(&says), "{first}");
+            if restarts == "0" {
+                assert!(
+                    rest.starts_with("backlog: record 2 stays as it was: line 2 of "),
+                    "{rest}"
+                );
+                assert!(
+                    rest.ends_with("--restarts 0 are used up; the pass stops here\n"),
+                    "{rest}"
+                );
+                assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|\n3|SUCCESS|0|");
+            } else {
+                assert_eq!(rest, "");
+                assert_eq!(rows(&env), "1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|");
+                assert_eq!(lines(&env, "second"), ["2", "1"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reply_without_a_newline_at_the_end_of_the_output_counts() {
+    let env = records(1);
+    let handler = "cat >/dev/null & read -r hello; printf '{\"id\":1,\"outcome\":\"success\"}'";
+    pass(&env, &["--ndays", "1"], &["sh", "-c", handler]).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn a_handler_that_cannot_be_run_stops_the_pass_and_leaves_all_records_untouched() {
+    let env = records(3);
+    fs::write(env.path("plain"), "").unwrap();
+    for (handler, says) in [
+        (&["/no/such/handler"][..], "could not run /no/such/handler: No such file or directory"),
+        (&["no-such-handler"], "is it in PATH"),
+        (&["./plain"], "Permission denied (os error 13); is it executable?"),
+        (&["sh", "-c", "exec nope"], "the handler ended with exit status 127: "),
+        (
+            &["sh", "-c", "echo go away >&2; exit 126"],
+            "the handler ended with exit status 126: go away",
+        ),
+    ] {
+        for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
+            let ran = pass(&env, mode, handler);
+            let ran = ran.fails(1, &["backlog: record 3 stays as it was: ", says]);
+            assert!(ran.stderr.ends_with("; the pass stops here\n"), "{}", ran.stderr);
+            assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+            assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|\n3|NEW|0|");
+            assert_eq!(env.query("SELECT count(LAST_FAILURE) FROM BACKLOG"), "0");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! `backlog`: cron starts it, it hands the due records of a table to a command, and writes down
-//! how it went.
+//! `backlog`: cron starts it, it hands the due records of a table to a command or a webhook, and
+//! writes down how it went.
 //!
 //! # The way of the data
 //!

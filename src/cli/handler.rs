@@ -22,7 +22,8 @@ pub struct Handler {
     #[arg(long, value_name = "N")]
     pub restarts: Option<u32>,
 
-    /// Send each record to a webhook; {column} in the URL is replaced by the record's value
+    /// Send each record to a webhook; {column} in the URL is replaced by the record's value; signed
+    /// with BACKLOG_WEBHOOK_SECRET, if that is set
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     pub post: Option<String>,
 
@@ -38,11 +39,11 @@ pub struct Handler {
     #[arg(long, value_name = "EXIT,...", value_parser = value::several)]
     pub give_up_on: Option<Several>,
 
-    /// Archive a record at once that the webhook refuses with 4xx, other than 408, 425 and 429
+    /// Archive a record at once that the webhook refuses with 4xx, other than 407, 408, 425 and 429
     #[arg(long)]
     pub give_up_on_4xx: bool,
 
-    /// The handler; {column} in an argument is replaced by the record's value
+    /// The handler; without --stream {column} in an argument is replaced by the record's value
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -20,8 +20,8 @@ pub use table::Table;
 pub use typed::{CommandLine, Given, Typed, complaint, first_line};
 pub use value::Several;
 
-/// Works off a table of pending records: each goes to your own command, failed ones are tried
-/// again, less and less often.
+/// Works off a table of pending records: each goes to your own command or webhook, failed ones are
+/// tried again, less and less often.
 ///
 /// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
 /// (BACKLOG_MAX_RUNTIME=4m30s): what is typed counts first, then the environment, then the file.
@@ -76,7 +76,7 @@ pub enum Command {
     Init(Init),
     /// Add records
     Add(Add),
-    /// Hand the due records to a command
+    /// Hand the due records to a command or a webhook
     Process(Box<Process>),
     /// Count the records, and say what is due
     Status(Status),
@@ -120,12 +120,12 @@ pub struct Process {
     #[command(flatten)]
     pub schedule: Schedule,
 
-    /// Handlers at a time
+    /// Handlers at a time; with --stream so many processes, each with its --window
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
-    /// End a handler that runs longer, as a failure; `none` for no limit [default: 1h; 30s with
-    /// --post]
+    /// End a handler that runs longer, or with --stream is silent for longer, as a failure; `none`
+    /// for no limit [default: 1h; 30s with --post]
     #[arg(long, value_name = "DURATION", value_parser = value::duration_or_none)]
     pub timeout: Option<value::Limit>,
 

@@ -1,4 +1,4 @@
-//! WHAT is done with a record: the user's own program.
+//! WHAT is done with a record: a process for each, one for many, or a webhook.
 
 mod exec;
 mod json;

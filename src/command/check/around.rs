@@ -20,7 +20,8 @@ pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environme
             the_program(findings, &argv[0], environment);
         }
         Some(Handler::Post(webhook)) => {
-            findings.fine("handler", format!("POST {}", webhook.target));
+            let signed = if webhook.secret.is_some() { "signed" } else { "not signed" };
+            findings.fine("handler", format!("POST {}, {signed}", webhook.target));
         }
     }
 }

@@ -140,7 +140,7 @@ pub struct Facts<'a> {
     pub last_failure_at: Option<Instant>,
     pub due_at: Option<Instant>,
     /// Before when it is not due, because its handler asked for that. Where many rows are looked
-    /// through at once it is not read: then what is due may still be snoozed.
+    /// through by their age alone it is not read: then what is due may still be snoozed.
     pub snoozed_until: Option<Instant>,
 }
 

@@ -7,7 +7,7 @@ use crate::date::{Stretch, Zone};
 use crate::instant::{Instant, WRITABLE};
 use crate::record::{Id, Key, Status};
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Column, Holds, Table, distinct, quote};
+use crate::store::table::{Column, Holds, SNOOZED, Table, distinct, quote};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -57,8 +57,11 @@ pub fn due(table: &Table, selection: &Selection) -> (String, Vec<Param>) {
         let behind = behind(table, selection.order, key, &mut params);
         terms.push(format!("NOT coalesce({behind}, false)"));
     }
+    let snoozed = table.notes_snoozes(&selection.window).map_or_else(String::new, |column| {
+        format!(", left({}, {SNOOZED}) AS \"backlog snoozed\"", as_text(column))
+    });
     let sql = format!(
-        "SELECT {} FROM {} WHERE {} {}",
+        "SELECT {}{snoozed} FROM {} WHERE {} {}",
         selected(fact_columns(table)),
         table.sql,
         terms.join(" AND "),

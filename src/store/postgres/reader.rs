@@ -11,7 +11,7 @@ use super::sql::{Param, value};
 use super::{PgDatabase, by_ids, query};
 use crate::date::Dates;
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Record, Status, Value};
+use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
 use crate::selection::{Order, Selection};
 use crate::store::gathering::Gathering;
 use crate::store::table::{
@@ -34,7 +34,7 @@ impl Reader for PgDatabase {
         let mut gathering = Gathering::new(selection, undated, is_due);
         let (sql, params) = query::due(&self.table, selection);
         let Self { session, table, place, .. } = self;
-        let columns = FactColumns::new(table, &query::fact_columns(table));
+        let columns = FactColumns::new(table, &query::fact_columns(table), &selection.window);
         session
             .each(&sql, &params, &mut |row| match id_of(&columns, table, row) {
                 Ok(id) => {
@@ -220,7 +220,7 @@ fn facts<'a>(columns: &FactColumns, table: &Table, id: &'a Id, row: &Row) -> Fac
         failures: failures.unwrap_or(0),
         last_failure_at: last_failure.flatten(),
         due_at: at(&table.due_at, columns.due_at).flatten(),
-        snoozed_until: None,
+        snoozed_until: text(columns.snoozed).and_then(snooze::until),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::date::Stretch;
 use crate::instant::Instant;
 use crate::record::{Key, Status};
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Column, Holds, Table, distinct, quote};
+use crate::store::table::{Column, Holds, SNOOZED, Table, distinct, quote};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -83,11 +83,13 @@ pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
 }
 
 /// The columns of [`super::reader`]'s facts, each once and in this order: the id, the insertion
-/// date, the status, and FAILURES and LAST_FAILURE, as far as there are any. The last two only
-/// where they are asked about, so that an index can do without the row.
+/// date, the status, and FAILURES, LAST_FAILURE and the beginning of LAST_ERROR, as far as there are
+/// any. The last three only where they are asked about, so that an index can do without the row.
 pub fn facts(table: &Table, window: &Window) -> String {
-    let names: Vec<_> = fact_columns(table, window).iter().map(|it| quote(&it.name)).collect();
-    names.join(", ")
+    let columns = fact_columns(table, window).into_iter().map(|it| quote(&it.name));
+    let snoozed = table.notes_snoozes(window);
+    let snoozed = snoozed.map(|it| format!("substr({}, 1, {SNOOZED})", quote(&it.name)));
+    columns.chain(snoozed).collect::<Vec<_>>().join(", ")
 }
 
 pub fn fact_columns<'a>(table: &'a Table, window: &Window) -> Vec<&'a Column> {

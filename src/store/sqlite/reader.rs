@@ -10,7 +10,7 @@ use super::sql::value;
 use super::{SqliteDatabase, query, sql, waiting};
 use crate::date::Dates;
 use crate::instant::Instant;
-use crate::record::{self, Facts, Id, Record, Status, Value};
+use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
 use crate::selection::{Order, Selection};
 use crate::store::gathering::Gathering;
 use crate::store::table::{FactColumns, Table, composed, count, has_failed, id, typed_id};
@@ -92,7 +92,7 @@ impl SqliteDatabase {
             params.iter().map(|(name, value)| (name.as_str(), value as &dyn ToSql)).collect();
         let mut rows = statement.query(&params[..])?;
         let selected = query::fact_columns(&self.table, &selection.window);
-        let columns = FactColumns::new(&self.table, &selected);
+        let columns = FactColumns::new(&self.table, &selected, &selection.window);
         while let Some(row) = rows.next()? {
             let inserted = row.get_ref(columns.inserted)?;
             match id_of(&columns, row)? {
@@ -232,7 +232,7 @@ fn facts<'a>(
         failures: failures.unwrap_or(0),
         last_failure_at: last_failure.flatten(),
         due_at: None,
-        snoozed_until: None,
+        snoozed_until: get(columns.snoozed)?.and_then(snoozed_until),
     })
 }
 
@@ -256,6 +256,10 @@ fn date(dates: &Dates, found: ValueRef<'_>) -> Option<Instant> {
             dates.read(&value(found))
         }
     }
+}
+
+fn snoozed_until(found: ValueRef<'_>) -> Option<Instant> {
+    found.as_str().ok().and_then(snooze::until)
 }
 
 fn is_same(found: ValueRef<'_>, mapped: &Value) -> bool {

@@ -1,6 +1,14 @@
 //! Where a selection has what a policy goes by.
 
 use super::{Column, Table};
+use crate::selection::Window;
+
+impl Table {
+    /// The column that says of records whose wait is over whether they are snoozed for longer.
+    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
+        self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
+    }
+}
 
 /// Places among the columns that are selected.
 pub struct FactColumns {
@@ -10,10 +18,16 @@ pub struct FactColumns {
     pub failures: Option<usize>,
     pub last_failure: Option<usize>,
     pub due_at: Option<usize>,
+    /// Behind all columns: the beginning of the last error, which may say that the record is
+    /// snoozed.
+    pub snoozed: Option<usize>,
 }
 
+/// How much of an error is read to see that.
+pub const SNOOZED: usize = 64;
+
 impl FactColumns {
-    pub fn new(table: &Table, selected: &[&Column]) -> Self {
+    pub fn new(table: &Table, selected: &[&Column], window: &Window) -> Self {
         let place = |name: &str| selected.iter().position(|column| column.name == name);
         let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
         Self {
@@ -23,6 +37,7 @@ impl FactColumns {
             failures: of(&table.failures),
             last_failure: of(&table.last_failure),
             due_at: of(&table.due_at),
+            snoozed: table.notes_snoozes(window).map(|_| selected.len()),
         }
     }
 }

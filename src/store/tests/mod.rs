@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{Applied, Change, Claim, Found, Store};
 use crate::cluster::cluster;
 use crate::instant::Instant;
-use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step};
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step, snooze};
 use crate::selection::{Order, Selection, Window};
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
 
@@ -17,20 +17,21 @@ const NOW: Instant = Instant(1_795_232_400);
 const DAY: i64 = 86_400;
 
 /// What stores cannot do: which, what, and why.
-const EXCEPTIONS: [(&str, &str, &str); 8] = [
+const EXCEPTIONS: [(&str, &str, &str); 9] = [
     ("memory", "records come in the order asked for", "simulations go by an agenda"),
     ("memory", "a search goes on where its page ended", "an agenda is read at once"),
     ("memory", "a record is claimed by one pass at a time", "a simulation has one pass at a time"),
     ("memory", "a pass claims a record once", "a simulation has one pass at a time"),
     ("memory", "a claim ends with its store", "there are no claims"),
     ("memory", "a deleted row is left alone", "nothing is deleted in a simulation"),
+    ("memory", "a snooze is seen in a search by count", "no simulated handler asks for time"),
     ("pgmq", "records are claimed by their ids", "a queue hands out messages in its own order"),
     ("pgmq", "a claim ends with its store", "a message stays hidden for its time, 30 seconds"),
 ];
 
 type Property = (&'static str, fn(&mut dyn Subject));
 
-const PROPERTIES: [Property; 20] = [
+const PROPERTIES: [Property; 21] = [
     ("what is pending is found, and nothing else", pending_is_found),
     ("a window by age loses nothing", windows_lose_nothing),
     ("records come in the order asked for", ordered),
@@ -46,6 +47,7 @@ const PROPERTIES: [Property; 20] = [
     ("a success is written", success),
     ("a success leaves the count of failures", success_keeps_count),
     ("a failure is counted once", failure),
+    ("a snooze is seen in a search by count", snoozed),
     ("an attempt that was none is taken back", undone),
     ("a record that ran out of attempts is kept, and comes back", archived),
     ("a row that was finished elsewhere is left alone", finished_elsewhere),
@@ -269,6 +271,35 @@ fn failure(subject: &mut dyn Subject) {
     let mut store = subject.open();
     settle(&mut *store, 1, Step::Failed);
     assert_eq!(seen(&mut *store, 1), (Status::Error, 1));
+}
+
+fn snoozed(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let until = NOW.saturating_add(86_400);
+    let record = claim(&mut *store, 1).unwrap();
+    let snoozed = Settlement {
+        step: Step::Failed,
+        counter: Counter::Set {
+            failures: 0,
+            last_failure_at: NOW,
+            last_error: snooze::noted(until, "it's busy"),
+        },
+        at: NOW,
+        not_before: Some(until),
+    };
+    for (charged, settlement) in [(false, settlement(&record, Step::Begun)), (true, snoozed)] {
+        let change = Change { retry_at: Some(until), ..Change::new(&record, charged, settlement) };
+        assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
+    }
+    let hour = NOW.saturating_add(3_600);
+    let window = Window::Failed { before: vec![hour], future: hour };
+    let mut seen = Vec::new();
+    let page = store.reader().due(&Selection { window, ..selection() }, &mut |facts| {
+        seen.push(facts.snoozed_until.or(facts.due_at));
+        true
+    });
+    assert_eq!((numbers(&page.unwrap().ids), seen), (vec![1], vec![Some(until)]));
 }
 
 fn undone(subject: &mut dyn Subject) {

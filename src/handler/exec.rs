@@ -13,7 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::process::{self, Bounds, EXIT_TIMEOUT, EXIT_UNABLE, Ended, Forced, could_not_run};
+use super::process::{self, Bounds, Ended, Forced};
+use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
 use super::tail::Tail;
 use super::workers::Workers;
 use super::{Handler, Job, json, lock};
@@ -140,7 +141,7 @@ fn attempt(
 fn command(settings: &ExecSettings, job: &Job) -> Command {
     let record = &job.record;
     let argv = settings.argv.iter().map(|arg| fill_in(arg, record));
-    let mut command = process::command(argv, &settings.env);
+    let mut command = spawned::command(argv, &settings.env);
     command
         .env("BACKLOG_ID", record.id.text().as_ref())
         .env("BACKLOG_STATUS", record.status.name())

@@ -5,6 +5,7 @@ mod json;
 mod post;
 mod process;
 mod scripted;
+mod spawned;
 mod stream;
 mod tail;
 mod workers;

@@ -242,19 +242,25 @@ impl Coordinator {
             self.handler.begin_no_more();
         }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
-        // If the pass was stopped in this very round, the handler gives them back as interrupted,
-        // and the next round takes their charge back.
-        let handed_out: Vec<_> = std::mem::take(claimed)
-            .into_iter()
-            .zip(charged)
-            .filter_map(|(claimed, charged)| self.take_in_hand(claimed, charged.as_ref(), now))
-            .collect();
-        let job = |record: Arc<Record>| {
-            let attempt = record.next_attempt();
-            Job { record, attempt, outbox: outbox.clone() }
-        };
-        self.handler.start(handed_out.into_iter().map(job).collect());
+        self.hand_out(std::mem::take(claimed).into_iter().zip(charged), now, outbox);
         Ok(())
+    }
+
+    /// Gives records to the handler, all together. If the pass was stopped in this very round, it
+    /// gives them back as interrupted, and the next round takes their charge back.
+    fn hand_out(
+        &mut self,
+        claimed: impl Iterator<Item = (Claimed, Option<Applied>)>,
+        now: Instant,
+        outbox: &Outbox,
+    ) {
+        let jobs = claimed.filter_map(|(claimed, charged)| {
+            let record = self.take_in_hand(claimed, charged.as_ref(), now)?;
+            let attempt = record.next_attempt();
+            Some(Job { record, attempt, outbox: outbox.clone() })
+        });
+        let jobs = jobs.collect();
+        self.handler.start(jobs);
     }
 
     /// Notes that the handler has the record from now on, if its charge could be written.

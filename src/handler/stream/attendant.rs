@@ -13,7 +13,7 @@ use super::in_flight::{InFlight, Sent};
 use super::protocol::{self, shown};
 use super::running::{Orders, Running, Why};
 use super::{Shared, StreamSettings};
-use crate::handler::process::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
+use crate::handler::spawned::{EXIT_TIMEOUT, EXIT_UNABLE, command, could_not_run};
 use crate::handler::{Job, Outbox, json};
 use crate::record::{Answer, Outcome};
 
@@ -105,7 +105,7 @@ impl Attendant {
             }
             log::info!("the handler is started again: {last_end}");
         }
-        let mut command = process::command(&self.settings.argv, &self.settings.env);
+        let mut command = command(&self.settings.argv, &self.settings.env);
         // Else Python keeps its answers to itself.
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command);

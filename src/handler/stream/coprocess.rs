@@ -1,17 +1,16 @@
 //! A process that stays: its pipes, and what has come through them.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::process::Signal;
 
-use crate::handler::process::{self, CHUNK, LEFTOVER, is_readable, watch};
+use crate::handler::spawned::{CHUNK, Spawned, is_readable, read_leftovers, watch};
 use crate::handler::tail::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -20,21 +19,15 @@ const READ: usize = 64 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
-    /// As long as it lives, so do its ends of the pipes: only the process's own end counts.
-    _command: Command,
-    child: Child,
-    process: OwnedFd,
-    stdin: Option<ChildStdin>,
+    spawned: Spawned,
     /// What it is to be sent, and how much of that it was.
     text: Vec<u8>,
     sent: usize,
     /// Whether its input ends with that.
     is_last: bool,
-    stdout: OwnedFd,
     received: Vec<u8>,
     /// How many lines were taken of what it has said.
     lines: u64,
-    stderr: OwnedFd,
     log: Tail,
 }
 
@@ -45,35 +38,16 @@ pub struct Happened {
 }
 
 impl CoProcess {
-    pub fn start(mut command: Command) -> io::Result<Self> {
-        let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-        command.stdin(Stdio::piped()).stdout(its_stdout).stderr(its_stderr);
-        let mut child = command.spawn()?;
-        let opened = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-        let stdin = child.stdin.take();
-        let unblocked = stdin.as_ref().map_or(Ok(()), |stdin| ioctl_fionbio(stdin, true));
-        match opened.and_then(|process| unblocked.map(|()| process)) {
-            Ok(process) => Ok(Self {
-                _command: command,
-                child,
-                process,
-                stdin,
-                text: Vec::new(),
-                sent: 0,
-                is_last: false,
-                stdout,
-                received: Vec::new(),
-                lines: 0,
-                stderr,
-                log: Tail::default(),
-            }),
-            Err(errno) => {
-                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-                child.wait()?;
-                Err(errno.into())
-            }
-        }
+    pub fn start(command: Command) -> io::Result<Self> {
+        Ok(Self {
+            spawned: Spawned::start(command)?,
+            text: Vec::new(),
+            sent: 0,
+            is_last: false,
+            received: Vec::new(),
+            lines: 0,
+            log: Tail::default(),
+        })
     }
 
     /// Sends text, as far as the pipe takes it; the rest follows while somebody waits.
@@ -82,27 +56,14 @@ impl CoProcess {
         self.write();
     }
 
-    /// A process that does not read its input is none the worse for it.
     fn write(&mut self) {
-        let Some(stdin) = &mut self.stdin else { return };
-        match stdin.write(&self.text[self.sent..]) {
-            Ok(written) => self.sent += written,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) => {}
-            Err(_) => {
-                self.stdin = None;
-                return;
-            }
-        }
-        if self.sent == self.text.len() {
+        self.sent += self.spawned.write(&self.text[self.sent..]);
+        if self.sent == self.text.len() || self.spawned.stdin.is_none() {
             self.text.clear();
             self.sent = 0;
         }
         if self.is_last && self.text.is_empty() {
-            self.stdin = None;
+            self.spawned.stdin = None;
         }
     }
 
@@ -118,22 +79,22 @@ impl CoProcess {
 
     /// Whether there is something that it was sent and did not read.
     pub fn leaves_input(&self) -> bool {
-        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
+        let unread = self.spawned.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
         !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0)
     }
 
     pub fn signal(&self, signal: Signal) {
-        process::signal(&self.process, Pid::from_child(&self.child), signal);
+        self.spawned.signal(signal);
     }
 
     /// Waits for something to happen, at most `timeout`, and serves the pipes.
     pub fn wait(&mut self, bell: &OwnedFd, timeout: Option<Duration>) -> io::Result<Happened> {
         let mut fds = Vec::with_capacity(5);
-        fds.push(PollFd::new(&self.process, PollFlags::IN));
+        fds.push(PollFd::new(&self.spawned.process, PollFlags::IN));
         fds.push(PollFd::new(bell, PollFlags::IN));
-        fds.push(PollFd::new(&self.stdout, PollFlags::IN));
-        fds.push(PollFd::new(&self.stderr, PollFlags::IN));
-        let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
+        fds.push(PollFd::new(&self.spawned.stdout, PollFlags::IN));
+        fds.push(PollFd::new(&self.spawned.stderr, PollFlags::IN));
+        let stdin = self.spawned.stdin.as_ref().filter(|_| !self.text.is_empty());
         watch(&mut fds, stdin, PollFlags::OUT);
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
@@ -159,12 +120,12 @@ impl CoProcess {
     /// Reads once, which does not block after poll said so; says how much there was.
     fn read_output(&mut self) -> usize {
         self.received.reserve(READ);
-        rustix::io::read(&self.stdout, spare_capacity(&mut self.received)).unwrap_or(0)
+        rustix::io::read(&self.spawned.stdout, spare_capacity(&mut self.received)).unwrap_or(0)
     }
 
     fn read_log(&mut self) -> usize {
         let mut chunk = [0; CHUNK];
-        let count = rustix::io::read(&self.stderr, &mut chunk).unwrap_or(0);
+        let count = rustix::io::read(&self.spawned.stderr, &mut chunk).unwrap_or(0);
         for line in self.log.push_lines(&chunk[..count]) {
             log::info!("handler: {line}");
         }
@@ -200,28 +161,18 @@ impl CoProcess {
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         // It is not reaped yet, so its number, and with it the group's, is still its own.
         self.signal(Signal::KILL);
-        read_what_is_left(|| is_readable(&self.stdout).then(|| self.read_output()));
-        read_what_is_left(|| is_readable(&self.stderr).then(|| self.read_log()));
+        read_leftovers(|| is_readable(&self.spawned.stdout).then(|| self.read_output()));
+        read_leftovers(|| is_readable(&self.spawned.stderr).then(|| self.read_log()));
         // The last line may lack its end.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
         }
-        self.child.wait()
+        self.spawned.reap()
     }
 
     /// The last line of its log.
     pub fn last_words(&self) -> Option<String> {
         self.log.last_line()
-    }
-}
-
-/// A descendant that has escaped may write for ever.
-fn read_what_is_left(mut read: impl FnMut() -> Option<usize>) {
-    let mut left = LEFTOVER;
-    while left > 0
-        && let Some(count) = read().filter(|count| *count > 0)
-    {
-        left = left.saturating_sub(count);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as Monotonic};
 use rustix::process::Signal;
 
 use super::coprocess::CoProcess;
-use crate::handler::process::STOP_KILL_DELAY;
+use crate::handler::spawned::STOP_KILL_DELAY;
 
 pub struct Running {
     pub process: CoProcess,

@@ -2,6 +2,7 @@
 
 mod archived;
 mod round;
+mod settled;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-// backlog process --ndays 1 --stream -- examples/stream.mjs
-// Up to --window records are at work at a time; they may be answered in any order.
+// backlog process --ndays 1 --stream -- examples/stream.mjs: --window records are at work at a time
 import { appendFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 

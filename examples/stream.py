@@ -3,11 +3,9 @@
 import json
 import sys
 
-
 def handle(record):
     with open("sent.jsonl", "a") as sent:
         print(record["PAYLOAD"], file=sent)
-
 
 hello = json.loads(sys.stdin.readline())  # what comes: queue, table, id and columns
 assert hello.get("backlog") == 1, "start me with --stream"

@@ -25,6 +25,11 @@ fn the_examples_handle_records() {
         let payloads: Vec<_> = payloads.iter().map(String::as_str).collect();
         env.run(&[&["add"], &payloads[..]].concat()).success();
         let example = format!("{examples}/{name}");
+        assert!(fs::read_to_string(&example).unwrap().lines().count() < 20, "{name}");
+        // Without --stream it is given one record, and must not take that for the first line.
+        env.run(&["process", "--ndays", "1", "--max-records", "1", "--", &example]).silent();
+        assert_eq!((env.count("ERROR"), env.count("SUCCESS")), (1, 0), "{name}");
+        env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
         // It is started as it stands, so it must be executable and name its interpreter.
         env.run(&["process", "--ndays", "1", "--stream", "--", &example]).silent();
         assert_eq!(env.count("SUCCESS"), 100, "{name}");

@@ -20,7 +20,7 @@
 //! | `report`    | text, JSON and pictures out of what the others found; never prints     |
 //! | `crontab`   | what cron and systemd are told, and what a crontab says                |
 //! | `mapping`, `record`, `selection` | plain data that they share                        |
-//! | `instant`, `date`, `hash`, `clock`, `exit`, `authorities` | small things that they share |
+//! | `instant`, `date`, `hash`, `clock`, `exit`, `lock`, `authorities` | small things that they share |
 //! | `terminal`  | standard error: the log and the progress bar                           |
 //!
 //! # Invariants
@@ -51,6 +51,7 @@ mod exit;
 mod handler;
 mod hash;
 mod instant;
+mod lock;
 mod mapping;
 mod policy;
 mod record;

@@ -20,13 +20,14 @@ pub use summary::{Attempt, Stopped, Summary};
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::handler::{Handler, Outbox};
+use crate::lock::lock;
 use crate::policy::Look;
 use crate::record::Answer;
 use crate::selection::{Reached, Slot};
@@ -190,10 +191,6 @@ impl Inbox {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Who does the work.

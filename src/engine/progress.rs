@@ -88,7 +88,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Id, Row, Value};
+    use crate::record::fixture;
 
     const SPAN: Span = Span { after: Slot { tick: 9, phase: 7 }, until: 12 };
 
@@ -97,18 +97,7 @@ mod tests {
     }
 
     fn hand_out(progress: &mut Progress, slot: Option<Slot>) -> Option<Slot> {
-        let record = Record {
-            id: Id::Integer(7),
-            status: Status::Error,
-            status_text: String::new(),
-            inserted: Value::Null,
-            inserted_at: None,
-            failures: 0,
-            last_failure_at: None,
-            due_at: None,
-            last_error: None,
-            row: Row { columns: [].into(), values: Vec::new() },
-        };
+        let record = Record { status: Status::Error, ..fixture::record() };
         progress.handed_out(&record, slot, false).and_then(Reached::slot)
     }
 

@@ -17,8 +17,9 @@ use super::process::{self, Bounds, Ended, Forced};
 use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
 use super::tail::Tail;
 use super::workers::Workers;
-use super::{Handler, Job, json, lock};
+use super::{Handler, Job, json};
 use crate::clock::Clock;
+use crate::lock::lock;
 use crate::record::{Answer, Outcome, Record, one_line};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.

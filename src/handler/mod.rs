@@ -15,7 +15,7 @@ pub use post::{Header, Post, PostSettings, Proxies, Secret, Target, Webhook};
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::record::{Answer, Outcome, Record};
@@ -63,30 +63,16 @@ impl Job {
 /// Where answers go, from any thread: one to each job, and those that come together together.
 pub type Outbox = Arc<dyn Fn(Vec<Answer>) + Send + Sync>;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 pub mod tests {
-    use crate::record::{Id, Record, Row, Status, Value};
+    use crate::record::{Record, Row, Value, fixture};
 
-    /// Record 7 with these columns.
+    /// A record with these columns.
     pub fn record(values: &[(&str, Value)]) -> Record {
-        Record {
-            id: Id::Integer(7),
-            status: Status::New,
-            status_text: "NEW".into(),
-            inserted: Value::Null,
-            inserted_at: None,
-            failures: 0,
-            last_failure_at: None,
-            due_at: None,
-            last_error: None,
-            row: Row {
-                columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
-                values: values.iter().map(|(_, value)| value.clone()).collect(),
-            },
-        }
+        let row = Row {
+            columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
+            values: values.iter().map(|(_, value)| value.clone()).collect(),
+        };
+        Record { row, ..fixture::record() }
     }
 }

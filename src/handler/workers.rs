@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
 
-use super::{Job, lock};
+use super::Job;
+use crate::lock::lock;
 
 pub struct Workers {
     /// Closed by `join`.

@@ -115,7 +115,7 @@ fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counte
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Id, Row, Value};
+    use crate::record::fixture;
 
     const NOW: Instant = Instant(1_795_232_400);
     const COUNTED: Rules = Rules {
@@ -128,18 +128,8 @@ mod tests {
     };
 
     fn record(status: Status, failures: u32) -> Record {
-        Record {
-            id: Id::Integer(7),
-            status,
-            status_text: status.name().into(),
-            inserted: Value::Null,
-            inserted_at: None,
-            failures,
-            last_failure_at: None,
-            due_at: None,
-            last_error: None,
-            row: Row { columns: [].into(), values: Vec::new() },
-        }
+        let status_text = status.name().into();
+        Record { status, status_text, failures, ..fixture::record() }
     }
 
     fn failure() -> Outcome {

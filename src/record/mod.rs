@@ -14,7 +14,8 @@ use crate::instant::Instant;
 /// How many characters of a value a message shows.
 const SHOWN: usize = 200;
 
-fn cut(text: String) -> String {
+/// The text as far as a message shows it.
+pub fn cut(text: String) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
@@ -311,4 +312,25 @@ pub enum Counter {
         last_failure_at: Instant,
         last_error: String,
     },
+}
+
+#[cfg(test)]
+pub mod fixture {
+    use super::*;
+
+    /// Record 7: new, undated, and without a column.
+    pub fn record() -> Record {
+        Record {
+            id: Id::Integer(7),
+            status: Status::New,
+            status_text: Status::New.name().into(),
+            inserted: Value::Null,
+            inserted_at: None,
+            failures: 0,
+            last_failure_at: None,
+            due_at: None,
+            last_error: None,
+            row: Row { columns: [].into(), values: Vec::new() },
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod measure;
 
 pub use measure::{Figures, Load, figures, load};
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, ensure};
 
@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan};
 use crate::handler::{Script, Scripted};
 use crate::instant::Instant;
+use crate::lock::lock;
 use crate::policy::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
 use crate::record::Facts;
 use crate::selection::{Order, Reached, Slot};
@@ -121,7 +122,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));
-    let attempts = || log.lock().unwrap_or_else(PoisonError::into_inner);
+    let attempts = || lock(&log);
     let mut last = None;
     while let Some(at) = store.next_at() {
         // One pass in each tick.
@@ -169,7 +170,7 @@ impl Observer for Recorder {
         let position = self.store.position(&attempt.answer.id);
         if let Some(row) = position.and_then(|row| u32::try_from(row).ok()) {
             let tried = Tried { row, attempt: attempt.attempt, at: self.at };
-            self.log.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
+            lock(&self.log).push(tried);
         }
     }
 

@@ -2,12 +2,13 @@
 //! without looking at the rest.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Result;
 
 use super::{Applied, Change, Claim, Found, Page, Reader, Store};
 use crate::instant::Instant;
+use crate::lock::lock;
 use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
 use crate::selection::Selection;
 
@@ -88,7 +89,7 @@ impl MemoryStore {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::cluster::{Database, cluster};
 use crate::testenv::{Ran, TestEnv, ran, wait_until};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
-fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
+pub fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
     let database = cluster()?.database();
     if !database.install_pgmq() {
         return None;

@@ -91,8 +91,8 @@ impl Coordinator {
 
     /// How many attempts the rate allows at this moment.
     fn tokens(&self) -> usize {
-        let now = self.pass.clock.monotonic();
-        self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(now))
+        let clock = self.pass.clock;
+        self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(clock.monotonic()))
     }
 
     fn take_token(&mut self) {

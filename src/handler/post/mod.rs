@@ -23,8 +23,9 @@ use std::time::{Duration, Instant as Monotonic};
 use anyhow::Result;
 
 use super::workers::Workers;
-use super::{Handler, Job, json, lock};
+use super::{Handler, Job, json};
 use crate::clock::Clock;
+use crate::lock::lock;
 use crate::record::{Answer, Id, Outcome, Record};
 use client::{Client, Sent};
 

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io;
 
-use crate::handler::{Job, lock};
+use crate::handler::Job;
+use crate::lock::lock;
 
 pub struct Desk {
     jobs: Mutex<Vec<Job>>,

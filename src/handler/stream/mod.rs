@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Handler, Job, lock};
+use super::{Handler, Job};
 use crate::clock::Clock;
+use crate::lock::lock;
 use attendant::Attendant;
 use desk::Desk;
 

@@ -6,12 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handler::tail::Tail;
-use crate::record::{Id, Outcome, Record, one_line};
+use crate::record::{Id, Outcome, Record, cut, one_line};
 
 /// The version of the protocol, which the first line says.
 const VERSION: u32 = 1;
-/// How many characters of a line a message shows.
-const SHOWN: usize = 200;
 
 /// What a co-process is told first of all.
 #[derive(Debug, Clone)]
@@ -118,11 +116,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// A line as a message shows it.
 pub fn shown(line: &[u8]) -> String {
-    let text = one_line(&String::from_utf8_lossy(line));
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
+    cut(one_line(&String::from_utf8_lossy(line)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! lives to put off its return; its count of reads shows whether it is still this one's.
 
 use std::sync::atomic::AtomicI32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use super::Queue;
 use super::work::{HIDDEN_SECS, Work};
 use crate::clock::Clock;
+use crate::lock::lock;
 use crate::record::{Facts, Id, Record, Settlement};
 use crate::selection::Selection;
 use crate::store::guard::Guard;
@@ -36,10 +37,6 @@ impl PgmqStore {
     fn work(&self) -> MutexGuard<'_, Work> {
         lock(&self.work)
     }
-}
-
-fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
-    work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reader for PgmqStore {

@@ -1,7 +1,7 @@
 //! What a pass does with a table on a server.
 
 use std::sync::atomic::AtomicI32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,6 +10,7 @@ use super::PgDatabase;
 use super::patience::{Keeper, Patient};
 use super::sessions::Sessions;
 use crate::clock::Clock;
+use crate::lock::lock;
 use crate::record::{Facts, Id, Record, Settlement};
 use crate::selection::Selection;
 use crate::store::{Applied, Change, Claim, Found, Page, Reader, Store};
@@ -29,14 +30,10 @@ impl PgStore {
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        lock(&self.sessions)
+        let mut sessions = lock(&self.sessions);
+        sessions.used = true;
+        sessions
     }
-}
-
-fn lock(sessions: &Mutex<Sessions>) -> MutexGuard<'_, Sessions> {
-    let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-    sessions.used = true;
-    sessions
 }
 
 impl Reader for PgStore {
@@ -106,7 +103,7 @@ impl Store for PgStore {
         drop(sessions);
         let sessions = self.sessions.clone();
         self.keeper = Some(Keeper::start(BEAT, move || {
-            let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = lock(&sessions);
             // Who uses them sees what becomes of them.
             if std::mem::take(&mut sessions.used) || sessions.claims.held.is_empty() {
                 return Vec::new();

@@ -1,13 +1,14 @@
 //! Conditions in SQL that the user writes.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::errors::{is_busy, words};
+use crate::lock::lock;
 use crate::store::table::quote;
 
 /// See [`crate::store::table::Catalog`]. A condition must be one whole expression, and where it is
@@ -20,7 +21,7 @@ pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Resul
         if let AuthAction::Read { table_name, column_name } = context.action
             && table_name == of_table
         {
-            reader.lock().unwrap_or_else(PoisonError::into_inner).insert(column_name.to_string());
+            lock(&reader).insert(column_name.to_string());
         }
         Authorization::Allow
     };
@@ -41,6 +42,6 @@ pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Resul
     });
     connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
     checked?;
-    let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = lock(&read);
     Ok(read.clone())
 }

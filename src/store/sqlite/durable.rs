@@ -10,12 +10,13 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
+use crate::lock::lock;
 use crate::record::Id;
 use crate::store::claims::Claims;
 
@@ -80,7 +81,7 @@ fn sync_all(
         // What is in the queue now was committed before.
         let settled: Vec<Id> = std::iter::once(first).chain(queue.try_iter()).collect();
         log.sync_data()?;
-        let mut claims = claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = lock(claims);
         for id in &settled {
             claims.release(id);
         }

@@ -14,7 +14,7 @@ mod sql;
 mod waiting;
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Context, Result};
 use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
@@ -27,6 +27,7 @@ use super::proof::{NOT_TAKEN, Proof, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::Table;
 use super::{Applied, Change, Claim, Database, Found, Reader, Store};
+use crate::lock::lock;
 use crate::record::{Id, Record, Settlement, Step};
 use change::Statement;
 use durable::{LogSync, SharedClaims};
@@ -56,7 +57,7 @@ impl SqliteStore {
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.claims)
     }
 
     /// Claims what nobody has; says of each whether it is claimed now.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cluster::cluster;
+use crate::pgmq::queue;
 use crate::server::{Answer, Server};
 use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, signal, wait_until};
 use serde_json::Value;
@@ -290,13 +291,7 @@ fn a_table_on_a_server_is_posted_as_well() {
 
 #[test]
 fn a_queue_of_pgmq_is_posted_as_well() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    if !database.install_pgmq() {
-        return;
-    }
-    let env = TestEnv::on(&database);
-    env.run(&["init", "--pgmq", "jobs"]).success();
+    let Some((database, env)) = queue("jobs", 0) else { return };
     env.run(&["add", "--pgmq", "jobs", r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#, r#"{"n":4}"#])
         .success();
     let server = Server::new(&[

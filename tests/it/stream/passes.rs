@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cluster::cluster;
+use crate::pgmq::queue;
 use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, skipped, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
@@ -163,13 +164,7 @@ for it in records():
 
 #[test]
 fn messages_of_a_queue_are_handled_alike() {
-    let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    if !database.install_pgmq() {
-        return;
-    }
-    let env = TestEnv::on(&database);
-    env.run(&["init", "--pgmq", "jobs"]).success();
+    let Some((database, env)) = queue("jobs", 0) else { return };
     let outcomes = [
         r#"{"outcome":"success"}"#,
         r#"{"outcome":"failure","error":"no"}"#,

@@ -86,7 +86,7 @@ fn clock() -> Clock {
 fn pass(database: &Database, counts: bool) -> usize {
     let server = Arc::new(Server::new(&database.url(), &|_| None).unwrap());
     let opened = Location::Server(server).open(&Mapping::default()).unwrap();
-    let state = opened.state_dir(Some(&std::env::temp_dir())).unwrap();
+    let state = opened.state_dir(Some(&std::env::temp_dir().join("backlog-bench"))).unwrap();
     let policy = Policy::Age(Age { min_secs: 0, max_secs: DAY });
     let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };
     let moment = policy.moment(None, NOW, false);

@@ -20,7 +20,7 @@
 //! | `report`    | text, JSON and pictures out of what the others found; never prints     |
 //! | `crontab`   | what cron and systemd are told, and what a crontab says                |
 //! | `mapping`, `record`, `selection` | plain data that they share                        |
-//! | `instant`, `date`, `hash`, `clock`, `exit`, `lock`, `authorities` | small things that they share |
+//! | `instant`, `date`, `hash`, `clock`, `exit`, `lock`, `authorities`, `secure_file` | small things that they share |
 //! | `terminal`  | standard error: the log and the progress bar                           |
 //!
 //! # Invariants
@@ -56,6 +56,7 @@ mod mapping;
 mod policy;
 mod record;
 mod report;
+mod secure_file;
 mod selection;
 #[cfg(test)]
 #[path = "../tests/it/server.rs"]

@@ -26,7 +26,12 @@ impl Line {
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, schedule, database);
-        Ok(Self::standing(queue, state, name, schedule, database))
+        // Whoever only looks may have no right to the cursor.
+        let last = state.line_state(&name).unwrap_or_else(|error| {
+            log::warn!("{error:#}");
+            LineState::default()
+        });
+        Ok(Self::standing(queue, state, name, last, schedule, database))
     }
 
     /// With its lock: two passes of one line never run at once. `None` if there is one, unless
@@ -39,20 +44,21 @@ impl Line {
     ) -> Result<Option<(Self, LineLock)>> {
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, schedule, database);
-        let lock = state.lock_line(&name, wait)?;
-        Ok(lock.map(|lock| (Self::standing(queue, state, name, schedule, database), lock)))
+        let Some(lock) = state.lock_line(&name, wait)? else { return Ok(None) };
+        let last = state.line_state(&name)?;
+        Ok(Some((Self::standing(queue, state, name, last, schedule, database), lock)))
     }
 
     fn standing(
         queue: &Queue,
         state: StateDir,
         name: String,
+        last: LineState,
         schedule: &Schedule,
         database: &dyn Database,
     ) -> Self {
         let table = database.table();
         let rules = schedule.rules(table.counting(), table.can_be(Status::Archived));
-        let last = state.line_state(&name);
         let is_kept = database.table().due_at.is_some();
         let policy = schedule.policy.clone();
         Self { policy, rules, state, name, shard: queue.shard, is_kept, last }

@@ -17,6 +17,7 @@ use crate::config::{PassSettings, Queue};
 use crate::engine::{self, Attempt, Observer, Pass, Stopped, Summary, Wake};
 use crate::exit::Exit;
 use crate::report;
+use crate::secure_file;
 use crate::selection::Reached;
 use crate::store::{LineState, StateDir};
 use crate::terminal::Terminal;
@@ -163,6 +164,9 @@ impl Observer for Watcher {
     }
 }
 
+/// A new joblog is not for everybody to read: errors may quote what the records hold.
+const JOBLOG_MODE: u32 = 0o640;
+
 /// The history of attempts: one JSON line each, appended in one write, so that several passes
 /// may share a file.
 struct Joblog {
@@ -172,10 +176,7 @@ struct Joblog {
 
 impl Joblog {
     fn open(path: &Path) -> Result<Self> {
-        let file = File::options()
-            .append(true)
-            .create(true)
-            .open(path)
+        let file = secure_file::append(path, JOBLOG_MODE)
             .with_context(|| format!("could not open the joblog {}", path.display()))?;
         Ok(Self { file, result: Ok(()) })
     }

@@ -17,6 +17,7 @@ use crate::instant::{DAY, Instant};
 use crate::mapping::Counting;
 use crate::record::{Id, Status};
 use crate::report;
+use crate::secure_file;
 use crate::selection::Order;
 use crate::simulation::{self, Course, Figures, Run, Scenario};
 use crate::store::MemoryRow;
@@ -43,7 +44,9 @@ pub fn run(place: Place, args: &Simulate, clock: Clock, out: &mut dyn Write) -> 
     }
     if let Some(path) = &args.svg {
         let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
-        std::fs::write(path, report::picture(&runs, &scenario)?)
+        let picture = report::picture(&runs, &scenario)?;
+        secure_file::create(path)
+            .and_then(|mut file| file.write_all(picture.as_bytes()))
             .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(Exit::Done)

@@ -47,7 +47,7 @@ impl Claims {
     pub fn release(&mut self, id: &Id) {
         let offset = offset(id);
         if self.held.remove(&offset) {
-            let unlock = flock(libc::F_UNLCK, offset);
+            let unlock = flock(libc::F_UNLCK, offset, 1);
             // Unlocking a range that is locked cannot fail.
             let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&unlock));
         }
@@ -62,17 +62,28 @@ impl AsFd for Claims {
 
 /// The lock of one crontab line: held as long as this value lives.
 pub struct LineLock {
-    _file: File,
+    _files: Vec<File>,
 }
 
 impl LineLock {
-    /// Takes the lock of the line with this name; `None` if a pass of the
+    /// Takes the lock of the line with this name, in each of the files; `None` if a pass of the
     /// same line is running and `wait` is false.
-    pub fn take(file: File, line: &str, wait: bool) -> io::Result<Option<Self>> {
+    pub fn take(files: Vec<File>, line: &str, wait: bool) -> io::Result<Option<Self>> {
         let wait = if wait { Wait::Yes } else { Wait::No };
-        let granted = lock_byte(&file, positive(fnv1a64(line.as_bytes())), wait)?;
-        Ok(granted.then_some(Self { _file: file }))
+        let offset = positive(fnv1a64(line.as_bytes()));
+        for file in &files {
+            if !lock_byte(file, offset, wait)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self { _files: files }))
     }
+}
+
+/// Locks every byte of a file, unless somebody has a lock on one. It ends with the file's last
+/// descriptor.
+pub fn lock_all(file: &File) -> io::Result<bool> {
+    lock_range(file, 0, 0, Wait::No)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,7 +93,12 @@ enum Wait {
 }
 
 fn lock_byte(file: &File, offset: i64, wait: Wait) -> io::Result<bool> {
-    let lock = flock(libc::F_WRLCK, offset);
+    lock_range(file, offset, 1, wait)
+}
+
+/// A length of 0 goes to the end, wherever that comes to be.
+fn lock_range(file: &File, offset: i64, length: i64, wait: Wait) -> io::Result<bool> {
+    let lock = flock(libc::F_WRLCK, offset, length);
     loop {
         let result = match wait {
             Wait::Yes => fcntl(file, FcntlArg::F_OFD_SETLKW(&lock)),
@@ -97,13 +113,13 @@ fn lock_byte(file: &File, offset: i64, wait: Wait) -> io::Result<bool> {
     }
 }
 
-fn flock(kind: libc::c_int, offset: i64) -> libc::flock {
+fn flock(kind: libc::c_int, offset: i64, length: i64) -> libc::flock {
     #[expect(clippy::cast_possible_truncation, reason = "F_WRLCK and SEEK_SET are small constants")]
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: offset,
-        l_len: 1,
+        l_len: length,
         l_pid: 0,
     }
 }

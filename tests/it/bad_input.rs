@@ -77,8 +77,8 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
     };
     let not_a_directory = "Not a directory (os error 20)";
     for (dir, says) in [
-        ("file/state", format!("could not open the claims file/state/lines: {not_a_directory}\n")),
-        ("file", format!("could not open the claims file/lines: {not_a_directory}\n")),
+        ("file/state", format!("could not open the claims file/state: {not_a_directory}\n")),
+        ("file", format!("could not open the claims file: {not_a_directory}\n")),
     ] {
         assert_eq!(said(dir), format!("backlog: {says}"));
     }

@@ -19,6 +19,7 @@ mod postgres;
 mod process;
 mod readme;
 mod schedule;
+mod security;
 mod server;
 mod servers;
 mod setup;

@@ -1,0 +1,249 @@
+//! The state directory: the claims files, the locks of the crontab lines and the cursors.
+//! Nothing in it that a person would miss.
+
+mod acting;
+mod directory;
+mod line_state;
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use super::claims::LineLock;
+use crate::hash::fnv1a64;
+use crate::lock::lock;
+use directory::{Directory, Place, Purpose};
+
+pub use line_state::LineState;
+
+/// What is remembered of a line takes a multiple of this many bytes.
+const STATE_LENGTH: usize = 256;
+
+/// What all databases of a shared directory had in common in version 0.1.0.
+const SHARED_LINES: &str = "lines";
+
+#[derive(Clone)]
+pub struct StateDir {
+    place: Place,
+    /// What tells this database's files from those of others in the same directory.
+    scope: String,
+    /// The directory, once it was opened: all that comes later goes to the very same one.
+    opened: Arc<Mutex<Option<Arc<Directory>>>>,
+}
+
+impl StateDir {
+    /// A directory of the user's choice, which several databases may share. Nothing is made
+    /// before the first file is needed. `database` is the metadata of the database.
+    pub fn shared(path: PathBuf, database: Metadata) -> Self {
+        let scope = format!("{}-{} ", database.dev(), database.ino());
+        Self::new(Place { path, is_named: true, database: Some(database) }, scope)
+    }
+
+    /// A directory of this user's, for databases that are no files; `identity` tells one of them
+    /// from others.
+    pub fn own(path: PathBuf, identity: &str) -> Self {
+        let scope = format!("{identity} ");
+        Self::new(Place { path, is_named: true, database: None }, scope)
+    }
+
+    /// The directory beside a database, which is its own.
+    pub fn beside(path: PathBuf, database: Metadata) -> Self {
+        let place = Place { path, is_named: false, database: Some(database) };
+        Self::new(place, String::new())
+    }
+
+    fn new(place: Place, scope: String) -> Self {
+        Self { place, scope, opened: Arc::default() }
+    }
+
+    /// Whether claims are a server's business, and only the rest is kept here.
+    pub fn is_of_a_server(&self) -> bool {
+        self.place.database.is_none()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// Fails if this user cannot use the directory and what is in it, or make it, or if somebody
+    /// could have put something there that does not belong there. Nothing is made.
+    pub fn check_writable(&self) -> Result<()> {
+        if let Some(directory) = self.opened()? {
+            return directory.check_writable();
+        }
+        let path = self.path();
+        let above = path.ancestors().skip(1).find(|place| place.exists());
+        let above = above.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+            .map_err(|errno| directory::not_opened(path, &errno.into()))
+    }
+
+    /// The file whose bytes are the claims on the records of `table`.
+    pub fn claims_file(&self, table: &str) -> Result<File> {
+        self.file(&format!("{}.claims", self.file_name(table)))
+    }
+
+    /// The lock of a crontab line; see [`LineLock::take`].
+    pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
+        let name = if self.scope.is_empty() {
+            SHARED_LINES.into()
+        } else {
+            format!("{}.{SHARED_LINES}", self.file_name(""))
+        };
+        let mut files = vec![self.file(&name)?];
+        if name != SHARED_LINES {
+            // A pass of version 0.1.0 has its lock there. Where that is somebody else's file, no
+            // such pass over this database could have it.
+            let before = self.made()?.file(SHARED_LINES, Purpose::Change);
+            files.extend(before.ok().flatten());
+        }
+        LineLock::take(files, &format!("{}{line}", self.scope), wait)
+            .with_context(|| format!("could not lock {}", self.path().join(name).display()))
+    }
+
+    /// What the last pass of a line left; nothing if there was none.
+    pub fn line_state(&self, line: &str) -> Result<LineState> {
+        let Some(directory) = self.opened()? else { return Ok(LineState::default()) };
+        Ok(LineState::from_json(&directory.read(&self.cursor_name(line))?))
+    }
+
+    /// Notes where a pass came to. Without it the next pass begins at the head again, which is
+    /// no loss of records, so a failure is only a warning.
+    pub fn save_line_state(&self, line: &str, state: &LineState) {
+        // One write over what was there, which no kill can cut in two. Padded, so that
+        // nothing of a longer one is left behind.
+        let mut json = state.to_json().to_string();
+        let length = json.len().next_multiple_of(STATE_LENGTH);
+        json.extend(std::iter::repeat_n(' ', length - json.len()));
+        let name = self.cursor_name(line);
+        let saved = self.file(&name).and_then(|file| {
+            file.write_all_at(json.as_bytes(), 0)?;
+            if file.metadata()?.len() != length as u64 {
+                file.set_len(length as u64)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = saved {
+            log::warn!(
+                "could not write the cursor {}: {error:#}",
+                self.path().join(name).display()
+            );
+        }
+    }
+
+    /// A file name that a person recognises and that no two names share.
+    fn file_name(&self, name: &str) -> String {
+        let readable: String = name
+            .chars()
+            .take(40)
+            .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
+            .collect();
+        let hash = fnv1a64(format!("{}{name}", self.scope).as_bytes());
+        format!("{readable}-{:08x}", hash >> 32)
+    }
+
+    fn cursor_name(&self, line: &str) -> String {
+        format!("{}.cursor", self.file_name(line))
+    }
+
+    /// The directory, if it is there.
+    fn opened(&self) -> Result<Option<Arc<Directory>>> {
+        let mut opened = lock(&self.opened);
+        if opened.is_none() {
+            *opened = Directory::open(&self.place)?.map(Arc::new);
+        }
+        Ok(opened.clone())
+    }
+
+    /// The directory, which is made if it is not there.
+    fn made(&self) -> Result<Arc<Directory>> {
+        let mut opened = lock(&self.opened);
+        if let Some(directory) = &*opened {
+            return Ok(directory.clone());
+        }
+        let directory = Arc::new(Directory::make(&self.place)?);
+        *opened = Some(directory.clone());
+        Ok(directory)
+    }
+
+    fn file(&self, name: &str) -> Result<File> {
+        let file = self.made()?.file(name, Purpose::Make)?;
+        file.ok_or_else(|| anyhow!("could not make {}", self.path().join(name).display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instant::Instant;
+    use crate::record::{Id, Key, Value};
+    use crate::selection::{Reached, Slot};
+
+    #[test]
+    fn a_state_reads_back_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = std::fs::metadata(dir.path()).unwrap();
+        let state = StateDir::beside(dir.path().join("state"), model);
+
+        assert_eq!(state.line_state("line").unwrap(), LineState::default());
+        let keys = [
+            Value::Null,
+            Value::Integer(i64::MIN),
+            Value::Real(0.5),
+            Value::Text("2026-11-21 '\n😀".into()),
+            Value::Blob(vec![0, 255]),
+        ]
+        .into_iter()
+        .flat_map(|inserted| {
+            let (number, text) = (Id::Integer(i64::MAX), Id::Text("it's \"7\"".into()));
+            [number.clone(), text.clone(), Id::Composite([number, text].into())]
+                .map(|id| Reached::Key(Key { inserted: inserted.clone(), id }))
+        });
+        let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
+        for reached in keys.chain(slots.map(Reached::Slot)) {
+            let written = LineState {
+                began_at: Some(Instant(1_795_232_400)),
+                began_behind: Some(Slot::end_of(7)),
+                reached: Some(reached),
+            };
+            state.save_line_state("line", &written);
+            assert_eq!(state.line_state("line").unwrap(), written);
+        }
+    }
+
+    #[test]
+    fn a_damaged_state_counts_as_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = std::fs::metadata(dir.path()).unwrap();
+        let state = StateDir::beside(dir.path().into(), model);
+        for damaged in [
+            "",
+            "{",
+            "{}",
+            "[]",
+            r#"{"inserted":[256],"id":7}"#,
+            r#"{"inserted":1,"id":1.5}"#,
+            r#"{"slot":1}"#,
+            r#"{"slot":[1]}"#,
+            r#"{"slot":[1,-1]}"#,
+        ] {
+            std::fs::write(dir.path().join(state.cursor_name("line")), damaged).unwrap();
+            assert_eq!(state.line_state("line").unwrap(), LineState::default(), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn names_that_look_alike_have_files_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = || std::fs::metadata(dir.path()).unwrap();
+        let state = StateDir::beside(dir.path().into(), model());
+        assert_ne!(state.file_name("a/b"), state.file_name("a-b"));
+        assert!(!state.file_name("../../etc").contains(['/', '.']));
+        let other = StateDir::shared(dir.path().into(), model());
+        assert_ne!(state.file_name("a"), other.file_name("a"));
+    }
+}

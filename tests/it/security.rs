@@ -1,0 +1,391 @@
+//! What others plant where root's pass comes by. They gain nothing from it, and honest users lose
+//! nothing by it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
+
+/// The attacker, who owns nothing on this machine.
+const NOBODY: u32 = 65534;
+/// Another user, of the same group as the attacker where that is said.
+const SOMEBODY: u32 = 65533;
+
+/// A directory of the attacker's with a database of his, in a place that everybody can enter.
+struct Shop {
+    env: TestEnv,
+    dir: PathBuf,
+}
+
+impl Shop {
+    /// None if this is not root, who alone can be attacked so.
+    fn new(what: &str) -> Option<Self> {
+        let env = TestEnv::empty();
+        if fs::metadata(env.path("")).unwrap().uid() != 0 {
+            skipped(&format!("{what}: needs root"));
+            return None;
+        }
+        let shop = Self { dir: env.path("shop"), env };
+        fs::set_permissions(shop.env.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(&shop.dir).unwrap();
+        shop.env.run(&["init", "--db", "shop/app.db"]).success();
+        // The files beside a write-ahead log come and go.
+        shop.own("shop", NOBODY, NOBODY, 0o755);
+        shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
+        shop.insert(1);
+        Some(shop)
+    }
+
+    fn own(&self, name: &str, uid: u32, gid: u32, mode: u32) {
+        let path = self.env.path(name);
+        chown(&path, Some(uid), Some(gid)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn insert(&self, id: u32) {
+        let connection = rusqlite::Connection::open(self.env.path("shop/app.db")).unwrap();
+        let sql = "INSERT OR REPLACE INTO BACKLOG (ID, DATE_INSERTED) VALUES (?1, '2026-11-20')";
+        connection.execute(sql, [id]).unwrap();
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.env.path("shop/app.db.backlog").join(name)
+    }
+
+    fn statuses(&self) -> String {
+        let connection = rusqlite::Connection::open(self.env.path("shop/app.db")).unwrap();
+        let sql = "SELECT group_concat(STATUS) FROM BACKLOG";
+        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    /// A pass by root, with a cursor.
+    fn pass(&self, more: &[&str]) -> Ran {
+        let line = ["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"];
+        self.env.run(&[&line[..], more, &["--", "true"]].concat())
+    }
+
+    /// A pass by another user.
+    fn pass_as(&self, uid: u32, gid: u32, more: &[&str]) -> Ran {
+        let (uid, gid) = (uid.to_string(), gid.to_string());
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", &uid, "--regid", &gid, "--clear-groups", "--"])
+            .arg(env!("CARGO_BIN_EXE_backlog"))
+            .args(["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"])
+            .args(more)
+            .args(["--", "true"])
+            .current_dir(self.env.path(""))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        ran(&command.output().unwrap())
+    }
+
+    /// Lets the attacker make the state directory, as his own pass would have.
+    fn plant_state(&self) {
+        fs::create_dir(self.state("")).unwrap();
+        self.own("shop/app.db.backlog", NOBODY, NOBODY, 0o755);
+    }
+}
+
+fn as_owner<T>(path: &Path, of: impl Fn(&fs::Metadata) -> T) -> T {
+    of(&fs::symlink_metadata(path).unwrap())
+}
+
+/// The name of the cursor that a pass of the line makes.
+fn cursor(shop: &Shop) -> String {
+    shop.pass(&[]).silent();
+    let files = fs::read_dir(shop.state("")).unwrap().flatten();
+    let mut names = files.filter_map(|file| file.file_name().into_string().ok());
+    let name = names.find(|name| name.ends_with(".cursor")).unwrap();
+    fs::remove_dir_all(shop.state("")).unwrap();
+    shop.insert(1);
+    name
+}
+
+#[test]
+fn a_link_that_is_planted_in_the_state_directory_leads_nowhere() {
+    let Some(shop) = Shop::new("links in the state directory") else { return };
+    let cursor = cursor(&shop);
+    let target = shop.env.path("of-root");
+    for name in ["lines", &cursor] {
+        shop.plant_state();
+        symlink(&target, shop.state(name)).unwrap();
+        let path =
+            format!("app.db.backlog/{name} is a symbolic link, which no pass has made: remove it");
+        shop.pass(&[]).fails(1, &[&path]);
+        assert!(!target.exists(), "root made it");
+        shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]).fails(1, &[]);
+        let checked = shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
+        assert!(checked.stdout.contains("is a symbolic link"), "{checked:?}");
+        assert_eq!(shop.statuses(), "NEW");
+        fs::remove_dir_all(shop.state("")).unwrap();
+    }
+}
+
+#[test]
+fn a_state_directory_that_is_a_link_is_not_followed() {
+    let Some(shop) = Shop::new("a link for the state directory") else { return };
+    let target = shop.env.path("of-root");
+    fs::create_dir(&target).unwrap();
+    symlink(&target, shop.env.path("shop/app.db.backlog")).unwrap();
+    shop.pass(&[]).fails(1, &["app.db.backlog is a symbolic link: remove it"]);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    assert_eq!(as_owner(&target, MetadataExt::uid), 0);
+}
+
+#[test]
+fn a_hard_link_in_the_place_of_a_cursor_is_left_as_it_is() {
+    let Some(shop) = Shop::new("a hard link in the state directory") else { return };
+    let cursor = cursor(&shop);
+    for (uid, says) in [
+        (NOBODY, "has another name, a hard link, which no pass has made: remove it"),
+        (SOMEBODY, "has another name, a hard link, which no pass has made: remove it"),
+    ] {
+        let target = shop.env.path("shop/precious");
+        fs::write(&target, "precious").unwrap();
+        shop.own("shop/precious", uid, uid, 0o666);
+        shop.plant_state();
+        fs::hard_link(&target, shop.state(&cursor)).unwrap();
+        shop.pass(&[]).fails(1, &[says]);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        fs::remove_dir_all(shop.state("")).unwrap();
+    }
+}
+
+#[test]
+fn a_fifo_in_the_state_directory_holds_nobody_up() {
+    let Some(shop) = Shop::new("a FIFO in the state directory") else { return };
+    let cursor = cursor(&shop);
+    for name in ["lines", &cursor] {
+        shop.plant_state();
+        let path = shop.state(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
+        shop.pass(&[]).fails(1, &["is no regular file, which no pass has made: remove it"]);
+        shop.env.run(&["status", "--db", "shop/app.db", "--progressive"]).success();
+        fs::remove_dir_all(shop.state("")).unwrap();
+    }
+}
+
+#[test]
+fn a_state_directory_that_somebody_else_made_beforehand_is_refused() {
+    let Some(shop) = Shop::new("a directory in a sticky place") else { return };
+    shop.own("shop", 0, 0, 0o1777);
+    shop.own("shop/app.db", 0, 0, 0o644);
+    shop.plant_state();
+    let says = [
+        "app.db.backlog is a directory of user 65534, not of root: remove it, or name another with \
+         --state-dir",
+    ];
+    shop.pass(&[]).fails(1, &says);
+    // Nor if it is somebody else's database.
+    shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o644);
+    shop.pass(&[]).fails(1, &["user 65534, not of root, user 0 or user 65533, whose"]);
+    let theirs = shop.pass_as(SOMEBODY, SOMEBODY, &[]);
+    theirs.fails(1, &["is a directory of user 65534, not of root or user 65533: remove it"]);
+    assert_eq!(fs::read_dir(shop.state("")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let run = |says: &str| {
+        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).fails(1, &[says]);
+    };
+    let state = env.path("test.db.backlog");
+    fs::create_dir(&state).unwrap();
+    fs::set_permissions(env.db(), fs::Permissions::from_mode(0o644)).unwrap();
+    for (mode, says) in [
+        (0o777, "everybody can write into "),
+        (0o777, "test.db.backlog, but not into the database: chmod o-w "),
+        (0o775, "its group can write into "),
+    ] {
+        fs::set_permissions(&state, fs::Permissions::from_mode(mode)).unwrap();
+        run(says);
+    }
+    fs::set_permissions(env.db(), fs::Permissions::from_mode(0o664)).unwrap();
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    let shared = env.path("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    let args = ["process", "--ndays", "1", "--state-dir", "shared", "--", "true"];
+    env.run_at(MIDNIGHT, &args)
+        .fails(1, &["into the database: name a directory of its own with --state-dir"]);
+}
+
+#[test]
+fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
+    let Some(shop) = Shop::new("root's pass on somebody's database") else { return };
+    shop.pass(&[]).silent();
+    let names: Vec<_> = fs::read_dir(shop.state("")).unwrap().flatten().collect();
+    assert!(names.len() >= 3, "claims, lines and a cursor: {names:?}");
+    for path in names.iter().map(fs::DirEntry::path).chain([shop.state("")]) {
+        let owner = as_owner(&path, |found| (found.uid(), found.gid()));
+        assert_eq!(owner, (NOBODY, NOBODY), "{}", path.display());
+    }
+    assert_eq!(shop.statuses(), "SUCCESS");
+    // What its owner then does by hand goes on from there, and the other way round.
+    for id in [2, 3] {
+        shop.insert(id);
+        shop.pass_as(NOBODY, NOBODY, &[]).silent();
+        shop.insert(id + 10);
+        shop.pass(&[]).silent();
+    }
+    assert_eq!(shop.statuses(), ["SUCCESS"; 5].join(","));
+}
+
+#[test]
+fn honest_users_share_a_database_wherever_it_is() {
+    let Some(shop) = Shop::new("databases in various places") else { return };
+    let done = |what: &str| {
+        assert!(!shop.statuses().contains("NEW"), "{what}");
+        let _ = fs::remove_dir_all(shop.state(""));
+    };
+    let group = 65532;
+    let pass = |what: &str| {
+        shop.insert(1);
+        shop.pass(&[]).silent();
+        shop.pass(&[]).silent();
+        done(what);
+    };
+    for (mode, owner) in [(0o700, NOBODY), (0o755, NOBODY), (0o700, 0)] {
+        shop.own("shop", 0, 0, mode);
+        shop.own("shop/app.db", owner, owner, 0o600);
+        pass("in a directory of root's");
+    }
+    shop.own("shop", NOBODY, NOBODY, 0o700);
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o600);
+    pass("at home");
+    // Two users of a group, one of whom made the database, and root.
+    shop.own("shop", SOMEBODY, group, 0o2775);
+    shop.own("shop/app.db", NOBODY, group, 0o664);
+    let passes: [&dyn Fn() -> Ran; 3] =
+        [&|| shop.pass(&[]), &|| shop.pass_as(NOBODY, group, &[]), &|| {
+            shop.pass_as(SOMEBODY, group, &[])
+        }];
+    for first in 0..3 {
+        for next in 0..3 {
+            shop.insert(1);
+            passes[(first + next) % 3]().silent();
+            assert_eq!(shop.statuses(), "SUCCESS", "{first} {next}");
+        }
+        fs::remove_dir_all(shop.state("")).unwrap();
+    }
+    // A database behind a link keeps its state where it really is.
+    symlink("shop/app.db", shop.env.path("link.db")).unwrap();
+    shop.insert(1);
+    let args = ["process", "--now", "@1795219200", "--ndays", "9", "--db", "link.db", "--", "true"];
+    shop.env.run(&args).silent();
+    assert!(shop.state("lines").exists());
+    done("behind a link");
+}
+
+#[test]
+fn a_named_state_directory_is_its_owners() {
+    let Some(shop) = Shop::new("--state-dir") else { return };
+    // One of root's keeps root's files.
+    shop.pass(&["--state-dir", "a/b/state"]).silent();
+    let state = shop.env.path("a/b/state");
+    for file in fs::read_dir(&state).unwrap().flatten().map(|it| it.path()).chain([state.clone()]) {
+        assert_eq!(as_owner(&file, MetadataExt::uid), 0, "{}", file.display());
+    }
+    // One of the database's owner is used by both.
+    fs::create_dir(shop.env.path("mine")).unwrap();
+    shop.own("mine", NOBODY, NOBODY, 0o755);
+    for _ in 0..2 {
+        shop.insert(1);
+        shop.pass(&["--state-dir", "mine"]).silent();
+        shop.insert(1);
+        shop.pass_as(NOBODY, NOBODY, &["--state-dir", "mine"]).silent();
+        assert_eq!(shop.statuses(), "SUCCESS");
+    }
+    // A link counts if this user or root has made it.
+    symlink("mine", shop.env.path("link")).unwrap();
+    shop.pass(&["--state-dir", "link"]).silent();
+    symlink("../mine", shop.env.path("shop/link")).unwrap();
+    std::os::unix::fs::lchown(shop.env.path("shop/link"), Some(NOBODY), Some(NOBODY)).unwrap();
+    shop.pass(&["--state-dir", "shop/link"])
+        .fails(1, &["shop/link is a symbolic link of user 65534, which is followed only if"]);
+    fs::create_dir(shop.env.path("theirs")).unwrap();
+    shop.own("theirs", SOMEBODY, SOMEBODY, 0o755);
+    shop.pass(&["--state-dir", "theirs"]).fails(1, &["theirs is a directory of user 65533, not"]);
+}
+
+#[test]
+fn files_of_roots_are_replaced_once_nobody_uses_them() {
+    let Some(shop) = Shop::new("files that root has left") else { return };
+    let cursor = cursor(&shop);
+    shop.plant_state();
+    fs::write(shop.state("lines"), "").unwrap();
+    fs::set_permissions(shop.state("lines"), fs::Permissions::from_mode(0o600)).unwrap();
+    // Far ahead: this line has had its pass.
+    let ahead = r#"{"began_at":1795219200,"slot":[99999999,0]}"#;
+    fs::write(shop.state(&cursor), ahead).unwrap();
+    let locked = fs::File::options().read(true).write(true).open(shop.state("lines")).unwrap();
+    lock(&locked, 7, 1);
+    let says =
+        ["lines: it belongs to root, and a pass is using it; once that has ended: chown 65534 "];
+    shop.pass(&[]).fails(1, &says);
+    drop(locked);
+    shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
+    shop.pass(&[]).silent();
+    assert_eq!(as_owner(&shop.state("lines"), MetadataExt::uid), NOBODY);
+    assert_eq!(as_owner(&shop.state(&cursor), MetadataExt::uid), NOBODY);
+    let kept = fs::read_to_string(shop.state(&cursor)).unwrap();
+    assert!(kept.contains("99999999") || shop.statuses() == "SUCCESS", "{kept}");
+}
+
+/// Has some bytes of a file locked, as a pass has.
+fn lock(file: &fs::File, l_start: i64, l_len: i64) {
+    let [l_type, l_whence] =
+        [nix::libc::F_WRLCK, nix::libc::SEEK_SET].map(|it| it.try_into().unwrap());
+    let lock = nix::libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
+    nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+}
+
+#[test]
+fn a_pass_of_the_version_before_holds_the_line_in_a_shared_directory() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let state = env.path("state");
+    let args = ["process", "--ndays", "1", "--state-dir", state.to_str().unwrap(), "--", "true"];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert!(!state.join("lines").exists(), "each database has one of its own");
+    // The version before had one for all.
+    env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
+    let lines = fs::File::create(state.join("lines")).unwrap();
+    lock(&lines, 0, 0);
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.statuses(), "1|NEW");
+    drop(lines);
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
+    let Some(shop) = Shop::new("links for the joblog") else { return };
+    let target = shop.env.path("of-root");
+    let link = shop.env.path("shop/log");
+    symlink(&target, &link).unwrap();
+    shop.pass(&["--joblog", "shop/log"]).silent();
+    assert!(fs::read_to_string(&target).unwrap().contains("\"outcome\":\"success\""));
+    assert_eq!(as_owner(&target, MetadataExt::mode) & 0o777, 0o640);
+    fs::remove_file(&target).unwrap();
+    std::os::unix::fs::lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    shop.insert(1);
+    let says = "shop/log is a symbolic link of user 65534, which is followed only if root or this user has made it";
+    shop.pass(&["--joblog", "shop/log"]).fails(1, &[says]);
+    let svg = ["simulate", "--policy", "even", "--for", "10m", "--svg", "shop/log"];
+    shop.env.run(&svg).fails(1, &[says]);
+    assert!(!target.exists());
+    assert_eq!(shop.statuses(), "NEW");
+    assert!(Command::new("mkfifo").arg(shop.env.path("shop/fifo")).status().unwrap().success());
+    shop.pass(&["--joblog", "shop/fifo"]).fails(1, &["shop/fifo: nobody reads from it"]);
+    // The kernel's own links are its word.
+    shop.pass(&["--joblog", "/dev/stdout"]).success();
+    assert_eq!(shop.statuses(), "SUCCESS");
+}

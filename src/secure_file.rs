@@ -4,11 +4,13 @@
 //! only if root or this user has made it, and nothing that blocks holds it up.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{Group, User};
 use rustix::fs::{
     CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, fcntl_getfl, fcntl_setfl, fstat, fstatfs,
     openat, readlinkat,
@@ -18,10 +20,19 @@ use rustix::io::Errno;
 /// As many links in a row as the kernel follows.
 const MOST_LINKS: usize = 40;
 
+const GROUP_WRITE: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
 /// Whether a user is root or this user: what they have made leads nowhere that they could not send
 /// this process anyway.
 pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether this process has root's rights.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Opens a file to append to it, and makes it with this mode, less the umask, if there is none.
@@ -89,4 +100,56 @@ fn planted(path: &Path, uid: Option<u32>) -> io::Error {
 
 fn is_proc(directory: &Path) -> bool {
     rustix::fs::statfs(directory).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
+}
+
+/// Opens a file that is to be read from its beginning to its end, without waiting for anything,
+/// and reads it. Only regular files of at most so many bytes are read.
+pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    (&file).take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    Ok((bytes, found))
+}
+
+/// Why a file or directory is not only root's and this user's, if so.
+pub fn distrust(found: &Metadata) -> Option<String> {
+    if !is_trusted(found.uid()) {
+        return Some(format!("belongs to user {}", found.uid()));
+    }
+    if found.is_dir() && found.mode() & STICKY != 0 {
+        // Others can make files there, but put none in the place of this one.
+        return None;
+    }
+    if found.mode() & OTHERS_WRITE != 0 {
+        return Some("can be written by everybody".into());
+    }
+    let is_shared = found.mode() & GROUP_WRITE != 0 && !is_private(found.uid(), found.gid());
+    is_shared.then(|| format!("can be written by group {}", found.gid()))
+}
+
+/// Whether a group is that of one user only: his own, with his name, and nobody else's.
+pub fn is_private(uid: u32, gid: u32) -> bool {
+    let user = User::from_uid(uid.into()).ok().flatten();
+    let group = Group::from_gid(gid.into()).ok().flatten();
+    let (Some(user), Some(group)) = (user, group) else { return false };
+    let is_his = user.gid.as_raw() == gid && group.name == user.name;
+    is_his && group.mem.iter().all(|member| *member == user.name) && !others_have(&user.name, gid)
+}
+
+/// Whether it is the first group of another user, whom the group does not list.
+fn others_have(name: &str, gid: u32) -> bool {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    users.lines().any(|line| {
+        let mut fields = line.split(':');
+        let (other, group) = (fields.next(), fields.nth(2));
+        other != Some(name) && group.is_some_and(|it| it.parse() == Ok(gid))
+    })
 }

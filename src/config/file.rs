@@ -1,15 +1,15 @@
 //! backlog.toml: what it says of each queue.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
 use super::environment::Environment;
 use super::section::{KEYS, Key, Kind, NO_STATUS, Said, Section};
+use super::source_file::SourceFile;
 use crate::exit::{ExitError, usage};
 use crate::mapping::{Assigned, Assignment, OnSuccess};
-use crate::record::{self, escaped};
+use crate::record::{self, escaped, one_line};
 
 /// A file that was read. All its keys are legal; the values are looked at when they are needed.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub struct File {
     defaults: Section,
     /// In the order of the file.
     queues: Vec<(String, Section)>,
+    is_readable_by_others: bool,
 }
 
 /// Keys that are no options.
@@ -30,26 +31,28 @@ impl File {
         named: Option<&Path>,
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
-        let named = named.map(|path| environment.directory.join(path));
-        if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
-            return Self::read(path).map(Some);
-        }
-        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
-        environment.places().into_iter().find(is_there).map(Self::read).transpose()
+        SourceFile::find(named, environment)?.map(Self::parse).transpose()
     }
 
-    fn read(path: PathBuf) -> Result<Self, ExitError> {
+    fn parse(source: SourceFile) -> Result<Self, ExitError> {
+        let SourceFile { path, text, is_readable_by_others } = source;
         let shown = path.display();
-        let text = fs::read_to_string(&path)
-            .map_err(|error| usage(format!("could not read {shown}: {error}")))?;
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-            usage(format!("{shown}: line {line}: {}", record::one_line(error.message())))
+            usage(format!("{shown}: line {line}: {}", one_line(error.message())))
         })?;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let parsed = parse(table, directory);
         let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
-        Ok(Self { path, defaults, queues })
+        log::info!("read {}", one_line(&path.to_string_lossy()));
+        Ok(Self { path, defaults, queues, is_readable_by_others })
+    }
+
+    /// What every user of the machine can read in it, and should not, if so.
+    pub fn exposed(&self) -> Option<&'static str> {
+        let sections = self.queues.iter().map(|(_, section)| section).chain([&self.defaults]);
+        let exposed = sections.filter_map(Section::credential).next();
+        exposed.filter(|_| self.is_readable_by_others)
     }
 
     pub fn queues(&self) -> impl Iterator<Item = &str> {

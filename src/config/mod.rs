@@ -8,6 +8,7 @@ mod handler;
 mod mapping;
 mod schedule;
 mod section;
+mod source_file;
 mod sources;
 
 use std::ffi::OsString;

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::cli::{Given, Typed};
+use crate::handler::without_login;
 use crate::mapping::{Assignment, OnSuccess};
+use crate::store;
 
 /// A key of backlog.toml and the long option that it stands for.
 #[derive(Clone, Copy)]
@@ -176,6 +178,23 @@ impl Section {
 
     pub fn says(&self, long: &str) -> bool {
         self.options.get(long).is_some_and(|said| *said != Said::Off)
+    }
+
+    /// What in it is for nobody else to read, if there is such a thing.
+    pub fn credential(&self) -> Option<&'static str> {
+        let value = |long: &str| match self.options.get(long) {
+            Some(Said::Value(value)) => Some(value.as_str()),
+            Some(Said::On | Said::Off) | None => None,
+        };
+        let has_password = |url: &str| store::is_url(url) && store::without_password(url) != url;
+        let has_login = |url: &str| without_login(url) != url;
+        if value("db").is_some_and(has_password) {
+            return Some("a password in `db`");
+        }
+        if value(POST).is_some_and(has_login) {
+            return Some("a login in `post`");
+        }
+        value("header").map(|_| "what `header` says")
     }
 
     /// What counts where `self` goes before `other`. Whoever chooses when records are due chooses

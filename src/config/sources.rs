@@ -99,6 +99,11 @@ impl Sources {
         self.file.as_ref().map(|file| file.path.as_path())
     }
 
+    /// What every user of the machine can read in backlog.toml, and should not, if so.
+    pub fn exposed(&self) -> Option<&'static str> {
+        self.file.as_ref().and_then(File::exposed)
+    }
+
     /// Fails if it is not clear which of the described queues is meant.
     fn require_default(&self) -> Result<(), ExitError> {
         let Some(file) = &self.file else { return Ok(()) };

@@ -11,7 +11,7 @@ mod tail;
 mod workers;
 
 pub use exec::{Exec, ExecSettings};
-pub use post::{Header, Post, PostSettings, Proxies, Secret, Target, Webhook};
+pub use post::{Header, Post, PostSettings, Proxies, Secret, Target, Webhook, without_login};
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};
 

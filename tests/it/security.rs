@@ -389,3 +389,120 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     shop.pass(&["--joblog", "/dev/stdout"]).success();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
+
+/// A file that root's pass reads, and what it would do.
+const CONFIG: &str = "[queue.default]\ndb = \"app.db\"\nndays = 9\nexec = [\"touch\", \"ran\"]\n";
+
+/// A pass in the shop that finds or names what it is told to do.
+fn told(shop: &Shop, args: &[&str]) -> Ran {
+    let mut command = shop.env.command(&["process", "--now", "@1795219200"]);
+    ran(&command.args(args).env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap())
+}
+
+#[test]
+fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
+    let Some(shop) = Shop::new("a backlog.toml of somebody else's") else { return };
+    let config = shop.dir.join("backlog.toml");
+    fs::write(&config, CONFIG).unwrap();
+    let named = format!("to use it all the same: --config {}", config.display());
+    let own = |name: &str, uid: u32, gid: u32, mode: u32| shop.own(name, uid, gid, mode);
+    let (dir, file) = ("shop", "shop/backlog.toml");
+    let refused = |says: &str| {
+        told(&shop, &[]).fails(2, &[says, &named]);
+        assert!(!shop.dir.join("ran").exists());
+        assert_eq!(shop.statuses(), "NEW");
+    };
+    own(dir, 0, 0, 0o755);
+    own(file, NOBODY, NOBODY, 0o644);
+    refused("backlog.toml is not read, because it belongs to user 65534; ");
+    own(file, 0, 0, 0o646);
+    refused("it can be written by everybody; ");
+    // Group 65534 may be that of many.
+    own(file, 0, NOBODY, 0o664);
+    refused("it can be written by group 65534; ");
+    own(file, 0, 0, 0o664);
+    own(dir, NOBODY, NOBODY, 0o755);
+    refused("which belongs to user 65534; ");
+    own(dir, 0, 0, 0o777);
+    refused("which can be written by everybody; ");
+    // A link counts by where it leads, and by who has made it.
+    own(dir, 0, 0, 0o1777);
+    fs::rename(&config, shop.env.path("real.toml")).unwrap();
+    symlink("../real.toml", &config).unwrap();
+    std::os::unix::fs::lchown(&config, Some(NOBODY), Some(NOBODY)).unwrap();
+    told(&shop, &[]).fails(2, &["is a symbolic link of user 65534, which is followed only if"]);
+    std::os::unix::fs::lchown(&config, Some(0), Some(0)).unwrap();
+    own("real.toml", 0, NOBODY, 0o664);
+    refused("it can be written by group 65534; ");
+    // Root's own group is root's alone, and in a sticky directory nobody can replace the file.
+    own("real.toml", 0, 0, 0o664);
+    let said = told(&shop, &["-v"]).success().stderr;
+    assert!(said.contains(&format!("info: read {}", config.display())), "{said}");
+    assert!(shop.dir.join("ran").exists());
+}
+
+#[test]
+fn a_backlog_toml_that_root_names_must_be_roots() {
+    let Some(shop) = Shop::new("a backlog.toml that is named") else { return };
+    fs::write(shop.dir.join("mine.toml"), CONFIG).unwrap();
+    for (uid, mode, says) in [
+        (
+            NOBODY,
+            0o644,
+            "mine.toml belongs to user 65534, and root would do what it says: chown root ",
+        ),
+        (NOBODY, 0o644, "mine.toml, or run as user 65534"),
+        (0, 0o646, "can be written by everybody, and root would do what it says: chmod go-w "),
+    ] {
+        shop.own("shop/mine.toml", uid, uid, mode);
+        told(&shop, &["--config", "mine.toml"]).fails(2, &[says]);
+    }
+    assert!(!shop.dir.join("ran").exists());
+    shop.own("shop/mine.toml", 0, 0, 0o644);
+    told(&shop, &["--config", "mine.toml"]).silent();
+    assert!(shop.dir.join("ran").exists());
+}
+
+#[test]
+fn what_is_read_as_a_file_is_one_and_has_an_end() {
+    let env = TestEnv::new();
+    let fifo = env.path("fifo").display().to_string();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    fs::write(env.path("long"), vec![b'#'; 1024 * 1024 + 1]).unwrap();
+    for (args, says) in [
+        (["--config", "fifo", "--ndays", "1"], "fifo: it is no regular file"),
+        (["--config", "/dev/zero", "--ndays", "1"], "/dev/zero: it is no regular file"),
+        (["--config", "long", "--ndays", "1"], "long: it is longer than 1048576 bytes"),
+        (["--every", "1m", "--policy", "sns:fifo"], "could not read fifo: it is no regular file"),
+        (["--every", "1m", "--policy", "sns:long"], "could not read long: it is longer than "),
+    ] {
+        env.run(&[&["process"], &args[..], &["--", "true"]].concat()).fails(2, &[says]);
+    }
+    symlink("fifo", env.path("backlog.toml")).unwrap();
+    env.run(&["process", "--ndays", "1", "--", "true"]).fails(2, &["it is no regular file"]);
+}
+
+#[test]
+fn check_names_a_file_with_credentials_that_others_can_read() {
+    let env = TestEnv::new();
+    let config = env.path("backlog.toml");
+    let read = |text: &str, mode: u32| {
+        fs::write(&config, format!("[defaults]\nndays = 1\n{text}")).unwrap();
+        fs::set_permissions(&config, fs::Permissions::from_mode(mode)).unwrap();
+        env.run(&["check"]).stdout
+    };
+    let header = "post = 'http://localhost'\nheader = 'Authorization: Bearer s3cret'\n";
+    for (text, says) in [
+        (header, "others can read what `header` says: chmod 600 "),
+        ("post = 'http://u:s3cret@localhost'\n", "others can read a login in `post`: chmod 600 "),
+        (
+            "db = 'postgres://u:s3cret@localhost/x'\n",
+            "others can read a password in `db`: chmod 600 ",
+        ),
+    ] {
+        let said = read(text, 0o644);
+        assert!(said.contains(says) && !said.contains("s3cret"), "{said}");
+        assert!(!read(text, 0o600).contains("others can read"));
+    }
+    assert!(!read("post = 'http://localhost'\n", 0o644).contains("others can read"));
+}

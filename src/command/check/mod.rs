@@ -56,6 +56,10 @@ pub fn run(
     }
     if let Some(file) = sources.path() {
         findings.fine("config", format!("{}, queue {}", file.display(), queue.name));
+        if let Some(what) = sources.exposed() {
+            let shown = file.display();
+            findings.mend("config", format!("others can read {what}: chmod 600 {shown}"));
+        }
     }
     let handler = Handler::chosen(&args.handler, &queue, sources.environment());
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());

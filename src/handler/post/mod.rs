@@ -33,7 +33,7 @@ pub use client::{PostSettings, Webhook};
 pub use proxy::Proxies;
 pub use request::Header;
 pub use signature::Secret;
-pub use target::Target;
+pub use target::{Target, without_login};
 
 /// So many requests in a row for which there is no connection: then nobody is there.
 const UNREACHABLE: u32 = 3;

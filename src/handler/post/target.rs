@@ -108,6 +108,15 @@ impl Target {
     }
 }
 
+/// The URL of a webhook without its user and password.
+pub fn without_login(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{rest}")
+}
+
 /// Cuts a part of the URL at its braces.
 fn pieces(text: &str) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();

@@ -3,7 +3,7 @@
 use std::io;
 
 use nix::unistd::{setfsgid, setfsuid};
-use rustix::fs::{Gid, Uid};
+use rustix::fs::Gid;
 use rustix::process::getgroups;
 use rustix::thread::set_thread_groups;
 
@@ -59,9 +59,4 @@ pub fn acting_as<T>(
 ) -> io::Result<T> {
     let _acting = owner.map(ActingAs::start).transpose()?;
     Ok(act()?)
-}
-
-/// Whether this process has root's rights.
-pub fn is_root() -> bool {
-    rustix::process::geteuid() == Uid::ROOT
 }

@@ -19,8 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::acting::{Owner, acting_as, is_root};
-use crate::secure_file;
+use super::acting::{Owner, acting_as};
+use crate::secure_file::{self, is_root};
 use crate::store::claims;
 
 const OPEN_DIRECTORY: OFlags =

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::handlers::require_harmless;
+use super::open;
 use crate::cli;
 use crate::config::{Handler, Place, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule};
 use crate::crontab::Period;
@@ -29,6 +31,10 @@ pub fn run(
     let queue = place.queue()?;
     let chosen = Handler::chosen(&args.handler, &queue, sources.environment())?;
     let chosen = chosen.ok_or_else(Handler::none)?;
+    // Where there is no such table yet, a pass will say it.
+    if let Ok(database) = open(&queue) {
+        require_harmless(&chosen, queue.on_archive.as_deref(), database.table())?;
+    }
     let lines = lines(args, typed)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![text(program.into())?, "process".into()];

@@ -26,7 +26,7 @@ pub fn run(
 ) -> Result<Exit> {
     let mut reader = open_for(queue, Some(&settings.schedule))?;
     if let Some(handler) = &settings.handler {
-        require(handler, reader.table())?;
+        require(handler, settings.on_archive.as_deref(), reader.table())?;
     }
     let line = Line::new(queue, &settings.schedule, &*reader)?;
     let plan = line.plan(settings, now);

@@ -11,7 +11,7 @@ use crate::config::{self, PassSettings, Queue};
 use crate::engine::Handlers;
 use crate::exit::usage;
 use crate::handler::{
-    Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings,
+    Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings, check_injection,
 };
 use crate::store::{self, Table};
 
@@ -41,8 +41,35 @@ impl Common {
     }
 }
 
-/// Fails if the table has not what the handler goes by.
-pub fn require(handler: &config::Handler, table: &Table) -> Result<()> {
+/// Fails if a command would run what a record says.
+pub fn require_harmless(
+    handler: &config::Handler,
+    on_archive: Option<&[OsString]>,
+    table: &Table,
+) -> Result<()> {
+    let is_column =
+        |name: &str| table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+    let harmless = |argv: &[OsString], which: &str| {
+        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))
+    };
+    match handler {
+        config::Handler::Exec { argv, .. } => harmless(argv, "")?,
+        // Nothing is filled in there.
+        config::Handler::Stream { .. } | config::Handler::Post(_) => {}
+    }
+    if let Some(argv) = on_archive {
+        harmless(argv, "--on-archive: ")?;
+    }
+    Ok(())
+}
+
+/// Fails if the table has not what the handler goes by, or a command would run what a record says.
+pub fn require(
+    handler: &config::Handler,
+    on_archive: Option<&[OsString]>,
+    table: &Table,
+) -> Result<()> {
+    require_harmless(handler, on_archive, table)?;
     if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;
     }

@@ -31,7 +31,7 @@ pub fn run(
     let database = open_for(queue, Some(&settings.schedule))?;
     database.table().require_success()?;
     if let Some(handler) = &settings.handler {
-        require(handler, database.table())?;
+        require(handler, settings.on_archive.as_deref(), database.table())?;
     }
     let locked = Line::locked(queue, &settings.schedule, &*database, settings.wait)?;
     let Some((line, _lock)) = locked else {

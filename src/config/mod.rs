@@ -48,6 +48,8 @@ pub struct Queue {
     pub state_dir: Option<PathBuf>,
     /// The handler, if it stands in backlog.toml.
     pub exec: Vec<OsString>,
+    /// What gets each record that is archived, if that stands there or in the environment.
+    pub on_archive: Option<Vec<OsString>>,
 }
 
 /// How a pass is to be run.

@@ -180,21 +180,25 @@ impl Section {
         self.options.get(long).is_some_and(|said| *said != Said::Off)
     }
 
+    /// The value of an option, if it has one.
+    pub fn value(&self, long: &str) -> Option<&str> {
+        match self.options.get(long) {
+            Some(Said::Value(value)) => Some(value),
+            Some(Said::On | Said::Off) | None => None,
+        }
+    }
+
     /// What in it is for nobody else to read, if there is such a thing.
     pub fn credential(&self) -> Option<&'static str> {
-        let value = |long: &str| match self.options.get(long) {
-            Some(Said::Value(value)) => Some(value.as_str()),
-            Some(Said::On | Said::Off) | None => None,
-        };
         let has_password = |url: &str| store::is_url(url) && store::without_password(url) != url;
         let has_login = |url: &str| without_login(url) != url;
-        if value("db").is_some_and(has_password) {
+        if self.value("db").is_some_and(has_password) {
             return Some("a password in `db`");
         }
-        if value(POST).is_some_and(has_login) {
+        if self.value(POST).is_some_and(has_login) {
             return Some("a login in `post`");
         }
-        value("header").map(|_| "what `header` says")
+        self.value("header").map(|_| "what `header` says")
     }
 
     /// What counts where `self` goes before `other`. Whoever chooses when records are due chooses

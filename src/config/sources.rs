@@ -8,7 +8,7 @@ use super::environment::{Environment, variable};
 use super::file::File;
 use super::mapping::mapping;
 use super::section::{Section, key_of};
-use super::{DEFAULT_QUEUE, Queue};
+use super::{DEFAULT_QUEUE, Queue, command};
 use crate::cli::{self, Cli, CommandLine, Typed};
 use crate::exit::{ExitError, usage};
 use crate::mapping::{Mapping, OnSuccess};
@@ -166,6 +166,7 @@ impl Place {
             mapping,
             state_dir,
             exec: exec.into_iter().map(OsString::from).collect(),
+            on_archive: section.value("on-archive").map(command).transpose()?,
         })
     }
 }

@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,10 +16,10 @@ use super::process::{self, Bounds, Ended, Forced};
 use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
 use super::tail::Tail;
 use super::workers::Workers;
-use super::{Handler, Job, json};
+use super::{Handler, Job, json, template};
 use crate::clock::Clock;
 use crate::lock::lock;
-use crate::record::{Answer, Outcome, Record, one_line};
+use crate::record::{Answer, Outcome, one_line};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
@@ -141,7 +140,7 @@ fn attempt(
 /// the arguments have limits.
 fn command(settings: &ExecSettings, job: &Job) -> Command {
     let record = &job.record;
-    let argv = settings.argv.iter().map(|arg| fill_in(arg, record));
+    let argv = settings.argv.iter().map(|arg| template::fill(arg, record));
     let mut command = spawned::command(argv, &settings.env);
     command
         .env("BACKLOG_ID", record.id.text().as_ref())
@@ -154,31 +153,6 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
         command.env("BACKLOG_LAST_ERROR", error);
     }
     command
-}
-
-/// Replaces `{column}` by the column's value wherever the braces hold the name of a column; all
-/// other braces stay as they are, for awk and jq. What was filled in is not looked at again.
-fn fill_in(arg: &OsStr, record: &Record) -> OsString {
-    let mut rest = arg.as_bytes();
-    let mut filled = Vec::with_capacity(rest.len());
-    while let Some(open) = rest.iter().position(|byte| *byte == b'{') {
-        filled.extend_from_slice(&rest[..open]);
-        rest = &rest[open..];
-        let close = rest.iter().position(|byte| *byte == b'}');
-        let name = close.and_then(|close| std::str::from_utf8(&rest[1..close]).ok());
-        match name.and_then(|name| record.row.get(name)).zip(close) {
-            Some((value, close)) => {
-                filled.extend_from_slice(value.to_string().as_bytes());
-                rest = &rest[close + 1..];
-            }
-            None => {
-                filled.push(b'{');
-                rest = &rest[1..];
-            }
-        }
-    }
-    filled.extend_from_slice(rest);
-    OsString::from_vec(filled)
 }
 
 fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {
@@ -225,29 +199,4 @@ fn spawn_failure(error: &io::Error, program: &OsStr) -> Outcome {
         return Outcome::Failure { error: format!("could not start {program}: {error}") };
     }
     Outcome::Unable { error: could_not_run(error, program), ends_pass: true }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::handler::tests::record;
-    use crate::record::Value;
-
-    #[test]
-    fn only_the_names_of_columns_are_filled_in() {
-        let record = record(&[("ID", Value::Integer(7)), ("Name", Value::Text("{id}".into()))]);
-        for (arg, expected) in [
-            ("{id}", "7"),
-            ("--id={ID}.json", "--id=7.json"),
-            ("{name}{id}", "{id}7"),
-            ("{nothing}", "{nothing}"),
-            ("{ print $1 } {", "{ print $1 } {"),
-            ("{a: {id}}", "{a: 7}"),
-            ("{}", "{}"),
-        ] {
-            assert_eq!(fill_in(OsStr::new(arg), &record), OsStr::new(expected), "{arg}");
-        }
-        let bytes = OsStr::from_bytes(b"\xff{id}\xfe");
-        assert_eq!(fill_in(bytes, &record).as_bytes(), b"\xff7\xfe");
-    }
 }

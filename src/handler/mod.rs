@@ -1,6 +1,7 @@
 //! WHAT is done with a record: a process for each, one for many, or a webhook.
 
 mod exec;
+mod injection;
 mod json;
 mod post;
 mod process;
@@ -8,9 +9,11 @@ mod scripted;
 mod spawned;
 mod stream;
 mod tail;
+mod template;
 mod workers;
 
 pub use exec::{Exec, ExecSettings};
+pub use injection::check as check_injection;
 pub use post::{Header, Post, PostSettings, Proxies, Secret, Target, Webhook, without_login};
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};

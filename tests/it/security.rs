@@ -506,3 +506,42 @@ fn check_names_a_file_with_credentials_that_others_can_read() {
     }
     assert!(!read("post = 'http://localhost'\n", 0o644).contains("others can read"));
 }
+
+#[test]
+fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
+    let env = TestEnv::new();
+    env.sql("INSERT INTO BACKLOG (DATE_INSERTED, PAYLOAD) VALUES ('2026-11-20', '\"; touch ran\"')");
+    let code = ["--", "sh", "-c", "echo {PAYLOAD}"];
+    let says = "sh would run the record's {PAYLOAD} as code, in \"echo {PAYLOAD}\"; write it as an \
+                argument of its own: sh -c 'mail \"$1\"' sh {to}";
+    let schedule = ["--ndays", "9"];
+    let run = |command: &str, rest: &[&str]| {
+        env.run_at(MIDNIGHT, &[&[command], &schedule[..], rest].concat())
+    };
+    run("process", &code).fails(2, &[says]);
+    run("process", &["--", "{PAYLOAD}"]).fails(2, &["would choose the program that is run"]);
+    run("crontab", &code).fails(2, &[says]);
+    let checked = run("check", &code);
+    assert!(checked.exit == Some(1) && checked.stdout.contains(says), "{checked:?}");
+    let archive = ["--max-age", "1s", "--on-archive", "sh -c 'echo {payload}'", "--", "false"];
+    run("process", &archive).fails(2, &["--on-archive: sh would run the record's {payload} as"]);
+    // So it is with what stands in backlog.toml.
+    let config = "[defaults]\nexec = ['sh', '-c', 'echo {id}']\nndays = 9\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    for command in ["process", "crontab"] {
+        env.run(&[command]).fails(2, &["sh would run the record's {id} as code"]);
+    }
+    let config = "[defaults]\nexec = ['true']\nexec_on_archive = ['sh', '-c', '{id}']\nndays = 9\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    for command in ["process", "crontab"] {
+        env.run(&[command]).fails(2, &["--on-archive: sh would run the record's {id} as code"]);
+    }
+    assert!(env.run(&["check"]).stdout.contains("--on-archive: sh would run the record's {id}"));
+    assert_eq!(env.statuses(), "1|NEW");
+    assert!(!env.path("ran").exists());
+    fs::remove_file(env.path("backlog.toml")).unwrap();
+    // An argument of its own is a value, and ${id} is the shell's.
+    let fine = ["--", "sh", "-c", "id=7; echo \"${id} $1\" >said", "sh", "{PAYLOAD}"];
+    run("process", &fine).silent();
+    assert_eq!(fs::read_to_string(env.path("said")).unwrap(), "7 \"; touch ran\"\n");
+}

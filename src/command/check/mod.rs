@@ -83,7 +83,7 @@ pub fn run(
                 }
             }
             if let Ok(Some(handler)) = &handler
-                && let Err(error) = require(handler, table)
+                && let Err(error) = require(handler, queue.on_archive.as_deref(), table)
             {
                 findings.mend("handler", format!("{error:#}"));
             }

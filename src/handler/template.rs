@@ -1,0 +1,90 @@
+//! `{column}` in the words of a command.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::record::Record;
+
+/// One stretch of a word.
+enum Piece<'a> {
+    Text(&'a [u8]),
+    /// Braces with the name of a column in them.
+    Column(&'a str),
+}
+
+/// A word in pieces. Braces that do not hold the name of a column stay as they are, for awk and jq,
+/// and so do those behind a dollar sign: `${id}` is a variable of the shell's.
+fn pieces<'a>(word: &'a OsStr, is_column: &dyn Fn(&str) -> bool) -> Vec<Piece<'a>> {
+    let (word, mut pieces) = (word.as_bytes(), Vec::new());
+    let (mut begin, mut at) = (0, 0);
+    while let Some(open) = word[at..].iter().position(|byte| *byte == b'{').map(|it| it + at) {
+        at = open + 1;
+        let is_variable = open > 0 && word[open - 1] == b'$';
+        let close = word[open..].iter().position(|byte| *byte == b'}').map(|it| it + open);
+        let name = close.and_then(|close| std::str::from_utf8(&word[open + 1..close]).ok());
+        if let (Some(name), Some(close)) = (name.filter(|it| !is_variable && is_column(it)), close)
+        {
+            pieces.extend([Piece::Text(&word[begin..open]), Piece::Column(name)]);
+            (begin, at) = (close + 1, close + 1);
+        }
+    }
+    pieces.push(Piece::Text(&word[begin..]));
+    pieces
+}
+
+/// The word for one record. What was filled in is not looked at again.
+pub fn fill(word: &OsStr, record: &Record) -> OsString {
+    let mut filled = Vec::with_capacity(word.len());
+    for piece in pieces(word, &|name| record.row.get(name).is_some()) {
+        match piece {
+            Piece::Text(text) => filled.extend_from_slice(text),
+            Piece::Column(name) => {
+                let value = record.row.get(name).map(ToString::to_string).unwrap_or_default();
+                filled.extend_from_slice(value.as_bytes());
+            }
+        }
+    }
+    OsString::from_vec(filled)
+}
+
+/// The first column that a word holds, and whether the word begins with it.
+pub fn first_column<'a>(
+    word: &'a OsStr,
+    is_column: &dyn Fn(&str) -> bool,
+) -> Option<(&'a str, bool)> {
+    let mut begins = true;
+    pieces(word, is_column).into_iter().find_map(|piece| match piece {
+        Piece::Text(text) => {
+            begins &= text.is_empty();
+            None
+        }
+        Piece::Column(name) => Some((name, begins)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::tests::record;
+    use crate::record::Value;
+
+    #[test]
+    fn only_the_names_of_columns_are_filled_in() {
+        let record = record(&[("ID", Value::Integer(7)), ("Name", Value::Text("{id}".into()))]);
+        for (word, expected) in [
+            ("{id}", "7"),
+            ("--id={ID}.json", "--id=7.json"),
+            ("{name}{id}", "{id}7"),
+            ("{nothing}", "{nothing}"),
+            ("{ print $1 } {", "{ print $1 } {"),
+            ("{a: {id}}", "{a: 7}"),
+            ("{}", "{}"),
+            ("${id} {id} $${id}", "${id} 7 $${id}"),
+            ("$ {id}", "$ 7"),
+        ] {
+            assert_eq!(fill(OsStr::new(word), &record), OsStr::new(expected), "{word}");
+        }
+        let bytes = OsStr::from_bytes(b"\xff{id}\xfe");
+        assert_eq!(fill(bytes, &record).as_bytes(), b"\xff7\xfe");
+    }
+}

@@ -98,7 +98,7 @@ pub enum Command {
     Simulate(Box<Simulate>),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
-    Guard { token: String },
+    Guard,
 }
 
 #[derive(Clone, Args)]

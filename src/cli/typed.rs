@@ -105,7 +105,7 @@ impl Typed {
     /// Whether it works on a table: all but the making of one, and simulations of made-up records.
     pub fn is_about_a_table(&self) -> bool {
         match &self.line.cli.command {
-            Command::Init(_) | Command::Guard { .. } => false,
+            Command::Init(_) | Command::Guard => false,
             Command::Simulate(simulate) => simulate.from_table,
             Command::Add(_)
             | Command::Check(_)

@@ -37,8 +37,8 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     // It knows nothing of queues.
-    if let Command::Guard { token } = &typed.line.cli.command {
-        return guard(token);
+    if let Command::Guard = &typed.line.cli.command {
+        return guard();
     }
     let sources = Sources::find(typed, environment)?;
     let run = Run { typed, sources: &sources, clock, terminal };
@@ -50,8 +50,8 @@ pub fn run(
     run.one(sources.resolve(typed, None)?, out)
 }
 
-fn guard(token: &str) -> Result<Exit> {
-    store::keep_watch(token)?;
+fn guard() -> Result<Exit> {
+    store::keep_watch()?;
     Ok(Exit::Done)
 }
 
@@ -123,7 +123,7 @@ impl Run<'_> {
             Command::Simulate(args) => simulate::run(place, &args, clock, out),
             Command::Check(args) => check::run(place, &args, sources, now, out),
             Command::Crontab(args) => crontab::run(place, &args, typed, sources, out),
-            Command::Guard { token } => guard(&token),
+            Command::Guard => guard(),
         }
     }
 }

@@ -67,8 +67,11 @@ pub fn run(
         token: token.clone(),
         observer: Box::new(watcher),
     };
+    // It goes when the pass has ended, however that was.
+    let mut _running = None;
     let summary = engine::run(pass, |wake| {
         heed_signals(wake)?;
+        _running = line.state.begin_pass(&token)?;
         handlers(settings, &common, clock)
     })?;
     if terminal.attended {

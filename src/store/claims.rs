@@ -47,9 +47,7 @@ impl Claims {
     pub fn release(&mut self, id: &Id) {
         let offset = offset(id);
         if self.held.remove(&offset) {
-            let unlock = flock(libc::F_UNLCK, offset, 1);
-            // Unlocking a range that is locked cannot fail.
-            let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&unlock));
+            unlock_at(&self.file, offset.cast_unsigned());
         }
     }
 }
@@ -90,6 +88,17 @@ pub fn lock_all(file: &File) -> io::Result<bool> {
 enum Wait {
     Yes,
     No,
+}
+
+/// Locks one byte of a file, unless somebody has it locked. It ends with the file's last descriptor.
+pub fn lock_at(file: &File, offset: u64) -> io::Result<bool> {
+    lock_byte(file, offset.cast_signed(), Wait::No)
+}
+
+pub fn unlock_at(file: &File, offset: u64) {
+    let unlock = flock(libc::F_UNLCK, offset.cast_signed(), 1);
+    // Unlocking a range that is locked cannot fail.
+    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&unlock));
 }
 
 fn lock_byte(file: &File, offset: i64, wait: Wait) -> io::Result<bool> {

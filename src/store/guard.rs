@@ -8,28 +8,33 @@
 //!
 //! The mark is twofold: a token in the environment, and an open descriptor of a pipe that nothing
 //! is ever written to, which all descendants of the pass inherit. So a handler that resets its
-//! environment, as `su -` does, is found as well.
+//! environment, as `su -` does, is found as well. The token comes over the socket: a command line
+//! is for everybody to read.
+//!
+//! A guard that dies is replaced. Where it dies together with its pass, the note of the pass in the
+//! state directory remains; see [`super::state_dir`].
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The variable that marks a handler, and whatever it starts, as belonging to a pass.
-pub const TOKEN: &str = "BACKLOG_PASS";
+use super::orphans::{Mark, own_beginning};
+use crate::exit::usage;
+use crate::lock::lock;
 
 /// The name of the hidden subcommand that is the guard.
 const SUBCOMMAND: &str = "guard";
@@ -37,10 +42,23 @@ const SUBCOMMAND: &str = "guard";
 /// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
 const MARKER_FROM: i32 = 30;
 
-/// A running guard, as the pass holds it.
+/// So often a guard is replaced. If it cannot live here, a pass does not do nothing else.
+const MOST_GUARDS: u32 = 100;
+
+/// A guard at work, as the pass holds it.
 pub struct Guard {
+    watch: Arc<Mutex<Watch>>,
+    /// Ends the thread that sees the guard die.
+    bell: Option<OwnedFd>,
+    attendant: Option<JoinHandle<()>>,
+}
+
+/// The process, and what another one needs to take its place.
+struct Watch {
     child: Child,
     line: UnixStream,
+    claims: Option<OwnedFd>,
+    token: String,
     /// What the handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
 }
@@ -50,27 +68,18 @@ impl Guard {
     /// process with `token` or the marker is gone. It watches when this returns.
     pub fn start(claims: Option<OwnedFd>, token: &str) -> Result<Self> {
         let marker = marker().context("could not make the pipe that marks the handlers")?;
-        let its_marker = marker.try_clone().context("could not duplicate the marker")?;
-        let (mut line, its_line) =
-            UnixStream::pair().context("could not make a socket for the guard of the handlers")?;
-        // This process's copy of the guard's end goes with the statement, so that it sees an early
-        // end of the guard.
-        let child = Command::new("/proc/self/exe")
-            .args([SUBCOMMAND, token])
-            .stdin(OwnedFd::from(its_line))
-            .stdout(claims.map_or_else(Stdio::null, Stdio::from))
-            .stderr(its_marker)
-            .arg0("backlog")
-            .env_clear()
-            // A Ctrl-C at the terminal must not end the guard along with the pass.
-            .process_group(0)
-            .spawn()
-            .context("could not start the guard of the handlers")?;
-        // Until then a signal would end the guard.
-        line.read_exact(&mut [0]).context("the guard of the handlers did not start")?;
+        let (child, line) = spawn(claims.as_ref(), token, &marker)?;
         // Not before now, so that the guard has it as its standard error only.
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
-        Ok(Self { child, line, marker: Some(marker) })
+        let watch = Watch { child, line, claims, token: token.into(), marker: Some(marker) };
+        let watch = Arc::new(Mutex::new(watch));
+        let (bell_end, bell) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let seen = watch.clone();
+        let attendant = std::thread::Builder::new()
+            .name("guard".into())
+            .spawn(move || attend(&seen, &bell_end))
+            .context("could not start a thread for the guard of the handlers")?;
+        Ok(Self { watch, bell: Some(bell), attendant: Some(attendant) })
     }
 }
 
@@ -78,14 +87,70 @@ impl Drop for Guard {
     /// Tells the guard that the pass ended well. In a panic it is told nothing: handlers may
     /// still be running.
     fn drop(&mut self) {
-        // In a panic the guard would take this process for a handler.
-        self.marker = None;
-        if !std::thread::panicking() {
-            let _ = self.line.write_all(b".");
+        self.bell = None;
+        if let Some(attendant) = self.attendant.take() {
+            let _ = attendant.join();
         }
-        let _ = self.line.shutdown(Shutdown::Both);
-        let _ = self.child.wait();
+        let mut watch = lock(&self.watch);
+        // In a panic the guard would take this process for a handler.
+        watch.marker = None;
+        if !std::thread::panicking() {
+            let _ = watch.line.write_all(b".");
+        }
+        let _ = watch.line.shutdown(Shutdown::Both);
+        let _ = watch.child.wait();
     }
+}
+
+/// Replaces the guard whenever it dies, until the bell rings.
+fn attend(watch: &Mutex<Watch>, bell: &OwnedFd) {
+    for _ in 0..MOST_GUARDS {
+        let Ok(line) = lock(watch).line.try_clone() else { return };
+        // Nothing comes from a guard that watches, but its end.
+        let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+        if retry_on_intr(|| poll(&mut events, None)).is_err() || !events[1].revents().is_empty() {
+            return;
+        }
+        let mut watch = lock(watch);
+        let _ = watch.child.wait();
+        log::warn!("the guard of the handlers died; starting another");
+        let Some(marker) = &watch.marker else { return };
+        match spawn(watch.claims.as_ref(), &watch.token, marker) {
+            Ok((child, line)) => (watch.child, watch.line) = (child, line),
+            Err(error) => {
+                log::error!("{error:#}: handlers would outlive this pass if it were killed");
+                return;
+            }
+        }
+    }
+}
+
+fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Child, UnixStream)> {
+    let duplicate = |fd: &OwnedFd| {
+        fd.as_fd().try_clone_to_owned().context("could not duplicate a descriptor for the guard")
+    };
+    let (claims, its_marker) = (claims.map(duplicate).transpose()?, duplicate(marker)?);
+    let (mut line, its_line) =
+        UnixStream::pair().context("could not make a socket for the guard of the handlers")?;
+    // This process's copy of the guard's end goes with the statement, so that it sees an early
+    // end of the guard.
+    let child = Command::new("/proc/self/exe")
+        .arg(SUBCOMMAND)
+        .stdin(OwnedFd::from(its_line))
+        .stdout(claims.map_or_else(Stdio::null, Stdio::from))
+        .stderr(its_marker)
+        .arg0("backlog")
+        .env_clear()
+        // A Ctrl-C at the terminal must not end the guard along with the pass.
+        .process_group(0)
+        .spawn()
+        .context("could not start the guard of the handlers")?;
+    let told = format!("{token} {}\n", own_beginning()?);
+    // Until it answers a signal would end the guard.
+    line.write_all(told.as_bytes())
+        .and_then(|()| line.read_exact(&mut [0]))
+        .context("the guard of the handlers did not start")?;
+    Ok((child, line))
 }
 
 fn marker() -> rustix::io::Result<OwnedFd> {
@@ -95,30 +160,43 @@ fn marker() -> rustix::io::Result<OwnedFd> {
 }
 
 /// What the guard does: waits for the end of the pass, and cleans up if it was not a good one.
-pub fn keep_watch(token: &str) -> Result<()> {
+pub fn keep_watch() -> Result<()> {
+    require_descriptors()?;
     // Whoever signals everything that is called backlog means the pass, which ends in its own
     // time. The guard goes when the pass has gone.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())
             .context("could not ignore the signals that are meant for the pass")?;
     }
+    let mut pass = BufReader::new(io::stdin());
+    let mut told = String::new();
+    pass.read_line(&mut told).context("could not read what to watch over")?;
+    let (token, since) = told.trim_end().split_once(' ').context("nothing to watch over")?;
+    let mut mark = Mark::new(token, since.parse().context("nothing to watch over")?);
+    let marker = fs::read_link("/proc/self/fd/2").context("could not read the marker")?;
+    mark.descriptor = Some(marker);
     // Whoever cannot be told that the guard watches has gone already: that is seen below.
     let _ = rustix::io::write(io::stdin(), b".");
-    match io::stdin().read_exact(&mut [0]) {
+    match pass.read_exact(&mut [0]) {
         Ok(()) => return Ok(()),
         Err(error) if is_end(&error) => {}
         Err(error) => return Err(error).context("could not wait for the end of the pass"),
     }
-    let mark = Mark {
-        variable: format!("{TOKEN}={token}").into_bytes(),
-        descriptor: fs::read_link("/proc/self/fd/2").context("could not read the marker")?,
-    };
-    // A handler that was just being started shows its environment a moment later.
-    let mut quiet = 0;
-    while quiet < 3 {
-        quiet = if kill_marked(&mark)? == 0 { quiet + 1 } else { 0 };
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    mark.kill_all()
+}
+
+/// Fails unless a pass has started this: anybody else could only have processes killed with it.
+fn require_descriptors() -> Result<()> {
+    let kind = |fd: &dyn AsFd| fstat(fd.as_fd()).map(|it| FileType::from_raw_mode(it.st_mode)).ok();
+    let is_passes = kind(&io::stdin()) == Some(FileType::Socket)
+        && kind(&io::stderr()) == Some(FileType::Fifo)
+        && rustix::net::sockopt::socket_peercred(io::stdin()).is_ok_and(|peer| {
+            Some(peer.pid) == rustix::process::getppid() && peer.uid == rustix::process::geteuid()
+        });
+    ensure!(
+        is_passes,
+        usage("guard is started by `process` alone; there is nothing to watch over")
+    );
     Ok(())
 }
 
@@ -127,60 +205,9 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
-/// What a descendant of the pass carries, at least one of both.
-struct Mark {
-    variable: Vec<u8>,
-    /// `pipe:[NUMBER]`
-    descriptor: PathBuf,
-}
-
-impl Mark {
-    fn is_on(&self, pid: Pid) -> bool {
-        let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
-        let environment = fs::read(proc.join("environ")).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
-            return true;
-        }
-        let descriptors = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
-        let inherited = descriptors
-            .filter_map(|entry| fs::read_link(entry.path()).ok())
-            .any(|target| target == self.descriptor);
-        inherited && !is_guard(&proc)
-    }
-}
-
 /// Whether a process is a guard: this one, or that of a pass which a handler started. It ends by
 /// itself, not before its own handlers.
-fn is_guard(proc: &Path) -> bool {
+pub fn is_guard(proc: &Path) -> bool {
     let command = format!("backlog\0{SUBCOMMAND}\0");
-    fs::read(proc.join("cmdline")).is_ok_and(|it| it.starts_with(command.as_bytes()))
-}
-
-/// Kills every process that carries the mark, and waits until it is dead; says how many there were.
-fn kill_marked(mark: &Mark) -> Result<usize> {
-    let mut killed = Vec::new();
-    for entry in fs::read_dir("/proc").context("could not read /proc")? {
-        let Some(pid) = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok())
-        else {
-            continue;
-        };
-        // The descriptor is taken before the look, so that the signal cannot
-        // reach another process that got the same number in between.
-        let Some(pid) = Pid::from_raw(pid) else {
-            continue;
-        };
-        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
-            continue;
-        };
-        if mark.is_on(pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
-            killed.push(process);
-        }
-    }
-    // What is being killed loses its mark some time before it has done with its last system call.
-    for process in &killed {
-        let mut end = [PollFd::new(process, PollFlags::IN)];
-        retry_on_intr(|| poll(&mut end, None))
-            .context("could not wait for the end of a handler")?;
-    }
-    Ok(killed.len())
+    fs::read(proc.join("cmdline")).is_ok_and(|it| it == command.as_bytes())
 }

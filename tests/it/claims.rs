@@ -39,7 +39,11 @@ fn kill(child: &Child) {
 }
 
 /// The process number of a pass's guard.
-fn guard_of(pass: &Child) -> String {
+pub fn guard_of(pass: &Child) -> String {
+    guard_if_any(pass).unwrap()
+}
+
+fn guard_if_any(pass: &Child) -> Option<String> {
     let parent = format!("\nPPid:\t{}\n", pass.id());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     // Other processes come and go meanwhile.
@@ -48,7 +52,7 @@ fn guard_of(pass: &Child) -> String {
         let status = std::fs::read_to_string(process.path().join("status")).unwrap_or_default();
         command.starts_with(b"backlog\0guard\0") && status.contains(&parent)
     });
-    guards.next().unwrap().file_name().into_string().unwrap()
+    guards.next().map(|guard| guard.file_name().into_string().unwrap())
 }
 
 #[test]
@@ -141,6 +145,73 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
         });
         assert_eq!(mine.count(), 0, "no descendant of a handler is left");
     }
+}
+
+/// A pass whose handler notes its process number and goes on for ever.
+fn with_a_handler_that_stays(env: &TestEnv) -> Child {
+    let pid = env.path("pid").display().to_string();
+    let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 60");
+    let now = format!("@{MIDNIGHT}");
+    let args = ["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &script];
+    let child = env.spawn(&args);
+    wait_until("the handler begins", || env.path("pid").exists());
+    child
+}
+
+/// What the next pass runs: it succeeds if the handler before it is dead.
+fn drain_if_dead(env: &TestEnv) {
+    let pid = env.path("pid").display().to_string();
+    let check = format!("! grep -qs '^State:.[RSD]' /proc/$(cat {pid})/status");
+    let now = format!("@{MIDNIGHT}");
+    let drain = ["process", "--now", &now, "--ndays", "1", "--drain", "--", "sh", "-c", &check];
+    env.run(&drain).silent();
+    assert_eq!(env.statuses(), "1|SUCCESS");
+}
+
+#[test]
+fn a_guard_that_dies_is_replaced() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let mut child = with_a_handler_that_stays(&env);
+    for _ in 0..3 {
+        let guard = guard_of(&child);
+        assert!(signal("-KILL", &guard));
+        wait_until("another guard", || guard_if_any(&child).is_some_and(|it| it != guard));
+        // A guard that was just started may not have been told what to watch over.
+        let told = || {
+            let state = std::fs::read_to_string(format!("/proc/{}/status", guard_of(&child)));
+            state.is_ok_and(|state| state.contains("State:\tS"))
+        };
+        wait_until("it waits", told);
+    }
+    kill(&child);
+    child.wait().unwrap();
+    drain_if_dead(&env);
+}
+
+#[test]
+fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let mut child = with_a_handler_that_stays(&env);
+    let guard = guard_of(&child);
+    let command = std::fs::read_to_string(format!("/proc/{guard}/cmdline")).unwrap();
+    assert_eq!(command, "backlog\0guard\0", "no token for everybody to read");
+    // The guard must not see the pass die.
+    assert!(signal("-STOP", &guard));
+    kill(&child);
+    child.wait().unwrap();
+    assert!(signal("-KILL", &guard));
+    drain_if_dead(&env);
+    let notes = std::fs::read_to_string(env.path("test.db.backlog/passes")).unwrap();
+    assert_eq!(notes.trim(), "", "each pass that ends takes its note back");
+}
+
+#[test]
+fn the_guard_of_somebody_elses_making_watches_over_nothing() {
+    let env = TestEnv::new();
+    env.run(&["guard"]).fails(2, &["guard is started by `process` alone"]);
+    env.run_with_input(&["guard"], b"token 0\n").fails(2, &["guard is started by `process` alone"]);
 }
 
 #[test]

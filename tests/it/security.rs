@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
+use crate::claims::guard_of;
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal, skipped, wait_until};
 
 /// The attacker, who owns nothing on this machine.
 const NOBODY: u32 = 65534;
@@ -510,7 +511,9 @@ fn check_names_a_file_with_credentials_that_others_can_read() {
 #[test]
 fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
     let env = TestEnv::new();
-    env.sql("INSERT INTO BACKLOG (DATE_INSERTED, PAYLOAD) VALUES ('2026-11-20', '\"; touch ran\"')");
+    env.sql(
+        "INSERT INTO BACKLOG (DATE_INSERTED, PAYLOAD) VALUES ('2026-11-20', '\"; touch ran\"')",
+    );
     let code = ["--", "sh", "-c", "echo {PAYLOAD}"];
     let says = "sh would run the record's {PAYLOAD} as code, in \"echo {PAYLOAD}\"; write it as an \
                 argument of its own: sh -c 'mail \"$1\"' sh {to}";
@@ -544,4 +547,33 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
     let fine = ["--", "sh", "-c", "id=7; echo \"${id} $1\" >said", "sh", "{PAYLOAD}"];
     run("process", &fine).silent();
     assert_eq!(fs::read_to_string(env.path("said")).unwrap(), "7 \"; touch ran\"\n");
+}
+
+#[test]
+fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
+    let Some(shop) = Shop::new("notes of passes over somebody's database") else { return };
+    let line = ["process", "--now", "@1795219200", "--ndays", "9", "--db", "shop/app.db", "--"];
+    let pid = shop.env.path("pid");
+    let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 60", pid.display());
+    let mut pass = shop.env.spawn(&[&line[..], &["sh", "-c", &script]].concat());
+    wait_until("the handler begins", || pid.exists());
+    let guard = guard_of(&pass);
+    for (name, process) in [("-STOP", &guard), ("-KILL", &pass.id().to_string()), ("-KILL", &guard)]
+    {
+        assert!(signal(name, process));
+    }
+    pass.wait().unwrap();
+    // The owner of the database has a process of root's in mind, whose token he knows.
+    let mut roots = Command::new("sleep").arg("60").env("BACKLOG_PASS", "known").spawn().unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let notes: String = [NOBODY, 0]
+        .map(|uid| format!("{:<127}\n", format!("known {} 0 {uid}", boot.trim())))
+        .concat();
+    fs::write(shop.state("passes"), notes).unwrap();
+    let check = format!("! grep -qs '^State:.[RSD]' /proc/$(cat {})/status", pid.display());
+    shop.env.run(&[&line[..], &["sh", "-c", &check]].concat()).silent();
+    assert_eq!(shop.statuses(), "SUCCESS");
+    assert_eq!(roots.try_wait().unwrap(), None, "root's process goes on");
+    roots.kill().unwrap();
+    roots.wait().unwrap();
 }

@@ -114,10 +114,24 @@ impl Directory {
         let found = fstat(&descriptor).map_err(|errno| place.not_opened(&errno.into()))?;
         place.check(&found)?;
         // What only root can change, nobody else has planted anything in.
-        let is_roots = found.st_uid == 0 && found.st_mode & (GROUP_WRITE | OTHERS_WRITE) == 0;
+        let is_roots = is_roots_alone(&found);
         let is_own = place.is_named && found.st_uid == 0;
         let acting = place.other_owner().filter(|_| !is_roots && !is_own);
         Ok(Self { place: place.clone(), descriptor, acting })
+    }
+
+    /// The user who can write here besides root, if this process is root: the owner of the database.
+    pub fn other_writer(&self) -> Option<u32> {
+        let is_roots = fstat(&self.descriptor).is_ok_and(|found| is_roots_alone(&found));
+        let owner = self.place.database.as_ref().map_or(0, Metadata::uid);
+        (is_root() && !is_roots).then_some(owner)
+    }
+
+    /// What tells this directory from all others of the machine.
+    pub fn identity(&self) -> Result<String> {
+        let found =
+            fstat(&self.descriptor).map_err(|errno| self.place.not_opened(&errno.into()))?;
+        Ok(format!("{}-{}", found.st_dev, found.st_ino))
     }
 
     /// Opens a file; `None` if there is none, and none is to be made.
@@ -367,6 +381,11 @@ impl Place {
         }
         not_opened(&self.path, error)
     }
+}
+
+/// Whether nobody but root can change what is in a directory.
+fn is_roots_alone(found: &Stat) -> bool {
+    found.st_uid == 0 && found.st_mode & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
 /// Whether a path was refused because it ends in a link.

@@ -4,6 +4,7 @@
 mod acting;
 mod directory;
 mod line_state;
+mod running;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -17,14 +18,19 @@ use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
 use directory::{Directory, Place, Purpose};
+use running::Trust;
 
 pub use line_state::LineState;
+pub use running::Running;
 
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
 
 /// What all databases of a shared directory had in common in version 0.1.0.
 const SHARED_LINES: &str = "lines";
+
+/// Where root notes its passes over databases of others. A note is worth nothing after a restart.
+const ROOTS_NOTES: &str = "/run/backlog";
 
 #[derive(Clone)]
 pub struct StateDir {
@@ -89,11 +95,7 @@ impl StateDir {
 
     /// The lock of a crontab line; see [`LineLock::take`].
     pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
-        let name = if self.scope.is_empty() {
-            SHARED_LINES.into()
-        } else {
-            format!("{}.{SHARED_LINES}", self.file_name(""))
-        };
+        let name = self.own_name(SHARED_LINES);
         let mut files = vec![self.file(&name)?];
         if name != SHARED_LINES {
             // A pass of version 0.1.0 has its lock there. Where that is somebody else's file, no
@@ -103,6 +105,36 @@ impl StateDir {
         }
         LineLock::take(files, &format!("{}{line}", self.scope), wait)
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
+    }
+
+    /// Notes that a pass with this token is at work, after the handlers have been ended that passes
+    /// killed together with their guards have left. Called before anything is claimed.
+    pub fn begin_pass(&self, token: &str) -> Result<Option<Running>> {
+        let directory = self.made()?;
+        let shared = self.file(&self.own_name("passes"))?;
+        let Some(owner) = directory.other_writer() else {
+            running::end_orphans(&shared, Trust::Own)?;
+            return Running::note(shared, token);
+        };
+        // Whoever can write there must not have root kill what is not his. So root's own passes are
+        // noted where only root can write.
+        if owner != 0 {
+            running::end_orphans(&shared, Trust::User(owner))?;
+        }
+        let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
+        let noted = Directory::make(&place).and_then(|roots| {
+            let name = format!("{}.passes", directory.identity()?);
+            let file = roots.file(&name, Purpose::Make)?;
+            let Some(file) = file else { return Ok(None) };
+            running::end_orphans(&file, Trust::Own)?;
+            Running::note(file, token)
+        });
+        Ok(noted.unwrap_or_else(|error| {
+            log::warn!(
+                "{error:#}: if this pass is killed together with its guard, handlers live on"
+            );
+            None
+        }))
     }
 
     /// What the last pass of a line left; nothing if there was none.
@@ -133,6 +165,11 @@ impl StateDir {
                 self.path().join(name).display()
             );
         }
+    }
+
+    /// The name of a file that each database has one of.
+    fn own_name(&self, kind: &str) -> String {
+        if self.scope.is_empty() { kind.into() } else { format!("{}.{kind}", self.file_name("")) }
     }
 
     /// A file name that a person recognises and that no two names share.

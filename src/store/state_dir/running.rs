@@ -1,0 +1,205 @@
+//! The notes of the passes that are running: what a pass and its guard, killed at once, leave for
+//! the next one.
+//!
+//! A note is a token in a slot of a file, and a lock on the slot that the pass holds. A slot with a
+//! token and without its lock is that of a pass which was killed: its handlers may live on, and are
+//! killed before anything is claimed.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result};
+
+use crate::store::claims;
+use crate::store::orphans::{Mark, own_beginning};
+
+/// How long a note is. It ends in a line break, so that the file can be read by people.
+const LENGTH: usize = 128;
+/// So many passes over a database are noted.
+const SLOTS: usize = 256;
+
+/// A pass as it is noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Note {
+    token: String,
+    /// The time of a machine's life that it belongs to.
+    boot: String,
+    /// See [`Mark`].
+    since: u64,
+    uid: u32,
+}
+
+/// The note of this pass, which goes when the pass has ended well.
+#[derive(Debug)]
+pub struct Running {
+    file: File,
+    slot: usize,
+}
+
+/// Whose handlers may be killed on the word of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The file is this user's own, or root's.
+    Own,
+    /// It is this user's, who may have written anything.
+    User(u32),
+}
+
+impl Note {
+    fn own(token: &str) -> Result<Self> {
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Self { token: token.into(), boot: boot()?, since: own_beginning()?, uid })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let Self { token, boot, since, uid } = self;
+        padded(&format!("{token} {boot} {since} {uid}"))
+    }
+
+    /// `None` for an empty slot, or one that is damaged.
+    fn of(slot: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(slot).ok()?.split_whitespace();
+        let (token, boot) = (words.next()?, words.next()?);
+        let (since, uid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Self { token: token.into(), boot: boot.into(), since, uid })
+    }
+
+    /// Kills what the pass has left, as far as that is ours to do. Says whether it was.
+    fn end(&self, trust: Trust) -> Result<bool> {
+        let me = rustix::process::geteuid().as_raw();
+        let mut mark = Mark::new(&self.token, self.since);
+        match trust {
+            Trust::Own if self.uid == me || me == 0 => {}
+            Trust::User(uid) if self.uid == uid => mark.only_of = Some(uid),
+            Trust::Own | Trust::User(_) => return Ok(false),
+        }
+        // Nothing lives on from one time of the machine's life to the next.
+        if self.boot == boot()? {
+            log::warn!(
+                "a pass was killed together with its guard: ending the handlers it has left"
+            );
+            mark.kill_all()?;
+        }
+        Ok(true)
+    }
+}
+
+impl Running {
+    /// Notes a pass in the first slot that is free.
+    pub fn note(file: File, token: &str) -> Result<Option<Self>> {
+        let note = Note::own(token)?.to_bytes();
+        for (slot, found) in slots(&file)?.into_iter().enumerate() {
+            if Note::of(&found).is_none() && claims::lock_at(&file, offset(slot))? {
+                // Another pass may have been here since it was read.
+                if Note::of(&read(&file, slot)?).is_none() {
+                    file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
+                    return Ok(Some(Self { file, slot }));
+                }
+                claims::unlock_at(&file, offset(slot));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = self.file.write_all_at(&padded(""), offset(self.slot));
+        }
+    }
+}
+
+/// Ends the handlers of passes that were killed together with their guards. When this returns none
+/// is left of those that may be killed on the word of the file.
+pub fn end_orphans(file: &File, trust: Trust) -> Result<()> {
+    for (slot, found) in slots(file)?.into_iter().enumerate() {
+        if Note::of(&found).is_none() || !claims::lock_at(file, offset(slot))? {
+            continue;
+        }
+        // Another pass may have done it since it was read.
+        let note = Note::of(&read(file, slot)?);
+        let ended = note.as_ref().map_or(Ok(true), |note| note.end(trust));
+        if note.is_some() && matches!(ended, Ok(true)) {
+            file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
+        }
+        claims::unlock_at(file, offset(slot));
+        ended?;
+    }
+    Ok(())
+}
+
+/// All slots, those behind the end of the file as well.
+fn slots(mut file: &File) -> Result<Vec<Vec<u8>>> {
+    use std::io::Seek;
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.take((LENGTH * SLOTS) as u64).read_to_end(&mut bytes))
+        .context("could not read the notes of running passes")?;
+    bytes.resize(LENGTH * SLOTS, b' ');
+    Ok(bytes.chunks(LENGTH).map(<[u8]>::to_vec).collect())
+}
+
+fn read(file: &File, slot: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![b' '; LENGTH];
+    let read = file.read_at(&mut bytes, offset(slot));
+    read.context("could not read the notes of running passes")?;
+    Ok(bytes)
+}
+
+fn offset(slot: usize) -> u64 {
+    (slot * LENGTH) as u64
+}
+
+fn padded(text: &str) -> Vec<u8> {
+    format!("{text:<width$}\n", width = LENGTH - 1).into_bytes()
+}
+
+/// What tells this time of the machine's life from others.
+fn boot() -> Result<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    Ok(id.context("could not read the machine's boot id")?.trim().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &std::path::Path) -> File {
+        File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+    }
+
+    #[test]
+    fn a_note_goes_with_its_pass_and_stays_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("passes");
+        let first = Running::note(file(&path), "one").unwrap().unwrap();
+        let second = Running::note(file(&path), "two").unwrap().unwrap();
+        assert_eq!((first.slot, second.slot), (0, 1));
+        // Passes that run are left alone.
+        end_orphans(&file(&path), Trust::Own).unwrap();
+        let noted = |slot| Note::of(&read(&file(&path), slot).unwrap()).map(|note| note.token);
+        assert_eq!((noted(0), noted(1)), (Some("one".into()), Some("two".into())));
+        drop(first);
+        assert_eq!(noted(0), None);
+        // As if it were killed.
+        second.file.write_all_at(&Note::own("dead").unwrap().to_bytes(), offset(0)).unwrap();
+        let me = rustix::process::geteuid().as_raw();
+        end_orphans(&file(&path), Trust::User(me + 1)).unwrap();
+        assert_eq!(noted(0), Some("dead".into()), "somebody else's is his own business");
+        end_orphans(&file(&path), Trust::User(me)).unwrap();
+        assert_eq!((noted(0), noted(1)), (None, Some("two".into())));
+    }
+
+    #[test]
+    fn damage_is_no_note() {
+        for damaged in ["", "x", "a b c d", "a b -1 0", "\u{fffd}"] {
+            assert_eq!(Note::of(damaged.as_bytes()), None, "{damaged}");
+        }
+        assert_eq!(Note::of(b"\xff\xff 1 2 3"), None);
+        let note = Note::own(&"f".repeat(32)).unwrap();
+        assert_eq!(note.to_bytes().len(), LENGTH);
+        assert_eq!(Note::of(&note.to_bytes()), Some(note));
+    }
+}

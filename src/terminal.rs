@@ -6,6 +6,11 @@ use std::io::{self, IsTerminal, Write};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use log::{Level, LevelFilter};
 
+/// Whether a line of the log is this program's, and not that of a library.
+fn is_own(target: &str) -> bool {
+    target.split("::").next() == Some(env!("CARGO_PKG_NAME"))
+}
+
 #[derive(Clone)]
 pub struct Terminal {
     bars: MultiProgress,
@@ -28,6 +33,10 @@ impl Terminal {
             .filter_module(env!("CARGO_PKG_NAME"), level)
             .parse_default_env()
             .format(|out, record| {
+                // Libraries log what they send, headers and passwords included.
+                if !is_own(record.target()) {
+                    return Ok(());
+                }
                 let level = match record.level() {
                     Level::Error => "",
                     Level::Warn => "warning: ",

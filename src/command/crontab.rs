@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 use super::handlers::require_harmless;
 use super::open;
 use crate::cli;
-use crate::config::{Handler, Place, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule};
+use crate::config::{
+    HEADER, Handler, Place, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule,
+};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::instant::days;
@@ -46,15 +48,22 @@ pub fn run(
         let home = sources.environment().get("HOME").and_then(|home| home.to_str());
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
     }
+    // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
     if chosen.is_signed() {
-        // It is for the user to fill in: what signs is not printed. As it stands no pass begins.
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
+    let has_login = sources.has_login(typed)?;
+    if has_login || sources.environment().option("header")?.is_some_and(|_| chosen.is_webhook()) {
+        variables.push((HEADER.into(), "...".into()));
+    }
     let mut text = String::new();
+    if has_login {
+        text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
+    }
     if !args.systemd {
         text += "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n";
         for (name, value) in &variables {
-            text += &format!("{name}=\"{value}\"\n");
+            text += &assignment(name, value)?;
         }
     }
     for (line, number) in lines.iter().zip(1..) {
@@ -72,6 +81,19 @@ pub fn run(
     out.write_all(text.trim_end().as_bytes())?;
     writeln!(out)?;
     Ok(Exit::Done)
+}
+
+/// A line that sets a variable. Cron has no way to say a line break, and none to quote a quote.
+fn assignment(name: &str, value: &str) -> Result<String> {
+    let quote = if value.contains('"') { '\'' } else { '"' };
+    if value.contains(|c: char| c.is_control() || c == quote) {
+        return Err(usage(format!(
+            "a crontab cannot set the variable {name}: it holds a control character, or quotes of \
+             both kinds"
+        ))
+        .into());
+    }
+    Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
 fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {

@@ -11,6 +11,7 @@ use super::{DEFAULT_QUEUE, Queue, Resolved, Schedule, Sources};
 use crate::cli::{self, Typed};
 use crate::crontab;
 use crate::exit::{ExitError, usage};
+use crate::handler::without_login;
 use crate::policy;
 use crate::store::{self, Location};
 
@@ -98,7 +99,11 @@ impl Sources {
                 section.options.insert(key.long, value.map_or(Said::On, Said::Value));
             }
         }
-        let mut section = section.over(self.environment.section(&queue.name)?);
+        // A token that stands in the environment is none for a command line, which every user of
+        // the machine sees.
+        let mut environment = self.environment.section(&queue.name)?;
+        environment.options.remove("header");
+        let mut section = section.over(environment);
         let mut words = Vec::new();
         if let Some(file) = &self.file {
             words.extend(option("config", Some(self.absolute(&file.path)?)));
@@ -117,6 +122,7 @@ impl Sources {
             let value = match (&value, file) {
                 // A password is no word for a command line, which every user of the machine sees.
                 (Some(url), _) if store::is_url(url) => Some(store::without_password(url)),
+                (Some(url), _) if long == "post" => Some(without_login(url)),
                 (Some(path), _) if is_path => Some(self.absolute(Path::new(path))?),
                 (Some(spec), Some(file)) => {
                     Some(spec.replace(file, &self.absolute(Path::new(file))?))
@@ -143,6 +149,14 @@ impl Sources {
         };
         words.extend(condition.into_iter().flat_map(|it| option("where", Some(it))));
         Ok(words)
+    }
+
+    /// Whether the URL of the webhook has a login in it, that was typed or stands in the environment.
+    pub fn has_login(&self, typed: &Typed) -> Result<bool, ExitError> {
+        let said = typed.options().find(|(long, _)| *long == "post").and_then(|(_, url)| url);
+        let url =
+            said.map_or_else(|| self.environment.option("post"), |url| Ok(Some(url.into())))?;
+        Ok(url.is_some_and(|url| without_login(&url) != url))
     }
 
     /// The variables that a connection to a server depends on, but for the password.

@@ -26,6 +26,9 @@ pub enum Handler {
 /// the machine sees a command line.
 pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 
+/// The variable that holds more headers, a line each.
+pub const HEADER: &str = "BACKLOG_HEADER";
+
 fn webhook(
     url: &str,
     args: &cli::Handler,
@@ -95,6 +98,13 @@ impl Handler {
             "which handler? write the command behind `--`, or as exec into backlog.toml; or say \
              --post URL",
         )
+    }
+
+    pub fn is_webhook(&self) -> bool {
+        match self {
+            Self::Exec { .. } | Self::Stream { .. } => false,
+            Self::Post(_) => true,
+        }
     }
 
     /// Whether its requests are signed.

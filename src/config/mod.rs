@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use crontab::CrontabLine;
 pub use environment::Environment;
-pub use handler::{Handler, WEBHOOK_SECRET};
+pub use handler::{HEADER, Handler, WEBHOOK_SECRET};
 pub use schedule::{Schedule, simulated};
 pub use section::is_of_the_choice as is_of_the_schedule;
 pub use sources::{Place, Resolved, Sources};

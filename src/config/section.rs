@@ -106,21 +106,12 @@ const CLASSIC: &str = "classic";
 /// Those that say more about the choice, and go with it.
 const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "spread", "salt"];
 
-/// The command that handles the records, which is no option. It, or a webhook in its place, goes
-/// with what says how it is run.
+/// The command that handles the records, which is no option, or a webhook in its place, and what
+/// says how they are run.
 const EXEC: &str = "exec";
 const POST: &str = "post";
-const OF_THE_HANDLER: [&str; 9] = [
-    "stream",
-    "window",
-    "restarts",
-    "give-up-on",
-    POST,
-    "header",
-    "ca-file",
-    "give-up-on-4xx",
-    EXEC,
-];
+const OF_A_COMMAND: [&str; 5] = ["stream", "window", "restarts", "give-up-on", EXEC];
+const OF_A_WEBHOOK: [&str; 4] = [POST, "header", "ca-file", "give-up-on-4xx"];
 
 /// Where there is no status column it has no values, and the other way round.
 pub const NO_STATUS: &str = "no-status-column";
@@ -248,8 +239,12 @@ fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     if CHOICES.iter().chain(&[CLASSIC]).any(|choice| is_said(choice)) {
         gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
     }
-    if is_said(EXEC) || is_said(POST) {
-        gone.extend(OF_THE_HANDLER);
+    // A webhook keeps what is said of webhooks elsewhere: a header that is not sent, as if there were
+    // none, is a token that is missed in silence.
+    if is_said(EXEC) {
+        gone.extend(OF_A_COMMAND.iter().chain(&OF_A_WEBHOOK));
+    } else if is_said(POST) {
+        gone.extend(OF_A_COMMAND);
     }
     if is_said(NO_STATUS) {
         gone.extend(OF_THE_STATUS);

@@ -32,6 +32,9 @@ const TOLD: [&str; 6] = [
     "BACKLOG_LAST_ERROR",
 ];
 
+/// What webhooks are sent with: no command of a record's needs to know it.
+const SECRETS: [&str; 2] = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"];
+
 /// A shell's words for a command that cannot be run, and for one that is not there.
 pub const EXIT_UNABLE: [i32; 2] = [126, 127];
 /// What timeout(1) exits with.
@@ -110,7 +113,7 @@ pub fn command<Word: AsRef<OsStr>>(
 ) -> Command {
     let mut argv = argv.into_iter();
     let mut command = argv.next().map_or_else(|| Command::new(""), Command::new);
-    for name in TOLD {
+    for name in TOLD.iter().chain(&SECRETS) {
         command.env_remove(name);
     }
     command

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, TestEnv, exists, signal, wait_until};
+use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, signal, wait_until};
 
 /// One record, one pass with this shell script as the handler.
 fn pass(env: &TestEnv, options: &[&str], script: &str) -> crate::testenv::Ran {
@@ -329,7 +329,7 @@ fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
     );
     let mut command = Command::new("sh");
     command.args(["-c", &script]).env("BACKLOG_DB", env.db()).current_dir(env.path(""));
-    crate::testenv::ran(&command.output().unwrap()).silent();
+    ran(&command.output().unwrap()).silent();
     assert_eq!(env.count("SUCCESS"), 2_000);
     let numbers = |name: &str| -> Vec<i64> {
         let text = std::fs::read_to_string(env.path(name)).unwrap();
@@ -340,4 +340,24 @@ fn many_records_take_no_more_descriptors_than_few_and_leave_no_zombies() {
     assert!(fds.iter().all(|fds| *fds < 60), "{fds:?}");
     // Only what has just ended and is about to be reaped.
     assert!(zombies.iter().all(|zombies| *zombies < 4), "{zombies:?}");
+}
+
+#[test]
+fn a_handler_inherits_nothing_that_webhooks_are_sent_with() {
+    for stream in [false, true] {
+        let env = TestEnv::new();
+        env.insert(1, MIDNIGHT);
+        let said = env.path("said").display().to_string();
+        let reply = r#"read hello; read record; echo '{"id":1,"outcome":"success"}'"#;
+        let script = format!("env >{said}; {}", if stream { reply } else { "" });
+        let handler = env.script("handler", &script);
+        let now = format!("@{MIDNIGHT}");
+        let mut args = vec!["process", "--now", &now, "--ndays", "1"];
+        args.extend(stream.then_some("--stream"));
+        let mut command = env.command(&[&args[..], &["--", &handler]].concat());
+        let secrets = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"].map(|name| (name, "S3kr: 1"));
+        ran(&command.envs(secrets).env("OTHER", "kept").output().unwrap()).silent();
+        let said = std::fs::read_to_string(env.path("said")).unwrap();
+        assert!(said.contains("OTHER=kept") && !said.contains("S3kr"), "{said}");
+    }
 }

@@ -10,10 +10,13 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What tells a secret from other text; it may be left out.
+/// What tells a secret from other text.
 const PREFIX: &str = "whsec_";
 /// What the keys of the other kind of signature begin with.
 const ASYMMETRIC: [&str; 2] = ["whsk_", "whpk_"];
+
+/// Standard Webhooks asks for 24 to 64 bytes; a shorter key can be guessed.
+const SHORTEST: usize = 24;
 
 /// Secrets are handed around with and without the padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -30,13 +33,24 @@ impl Key {
         if ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)) {
             bail!("a signing secret of the asymmetric kind cannot be used; give a whsec_ one");
         }
-        let encoded = text.strip_prefix(PREFIX).unwrap_or(text);
+        let Some(encoded) = text.strip_prefix(PREFIX) else {
+            bail!(
+                "the signing secret does not begin with whsec_; it must look like whsec_<base64>"
+            );
+        };
         // The decoder's error would quote a part of the secret.
         let Ok(bytes) = LENIENT.decode(encoded) else {
             bail!("the signing secret is no base64; it must look like whsec_<base64>");
         };
         if bytes.is_empty() {
             bail!("the signing secret is empty; it must look like whsec_<base64>");
+        }
+        if bytes.len() < SHORTEST {
+            bail!(
+                "the signing secret has {} bytes, and needs at least {SHORTEST}: \
+                 echo whsec_$(openssl rand -base64 32)",
+                bytes.len()
+            );
         }
         let hmac = Hmac::new_from_slice(&bytes).context("could not use the signing secret")?;
         Ok(Self(hmac))
@@ -92,17 +106,15 @@ mod tests {
 
     #[test]
     fn the_published_example_comes_out() {
-        for secret in
-            [SECRET, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", " MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"]
-        {
-            let secret = Secret::parse(secret).unwrap();
+        for secret in [SECRET.into(), format!(" {SECRET}\n")] {
+            let secret = Secret::parse(&secret).unwrap();
             assert_eq!(secret.signatures(ID, TIME, BODY), SIGNATURE);
         }
     }
 
     #[test]
     fn every_secret_signs() {
-        let both = Secret::parse(&format!("{SECRET} whsec_c2Vjb25k")).unwrap();
+        let both = Secret::parse(&format!("{SECRET} whsec_{}", STANDARD.encode([7; 24]))).unwrap();
         let signatures = both.signatures(ID, TIME, BODY);
         let (first, second) = signatures.split_once(' ').unwrap();
         assert_eq!(first, SIGNATURE);
@@ -119,8 +131,11 @@ mod tests {
 
     #[test]
     fn padding_may_be_left_out() {
-        let padded = Secret::parse("whsec_c2Vjcg==").unwrap().signatures(ID, TIME, BODY);
-        assert_eq!(Secret::parse("whsec_c2Vjcg").unwrap().signatures(ID, TIME, BODY), padded);
+        let padded = format!("whsec_{}", STANDARD.encode([7; 25]));
+        let bare = padded.trim_end_matches('=');
+        assert_ne!(bare, padded);
+        let [padded, bare] = [&padded, bare].map(|it| Secret::parse(it).unwrap());
+        assert_eq!(bare.signatures(ID, TIME, BODY), padded.signatures(ID, TIME, BODY));
     }
 
     #[test]
@@ -129,6 +144,8 @@ mod tests {
             ("", "the signing secret is empty"),
             ("whsec_", "the signing secret is empty"),
             ("whsec_S3kr!t", "the signing secret is no base64"),
+            ("S3kritS3kritS3kritS3kritS3kritS3krit", "does not begin with whsec_"),
+            ("whsec_S3kritS3kritS3kritS3kritS3kr", "has 21 bytes, and needs at least 24"),
             ("whsk_S3krit", "of the asymmetric kind"),
         ] {
             let error = format!("{:#}", Secret::parse(secret).unwrap_err());

@@ -46,6 +46,20 @@ fn a_webhook_may_stand_in_the_environment() {
 }
 
 #[test]
+fn a_webhook_that_is_typed_is_sent_the_headers_that_stand_elsewhere() {
+    let server = serving(fine());
+    let env = one_record();
+    describe(&env, "exec = ['false']\nheader = 'X-Token: of the file'");
+    env.run_at(MIDNIGHT, &["process", "--post", &server.url("/")]).silent();
+    assert_eq!(the_only(&server).header("x-token"), Some("of the file"));
+    let server = serving(fine());
+    let env = one_record();
+    let variables = [("BACKLOG_HEADER", "X-Token: of the environment")];
+    pass_in(&env, &variables, &server.url("/"), &[]).silent();
+    assert_eq!(the_only(&server).header("x-token"), Some("of the environment"));
+}
+
+#[test]
 fn a_command_that_is_typed_replaces_the_webhook_of_the_file() {
     command_over_webhook("");
 }
@@ -200,11 +214,63 @@ fn crontab_says_that_requests_are_signed_and_not_by_what() {
     let env = one_record();
     let args = ["crontab", "--progressive", "--post", NOBODY];
     let mut command = env.command(&args);
-    let ran = ran(&command.env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrcjI=").output().unwrap());
+    let ran = ran(&command
+        .env("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty")
+        .output()
+        .unwrap());
     let lines = ran.success().stdout;
     assert!(lines.contains("\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n"), "{lines}");
     // Pasted as it is, it lets nothing go out unsigned.
     let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
     pass_in(&env, &variables, NOBODY, &[]).fails(2, &["is no base64"]);
     assert!(!env.run(&args).success().stdout.contains("SECRET"));
+}
+
+#[test]
+fn crontab_prints_no_login_and_no_header_of_the_environment() {
+    let env = one_record();
+    let url = "http://me:S3kr@127.0.0.1:1/x";
+    let printed = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut command = env.command(&[&["crontab", "--progressive"], options].concat());
+        let lines =
+            ran(&command.envs(variables.iter().copied()).output().unwrap()).success().stdout;
+        assert!(!lines.contains("S3kr"), "{lines}");
+        lines
+    };
+    let placeholder = "\nBACKLOG_HEADER=\"...\"\n";
+    for (options, variables) in [
+        (&["--post", url][..], &[][..]),
+        (&[], &[("BACKLOG_POST", url)]),
+        (&["--post", NOBODY], &[("BACKLOG_HEADER", "X-Token: S3kr\nX-B: S3kr")]),
+    ] {
+        let lines = printed(options, variables);
+        assert!(lines.contains(placeholder), "{lines}");
+        assert_eq!(
+            lines.contains("# The URL's login is left out"),
+            variables.len() != 1 || options.is_empty()
+        );
+        let units = printed(&[options, &["--systemd"]].concat(), variables);
+        assert!(units.contains("Environment=BACKLOG_HEADER=...\n"), "{units}");
+    }
+    assert!(!printed(&["--post", NOBODY], &[]).contains("HEADER"));
+    // Pasted as it is, it lets nothing go out without.
+    pass_in(&env, &[("BACKLOG_HEADER", "...")], NOBODY, &[]).fails(2, &["has no colon"]);
+}
+
+#[test]
+fn a_variable_never_makes_a_line_of_a_crontab() {
+    let env = one_record();
+    let url = "postgres://127.0.0.1:1/none";
+    let crontab = |value: &str| {
+        let args = ["crontab", "--progressive", "--db", url, "--", "true"];
+        ran(&env.command(&args).env("PGAPPNAME", value).output().unwrap())
+    };
+    for value in ["x\n* * * * * touch ran", "x\r", "\"'"] {
+        crontab(value)
+            .fails(2, &["a crontab cannot set the variable PGAPPNAME: it holds a control"]);
+    }
+    let lines = crontab("it's \\ fine").success().stdout;
+    assert!(lines.contains("\nPGAPPNAME=\"it's \\ fine\"\n"), "{lines}");
+    let lines = crontab("\"quoted\"").success().stdout;
+    assert!(lines.contains("\nPGAPPNAME='\"quoted\"'\n"), "{lines}");
 }

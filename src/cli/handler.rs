@@ -31,6 +31,15 @@ pub struct Handler {
     #[arg(long, value_name = "HEADER")]
     pub header: Vec<String>,
 
+    /// A host that a column in the URL may name, example.com or *.example.com (all below it); may be
+    /// repeated [default: any name of the public internet, without credentials]
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<String>,
+
+    /// The column with the secret that each record is signed with, instead of BACKLOG_WEBHOOK_SECRET
+    #[arg(long, value_name = "COLUMN")]
+    pub secret_column: Option<String>,
+
     /// The authorities that certify the webhook's server [default: those of the system]
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,

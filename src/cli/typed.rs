@@ -24,9 +24,6 @@ pub struct CommandLine {
     pub table: Table,
 }
 
-/// The option whose values are lines.
-const HEADER: &str = "header";
-
 /// A long option and its value, if it takes one.
 pub type Given = (&'static str, Option<String>);
 
@@ -73,8 +70,9 @@ impl Typed {
                     let takes_value = arg.get_action().takes_values();
                     let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
                     let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
-                    let between = if long == HEADER { "\n" } else { "," };
-                    let value = (takes_value && !values.is_empty()).then(|| values.join(between));
+                    // What was cut is joined as it was; what was repeated is a line each time.
+                    let between = arg.get_value_delimiter().unwrap_or('\n').to_string();
+                    let value = (takes_value && !values.is_empty()).then(|| values.join(&between));
                     typed.insert(long.to_string(), value);
                 }
             }

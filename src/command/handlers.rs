@@ -78,17 +78,23 @@ pub fn require(
     if let Some(path) = &webhook.ca_file {
         authorities::of_file(path)?;
     }
-    let names = || table.columns.iter().map(|column| column.name.as_str());
     for column in webhook.target.columns() {
-        if !names().any(|name| name.eq_ignore_ascii_case(column)) {
-            let (table, legal) = (&table.name, names().collect::<Vec<_>>().join(", "));
-            return Err(usage(format!(
-                "--post: table {table} has no column {column:?} for the URL; legal are {legal}"
-            ))
-            .into());
-        }
+        require_column(table, column, "--post", "the URL")?;
     }
-    Ok(())
+    let secret = webhook.signing.column();
+    secret.map_or(Ok(()), |it| require_column(table, it, "--secret-column", "the secrets"))
+}
+
+fn require_column(table: &Table, column: &str, option: &str, wanted_for: &str) -> Result<()> {
+    let names = || table.columns.iter().map(|column| column.name.as_str());
+    if names().any(|name| name.eq_ignore_ascii_case(column)) {
+        return Ok(());
+    }
+    let (table, legal) = (&table.name, names().collect::<Vec<_>>().join(", "));
+    Err(usage(format!(
+        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
+    ))
+    .into())
 }
 
 pub fn handlers(settings: &PassSettings, common: &Common, clock: Clock) -> Result<Handlers> {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use super::{Environment, Queue};
 use crate::cli;
 use crate::exit::{ExitError, usage};
-use crate::handler::{Header, Proxies, Secret, Target, Webhook};
+use crate::handler::{Header, Hosts, Proxies, Secret, Signing, Target, Webhook};
 
 /// How many records a co-process has in hand, unless told otherwise.
 const WINDOW: u16 = 64;
@@ -32,20 +32,84 @@ pub const HEADER: &str = "BACKLOG_HEADER";
 fn webhook(
     url: &str,
     args: &cli::Handler,
+    payload: Option<&str>,
     environment: &Environment,
 ) -> Result<Webhook, ExitError> {
     let wrong =
         |option: &'static str| move |error: anyhow::Error| usage(format!("{option}: {error:#}"));
     let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
     let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
-    Ok(Webhook {
+    // An empty line is an entry as well, which is none.
+    let hosts = Hosts::parse(args.allow_host.iter().flat_map(|it| it.split('\n')));
+    let webhook = Webhook {
         target: Target::new(url).map_err(wrong("--post"))?,
         headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
         ca_file: args.ca_file.clone(),
         give_up_on_4xx: args.give_up_on_4xx,
-        secret: secret(environment)?,
+        signing: signing(args, environment)?,
+        hosts: hosts.map_err(wrong("--allow-host"))?,
         proxies: Proxies::from_env(&variable),
-    })
+    };
+    require_hosts(&webhook)?;
+    if let Some(column) = webhook.signing.column() {
+        require_secrecy(column, &webhook.target, payload)?;
+    }
+    Ok(webhook)
+}
+
+/// Whoever writes records could have credentials sent to himself, or a proxy connect to what this
+/// machine would not: then the hosts must be listed.
+fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
+    if !webhook.names_any_host() {
+        return Ok(());
+    }
+    let target = &webhook.target;
+    let header = webhook.headers.iter().find(|header| header.is_credential());
+    let proxy = webhook.proxies.variable(target.is_https());
+    let (why, or) = if target.authorization().is_some() {
+        ("gets the login of the URL".into(), ", or leave the login out")
+    } else if let Some(header) = header {
+        (format!("gets the header {}", header.name()), ", or leave the header out")
+    } else if matches!(webhook.signing, Signing::Shared(_)) {
+        let or =
+            ", or unset the variable and give each record a secret of its own (--secret-column)";
+        (format!("gets signatures by {WEBHOOK_SECRET}"), or)
+    } else if let Some(proxy) = proxy {
+        (format!("is looked up by the proxy of {proxy}, not here"), "")
+    } else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "--post: a column says which host {target} is, and that host {why}: list the hosts that it \
+         may be with --allow-host{or}"
+    )))
+}
+
+/// What signs a request must not stand in it.
+fn require_secrecy(column: &str, target: &Target, payload: Option<&str>) -> Result<(), ExitError> {
+    let is_it = |other: &str| other.eq_ignore_ascii_case(column);
+    let (place, option) = if target.columns().any(is_it) {
+        ("the URL", "--post")
+    } else if payload.is_some_and(is_it) {
+        ("the body", "--payload-column")
+    } else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "--secret-column: {column:?} would be sent in {place}; name another column there ({option})"
+    )))
+}
+
+fn signing(args: &cli::Handler, environment: &Environment) -> Result<Signing, ExitError> {
+    match (secret(environment)?, &args.secret_column) {
+        (Some(_), Some(column)) => Err(usage(format!(
+            "records are signed either with the variable {WEBHOOK_SECRET} or each with its own \
+             secret of --secret-column {column}: unset the variable, or leave out --secret-column"
+        ))),
+        (Some(secret), None) => Ok(Signing::Shared(secret)),
+        (None, Some(column)) => Ok(Signing::Own { column: column.clone() }),
+        (None, None) => Ok(Signing::None),
+    }
 }
 
 /// One that is there and cannot be used must not leave requests unsigned.
@@ -70,6 +134,8 @@ impl Handler {
             (args.window.is_some(), "--window", "--stream", args.stream),
             (args.restarts.is_some(), "--restarts", "--stream", args.stream),
             (!args.header.is_empty(), "--header", "--post", args.post.is_some()),
+            (!args.allow_host.is_empty(), "--allow-host", "--post", args.post.is_some()),
+            (args.secret_column.is_some(), "--secret-column", "--post", args.post.is_some()),
             (args.ca_file.is_some(), "--ca-file", "--post", args.post.is_some()),
             (args.give_up_on_4xx, "--give-up-on-4xx", "--post", args.post.is_some()),
             (args.give_up_on.is_some(), "--give-up-on", "a command for each record", is_command),
@@ -79,7 +145,8 @@ impl Handler {
             }
         }
         if let Some(url) = &args.post {
-            return Ok(Some(Self::Post(Box::new(webhook(url, args, environment)?))));
+            let payload = queue.mapping.payload.as_deref();
+            return Ok(Some(Self::Post(Box::new(webhook(url, args, payload, environment)?))));
         }
         if argv.is_empty() {
             return Ok(None);
@@ -107,11 +174,11 @@ impl Handler {
         }
     }
 
-    /// Whether its requests are signed.
+    /// Whether its requests are signed with the secret of the environment.
     pub fn is_signed(&self) -> bool {
         match self {
             Self::Exec { .. } | Self::Stream { .. } => false,
-            Self::Post(webhook) => webhook.secret.is_some(),
+            Self::Post(webhook) => matches!(webhook.signing, Signing::Shared(_)),
         }
     }
 

@@ -36,7 +36,7 @@ const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
     Key { key, long, kind }
 }
 
-pub const KEYS: [Key; 49] = [
+pub const KEYS: [Key; 51] = [
     key("db", "db", Kind::Path),
     key("state_dir", "state-dir", Kind::Path),
     key("table", "table", Kind::Value),
@@ -83,6 +83,8 @@ pub const KEYS: [Key; 49] = [
     key("restarts", "restarts", Kind::Value),
     key("post", "post", Kind::Value),
     key("header", "header", Kind::Lines),
+    key("allow_hosts", "allow-host", Kind::Lines),
+    key("secret_column", "secret-column", Kind::Value),
     key("ca_file", "ca-file", Kind::Path),
     key("give_up_on", "give-up-on", Kind::Several),
     key("give_up_on_4xx", "give-up-on-4xx", Kind::Flag),
@@ -111,7 +113,8 @@ const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "sprea
 const EXEC: &str = "exec";
 const POST: &str = "post";
 const OF_A_COMMAND: [&str; 5] = ["stream", "window", "restarts", "give-up-on", EXEC];
-const OF_A_WEBHOOK: [&str; 4] = [POST, "header", "ca-file", "give-up-on-4xx"];
+const OF_A_WEBHOOK: [&str; 6] =
+    [POST, "header", "allow-host", "secret-column", "ca-file", "give-up-on-4xx"];
 
 /// Where there is no status column it has no values, and the other way round.
 pub const NO_STATUS: &str = "no-status-column";

@@ -23,15 +23,25 @@ pub fn line(record: &Record) -> Vec<u8> {
 /// The record as one JSON object with every column, in the table's order, on one line. A BLOB is
 /// hexadecimal text; numbers are exact.
 pub fn document(record: &Record) -> Vec<u8> {
-    serde_json::to_vec(&RowJson(record)).unwrap_or_default()
+    document_without(record, None)
 }
 
-struct RowJson<'a>(&'a Record);
+/// The same but for one column, which is a secret.
+pub fn document_without(record: &Record, secret: Option<&str>) -> Vec<u8> {
+    let secret = secret.and_then(|column| record.row.named(column));
+    serde_json::to_vec(&RowJson { record, secret }).unwrap_or_default()
+}
+
+struct RowJson<'a> {
+    record: &'a Record,
+    /// The column that is left out, as the table spells it.
+    secret: Option<&'a str>,
+}
 
 impl Serialize for RowJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
-        for (name, value) in self.0.row.iter() {
+        for (name, value) in self.record.row.iter().filter(|(name, _)| self.secret != Some(*name)) {
             match value {
                 Value::Null => object.serialize_entry(name, &())?,
                 Value::Integer(number) => object.serialize_entry(name, number)?,
@@ -69,5 +79,8 @@ mod tests {
         let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
                         \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  }}\n";
         assert_eq!(String::from_utf8(line(&record)).unwrap(), expected);
+        let without = document_without(&record, Some("IT'S \"odd\""));
+        let expected = expected.replace("\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",", "");
+        assert_eq!(String::from_utf8(without).unwrap(), expected.trim_end());
     }
 }

@@ -188,9 +188,17 @@ impl Row {
 
     /// The value of a column, whose name is matched without regard to case if it must be.
     pub fn get(&self, column: &str) -> Option<&Value> {
+        self.find(column).map(|(_, value)| value)
+    }
+
+    /// The name of that column, as the table spells it.
+    pub fn named(&self, column: &str) -> Option<&str> {
+        self.find(column).map(|(name, _)| name)
+    }
+
+    fn find(&self, column: &str) -> Option<(&str, &Value)> {
         let exact = self.iter().find(|(name, _)| *name == column);
-        let found = exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)));
-        found.map(|(_, value)| value)
+        exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)))
     }
 }
 

@@ -136,7 +136,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("polcy = 1", "no section \"polcy\"; legal are defaults, queue.NAME"),
         (
             "[queue.a]\npolcy = 'even'",
-            "queue a: no key \"polcy\"; did you mean policy?; legal are by_age,",
+            "queue a: no key \"polcy\"; did you mean policy?; legal are allow_hosts, by_age,",
         ),
         (
             "[defaults]\nmax-attempts = 3",

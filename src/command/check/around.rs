@@ -7,6 +7,7 @@ use rustix::fs::{Access, access};
 
 use super::Findings;
 use crate::config::{CrontabLine, Environment, Handler, Queue, Sources};
+use crate::handler::Signing;
 use crate::instant::days;
 use crate::policy;
 
@@ -20,7 +21,11 @@ pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environme
             the_program(findings, &argv[0], environment);
         }
         Some(Handler::Post(webhook)) => {
-            let signed = if webhook.secret.is_some() { "signed" } else { "not signed" };
+            let signed = match &webhook.signing {
+                Signing::None => "not signed".into(),
+                Signing::Shared(_) => "signed".into(),
+                Signing::Own { column } => format!("signed with {column} of each record"),
+            };
             findings.fine("handler", format!("POST {}, {signed}", webhook.target));
         }
     }

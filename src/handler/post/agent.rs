@@ -35,7 +35,7 @@ impl Proxied {
     pub fn new(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: &Proxy) -> Result<Self> {
         let origin = proxy.origin;
         if settings.webhook.target.is_https() || !proxy.is_plain() {
-            let agent = agent(config(settings, tls, Some(proxy)));
+            let agent = agent(config(settings, tls, Some(proxy)), Lookup::default());
             return Ok(Self { agent, origin, authorization: None });
         }
         let agent = forwarding_agent(config(settings, tls, None), proxy);
@@ -60,13 +60,15 @@ fn config(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: Option<&Proxy
     }
 }
 
-/// Connects without a proxy.
+/// Connects without a proxy. Where records name any host, that is one of the internet's.
 pub fn direct(settings: &PostSettings, tls: Option<&TlsConfig>) -> Agent {
-    agent(config(settings, tls, None))
+    let names_any = settings.webhook.names_any_host();
+    let lookup = if names_any { Lookup::public_only() } else { Lookup::default() };
+    agent(config(settings, tls, None), lookup)
 }
 
 /// Connects to the host, with a tunnel through the proxy if the configuration has one.
-fn agent(config: Config) -> Agent {
+fn agent(config: Config, lookup: Lookup) -> Agent {
     let trust = Arc::new(Trust::default());
     let socks = config.proxy().map(|proxy| proxy.uri().clone());
     let connector =
@@ -74,7 +76,7 @@ fn agent(config: Config) -> Agent {
             .chain(ConnectProxyConnector::default())
             .chain(Dial::new(TcpConnector::default(), None, trust))
             .chain(RustlsConnector::default());
-    Agent::with_parts(config, connector, Lookup::default())
+    Agent::with_parts(config, connector, lookup)
 }
 
 /// Connects to the proxy, and hands it requests that are not encrypted as they are.
@@ -82,5 +84,5 @@ fn forwarding_agent(config: Config, proxy: &Proxy) -> Agent {
     let connector =
         ().chain(Dial::new(TcpConnector::default(), Some(proxy.uri.clone()), Arc::default()))
             .chain(Forward);
-    Agent::with_parts(config, connector, Lookup::new(Some(proxy.uri.clone())))
+    Agent::with_parts(config, connector, Lookup::of_proxy(proxy.uri.clone()))
 }

@@ -27,6 +27,11 @@ impl Bypass {
         Self(items.map(Entry::new).collect())
     }
 
+    /// Whether no host at all is reached through the proxy.
+    pub fn is_all(&self) -> bool {
+        self.0.iter().any(|entry| matches!(entry, Entry::All))
+    }
+
     pub fn has(&self, host: &str, port: u16) -> bool {
         let host = bare(host).to_ascii_lowercase();
         self.0.iter().any(|entry| entry.has(&host, port))

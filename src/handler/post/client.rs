@@ -1,15 +1,17 @@
 //! Sends one request and says what became of it.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ureq::http::{HeaderMap, Request, Response, Uri};
 use ureq::{Agent, Body};
 
 use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
+use super::hosts::Hosts;
 use super::proxy::{Proxies, Proxy};
 use super::reply::{self, Reply};
 use super::request::{self, Header, Message};
@@ -30,8 +32,53 @@ pub struct Webhook {
     /// The authorities that are believed, instead of the system's.
     pub ca_file: Option<PathBuf>,
     pub give_up_on_4xx: bool,
-    pub secret: Option<Secret>,
+    pub signing: Signing,
+    /// Which hosts a column in the URL may name.
+    pub hosts: Hosts,
     pub proxies: Proxies,
+}
+
+/// Whose secret requests are signed with.
+#[derive(Debug, Clone)]
+pub enum Signing {
+    None,
+    Shared(Secret),
+    /// Each record has its own in this column.
+    Own {
+        column: String,
+    },
+}
+
+impl Webhook {
+    /// Whether records name the host, and no list says which ones they may.
+    pub fn names_any_host(&self) -> bool {
+        self.target.has_column_in_authority() && self.hosts.is_empty()
+    }
+}
+
+impl Signing {
+    /// The column with the secret of each record.
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Self::None | Self::Shared(_) => None,
+            Self::Own { column } => Some(column),
+        }
+    }
+
+    /// The secret for one record. One that is missing or cannot be used must not leave its request
+    /// unsigned.
+    fn secret(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<Cow<'_, Secret>>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Shared(secret) => Ok(Some(Cow::Borrowed(secret))),
+            Self::Own { column } => {
+                let secret = Secret::parse(&value(column).unwrap_or_default());
+                let secret =
+                    secret.with_context(|| format!("the column {column} of the record"))?;
+                Ok(Some(Cow::Owned(secret)))
+            }
+        }
+    }
 }
 
 /// What requests are sent with; the same for every record of a pass.
@@ -55,7 +102,7 @@ pub enum Sent {
     Unreachable(String),
     /// There was no answer, though the server may have read the request.
     Broken(String),
-    /// The record's values make no URL.
+    /// The record's values make no request that may be sent.
     Unusable(String),
 }
 
@@ -92,14 +139,14 @@ impl Client {
         body: &[u8],
         now: Instant,
     ) -> Sent {
-        let uri = match self.settings.webhook.target.fill(value) {
-            Ok(uri) => uri,
-            Err(error) => return Sent::Unusable(format!("{error:#}")),
-        };
-        let proxied =
-            self.proxied.as_ref().filter(|_| !self.settings.webhook.proxies.is_bypassed(&uri));
-        let request = match self.request(&uri, id, body, now, proxied) {
-            Ok(request) => request,
+        let prepared = self.uri(value).and_then(|uri| {
+            let proxies = &self.settings.webhook.proxies;
+            let proxied = self.proxied.as_ref().filter(|_| !proxies.is_bypassed(&uri));
+            let request = self.request(&uri, id, value, body, now, proxied)?;
+            Ok((uri, proxied, request))
+        });
+        let (uri, proxied, request) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => return Sent::Unusable(format!("{error:#}")),
         };
         let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
@@ -113,18 +160,32 @@ impl Client {
         }
     }
 
+    /// The URL for one record, whose host is one that a record may name.
+    fn uri(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
+        let webhook = &self.settings.webhook;
+        let uri = webhook.target.fill(value)?;
+        if webhook.target.has_column_in_authority() {
+            webhook.hosts.check(uri.host().unwrap_or_default())?;
+        }
+        Ok(uri)
+    }
+
     fn request<'b>(
         &self,
         uri: &Uri,
         id: &str,
+        value: &dyn Fn(&str) -> Option<String>,
         body: &'b [u8],
         now: Instant,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
         let key = request::key(&self.settings.table, id);
-        let secret = self.settings.webhook.secret.as_ref();
+        let secret = self.settings.webhook.signing.secret(value)?;
         let mut headers = self.headers.clone();
-        request::add_own(&mut headers, &Message { key: &key, body, now, secret })?;
+        request::add_own(
+            &mut headers,
+            &Message { key: &key, body, now, secret: secret.as_deref() },
+        )?;
         if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
             headers.insert("proxy-authorization", login);
         }

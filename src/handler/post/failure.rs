@@ -8,7 +8,7 @@ use ureq::http::Uri;
 use ureq::{Error, Timeout};
 
 use super::client::Sent;
-use super::wire::{Unreachable, is_hangup, place, words};
+use super::wire::{Refused, Unreachable, is_hangup, place, words};
 use crate::authorities;
 
 /// What was tried.
@@ -23,7 +23,10 @@ pub struct Attempt<'a> {
 /// Whether anything was sent is known for sure only where there was no connection to the server
 /// that is meant.
 pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
-    let Some(Unreachable(message)) = unreachable(error) else {
+    if let Some(Refused(message)) = of_ours(error) {
+        return Sent::Unusable(message.clone());
+    }
+    let Some(Unreachable(message)) = of_ours(error) else {
         let message = message(error, attempt);
         return if is_distrusted(error) {
             Sent::Unreachable(message)
@@ -37,7 +40,8 @@ pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
     })
 }
 
-fn unreachable(error: &Error) -> Option<&Unreachable> {
+/// What the lookup or the connector has said, if it was one of them.
+fn of_ours<E: std::error::Error + 'static>(error: &Error) -> Option<&E> {
     if let Error::Other(error) = error { error.downcast_ref() } else { None }
 }
 

@@ -1,10 +1,12 @@
 //! `--post URL`: a request to a webhook for each record.
 
+mod address;
 mod agent;
 mod bypass;
 mod client;
 mod failure;
 mod forward;
+mod hosts;
 mod proxy;
 mod reply;
 mod request;
@@ -29,7 +31,8 @@ use crate::lock::lock;
 use crate::record::{Answer, Id, Outcome, Record};
 use client::{Client, Sent};
 
-pub use client::{PostSettings, Webhook};
+pub use client::{PostSettings, Signing, Webhook};
+pub use hosts::Hosts;
 pub use proxy::Proxies;
 pub use request::Header;
 pub use signature::Secret;
@@ -50,6 +53,8 @@ struct Shared {
     client: Client,
     clock: Clock,
     payload: Option<String>,
+    /// The column with the secret of each row, which no body shows.
+    secret_column: Option<String>,
     no_more: AtomicBool,
     /// How many requests in a row found no connection.
     unreachable: AtomicU32,
@@ -63,10 +68,12 @@ struct Shared {
 impl Post {
     pub fn new(settings: PostSettings, clock: Clock) -> Result<Self> {
         let (capacity, payload) = (settings.jobs, settings.payload.clone());
+        let secret_column = settings.webhook.signing.column().map(String::from);
         let shared = Arc::new(Shared {
             client: Client::new(settings)?,
             clock,
             payload,
+            secret_column,
             no_more: AtomicBool::new(false),
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
@@ -133,8 +140,10 @@ impl Shared {
         let value = |column: &str| {
             record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
         };
-        let payload = self.payload.as_ref();
-        let body = payload.map_or_else(|| json::document(record), |it| json::column(record, it));
+        let body = match &self.payload {
+            Some(column) => json::column(record, column),
+            None => json::document_without(record, self.secret_column.as_deref()),
+        };
         let now = self.clock.now();
         let sent = self.client.send(&record.id.text(), &value, &body, now);
         if let Sent::Unreachable(error) = sent {

@@ -61,6 +61,12 @@ impl Proxies {
         variable.as_ref().map(parse).transpose()
     }
 
+    /// The variable that names a proxy which some URL of one scheme goes through.
+    pub fn variable(&self, is_https: bool) -> Option<&'static str> {
+        let variable = if is_https { &self.https } else { &self.http };
+        variable.as_ref().filter(|_| !self.bypass.is_all()).map(|it| it.name)
+    }
+
     /// Whether requests to this URL go to its host directly.
     pub fn is_bypassed(&self, uri: &Uri) -> bool {
         let standard = if uri.scheme_str() == Some("https") { 443 } else { 80 };

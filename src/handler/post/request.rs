@@ -57,6 +57,21 @@ impl Header {
     }
 }
 
+/// Words in the name of a header that say that its value lets in whoever knows it.
+const OF_CREDENTIALS: [&str; 8] =
+    ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
+
+impl Header {
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Whether whoever gets the header can pass for the sender elsewhere.
+    pub fn is_credential(&self) -> bool {
+        self.name().split(['-', '_']).any(|word| OF_CREDENTIALS.contains(&word))
+    }
+}
+
 impl fmt::Debug for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: …", self.name)
@@ -137,6 +152,24 @@ mod tests {
             assert!(error.contains(expected) && !error.contains("S3krit"), "{error}");
         }
         assert_eq!(format!("{:?}", Header::parse("X: S3krit").unwrap()), "x: …");
+    }
+
+    #[test]
+    fn a_credential_is_known_by_its_name() {
+        for (name, expected) in [
+            ("Authorization", true),
+            ("Proxy-Authorization", true),
+            ("Cookie", true),
+            ("X-Api-Key", true),
+            ("X-Auth-Token", true),
+            ("X_APIKEY", true),
+            ("X-Source", false),
+            ("X-Author", false),
+            ("Accept", false),
+        ] {
+            let header = Header::parse(&format!("{name}: x")).unwrap();
+            assert_eq!(header.is_credential(), expected, "{name}");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn sign(key: &Key, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
     format!("v1,{}", STANDARD.encode(hmac.finalize().into_bytes()))
 }
 
-/// The keys that every request is signed with: more than one while a secret is being replaced.
+/// The keys that a request is signed with: more than one while a secret is being replaced.
 #[derive(Clone)]
 pub struct Secret(Vec<Key>);
 

@@ -9,6 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use ureq::http::Uri;
 
+use super::hosts::is_name;
+
 /// All that RFC 3986 does not call unreserved, so that no value can be read as punctuation.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -87,6 +89,11 @@ impl Target {
             Piece::Column(name) => Some(name.as_str()),
             Piece::Text(_) => None,
         })
+    }
+
+    /// Whether the records themselves say where they are sent to: which host, or which port of it.
+    pub fn has_column_in_authority(&self) -> bool {
+        self.authority.iter().any(|piece| matches!(piece, Piece::Column(_)))
     }
 
     /// The value of the `Authorization` header, if the URL has a user in it.
@@ -192,28 +199,27 @@ fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[') {
         return address.strip_suffix(']').is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
     }
-    let is_label = |label: &str| {
-        let mut bytes = label.bytes();
-        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
-    host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
+    is_name(host.strip_suffix('.').unwrap_or(host))
 }
 
 fn is_port(port: &str) -> bool {
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|it| it > 0)
 }
 
-/// Servers resolve dot segments, so a value of two dots would be one that climbs.
+/// Servers resolve dot segments, so a value of two dots would be one that climbs. Some decode the
+/// path before they cut it at its slashes, take a backslash for one, or leave out what stands
+/// behind a semicolon.
 fn check_path(rest: &str) -> Result<()> {
     let path = rest.split_once('?').map_or(rest, |(path, _)| path);
-    if path.split('/').any(|segment| matches!(decoded_dots(segment).as_str(), "." | "..")) {
+    let decoded = percent_decode_str(path).collect::<Vec<u8>>();
+    let is_dots = |segment: &[u8]| {
+        let name = segment.split(|byte| *byte == b';').next();
+        matches!(name, Some(b"." | b".."))
+    };
+    if decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dots) {
         bail!("the URL's path {path:?} has a segment of nothing but dots");
     }
     Ok(())
-}
-
-fn decoded_dots(segment: &str) -> String {
-    segment.replace("%2e", ".").replace("%2E", ".")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +12,8 @@ use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
+
+use super::address::is_public;
 
 /// So many kept connections in a row may turn out closed before no more are kept.
 const DISAPPOINTMENTS: u32 = 3;
@@ -27,24 +30,43 @@ impl fmt::Display for Unreachable {
 
 impl std::error::Error for Unreachable {}
 
+/// Nothing was sent, because the host is none that a record may name.
+#[derive(Debug)]
+pub struct Refused(pub String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 fn unreachable(message: String) -> Error {
     Error::Other(Box::new(Unreachable(message)))
 }
 
 /// Finds addresses; those of the proxy for every URL, if requests are handed to one as they are.
 #[derive(Debug, Default)]
-pub struct Lookup {
-    pub proxy: Option<Uri>,
-    system: DefaultResolver,
+pub struct Lookup<R = DefaultResolver> {
+    proxy: Option<Uri>,
+    is_public_only: bool,
+    system: R,
 }
 
 impl Lookup {
-    pub fn new(proxy: Option<Uri>) -> Self {
-        Self { proxy, system: DefaultResolver::default() }
+    pub fn of_proxy(proxy: Uri) -> Self {
+        Self { proxy: Some(proxy), ..Self::default() }
+    }
+
+    /// Refuses hosts with an address that is not public. These are the very addresses that are
+    /// then connected to, so that no second lookup can say otherwise.
+    pub fn public_only() -> Self {
+        Self { is_public_only: true, ..Self::default() }
     }
 }
 
-impl Resolver for Lookup {
+impl<R: Resolver> Resolver for Lookup<R> {
     fn resolve(
         &self,
         uri: &Uri,
@@ -53,14 +75,22 @@ impl Resolver for Lookup {
     ) -> Result<ResolvedSocketAddrs, Error> {
         let uri = self.proxy.as_ref().unwrap_or(uri);
         let host = uri.host().unwrap_or_default();
-        self.system.resolve(uri, config, timeout).map_err(|error| {
+        let found = self.system.resolve(uri, config, timeout).map_err(|error| {
             if matches!(error, Error::Timeout(_)) {
                 return error;
             }
             let reason =
                 if let Error::Io(error) = &error { words(error) } else { error.to_string() };
             unreachable(format!("could not find the host {host}: {reason}"))
-        })
+        })?;
+        let private = found.iter().map(SocketAddr::ip).find(|address| !is_public(*address));
+        match private.filter(|_| self.is_public_only) {
+            Some(address) => Err(Error::Other(Box::new(Refused(format!(
+                "the host {host:?} has the address {address}, which is not public; list it with \
+                 --allow-host"
+            ))))),
+            None => Ok(found),
+        }
     }
 }
 
@@ -194,5 +224,54 @@ impl<T: Transport> Transport for Watched<T> {
 
     fn is_tls(&self) -> bool {
         self.inner.is_tls()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ureq::unversioned::transport::time::Duration;
+
+    use super::*;
+
+    /// A resolver that always finds these addresses.
+    #[derive(Debug)]
+    struct Found(Vec<SocketAddr>);
+
+    impl Resolver for Found {
+        fn resolve(
+            &self,
+            _uri: &Uri,
+            _config: &Config,
+            _timeout: NextTimeout,
+        ) -> Result<ResolvedSocketAddrs, Error> {
+            let mut addresses = self.empty();
+            self.0.iter().for_each(|address| addresses.push(*address));
+            Ok(addresses)
+        }
+    }
+
+    fn resolved(is_public_only: bool, addresses: &[&str]) -> Result<Vec<SocketAddr>, Error> {
+        let system = Found(addresses.iter().map(|it| it.parse().unwrap()).collect());
+        let lookup = Lookup { proxy: None, is_public_only, system };
+        let timeout = NextTimeout { after: Duration::NotHappening, ..NextTimeout::default() };
+        let uri = Uri::from_static("http://rebound.example.com/");
+        lookup.resolve(&uri, &Config::default(), timeout).map(|found| found.to_vec())
+    }
+
+    #[test]
+    fn a_name_with_an_address_that_is_not_public_is_refused() {
+        for addresses in [
+            &["127.0.0.1:80"][..],
+            &["1.1.1.1:80", "169.254.169.254:80"],
+            &["[::1]:80", "1.1.1.1:80"],
+            &["[::ffff:10.0.0.1]:80"],
+        ] {
+            let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
+            let error = error.downcast_ref::<Refused>().unwrap().to_string();
+            assert!(error.contains("rebound.example.com"), "{error}");
+            assert!(error.ends_with("is not public; list it with --allow-host"), "{error}");
+            assert_eq!(resolved(false, addresses).unwrap().len(), addresses.len());
+        }
+        assert_eq!(resolved(true, &["1.1.1.1:80", "[2606:4700::1111]:80"]).unwrap().len(), 2);
     }
 }

@@ -68,7 +68,7 @@ fn records_without_a_connection_that_are_not_in_a_row_stop_nothing() {
          UPDATE BACKLOG SET PORT = {} WHERE ID % 3 = 0",
         server.port
     ));
-    pass(&env, "http://127.0.0.1:{PORT}/", &[]).silent();
+    pass(&env, "http://127.0.0.1:{PORT}/", &["--allow-host", "127.0.0.1"]).silent();
     let refused =
         format!("SELECT count(*) FROM BACKLOG WHERE FAILURES = 1 AND LAST_ERROR = '{REFUSED}'");
     assert_eq!(env.query(&refused), "6");

@@ -2,6 +2,7 @@
 
 mod choice;
 mod connections;
+mod hosts;
 mod outcomes;
 mod passes;
 mod requests;

@@ -198,7 +198,7 @@ fn a_key_of_several_columns_is_one_key() {
 }
 
 /// HMAC-SHA256 as RFC 2104 writes it down.
-fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
+pub fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     assert!(key.len() <= 64);
     let pad = |byte: u8| {
         let mut block = [byte; 64];
@@ -331,8 +331,7 @@ fn the_log_of_libraries_is_not_shown_whoever_asks_for_it() {
     let server = serving(fine());
     let env = one_record();
     let secret = "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty";
-    let variables =
-        [("RUST_LOG", "trace,backlog=trace"), ("BACKLOG_WEBHOOK_SECRET", secret)];
+    let variables = [("RUST_LOG", "trace,backlog=trace"), ("BACKLOG_WEBHOOK_SECRET", secret)];
     let header = ["--header", "Authorization: Bearer S3kr", "--header", "Cookie: S3kr"];
     let ran = pass_in(&env, &variables, &server.url("/"), &header).success();
     assert!(ran.stderr.contains("processing record 7"), "{}", ran.stderr);

@@ -36,7 +36,42 @@ fn no_value_climbs_out_of_its_directory() {
         assert!(fill(template, ".").is_err(), "{template}");
     }
     assert!(fill("http://h/a/{id}", "..").unwrap_err().to_string().contains("nothing but dots"));
+    for value in [
+        "../../admin",
+        "a/../b",
+        "a/..",
+        "..\\x",
+        "x\\..",
+        "./x",
+        "..;",
+        "..;a=b/x",
+        "a/..;/b",
+        "/..",
+    ] {
+        for template in ["http://h/{id}", "http://h/a/{id}/b?c", "http://h/a/{id}?c={id}"] {
+            let error = fill(template, value).unwrap_err().to_string();
+            assert!(error.contains("nothing but dots"), "{template} {value}: {error}");
+        }
+    }
+    let two = |a: &'static str, b: &'static str| {
+        let of = move |name: &str| Some(if name == "a" { a } else { b }.to_string());
+        Target::new("http://h/{a}{b}").unwrap().fill(&of)
+    };
+    assert!(two(".", ".").is_err());
+    assert!(two("x/.", "./y").is_err());
+    // What would have to be decoded twice, and what only begins or ends with dots.
+    assert_eq!(two("%2", "e/x").unwrap(), "http://h/%252e%2Fx");
+    for (value, shown) in [
+        ("%2e%2e", "%252e%252e"),
+        ("..%2f", "..%252f"),
+        ("...", "..."),
+        ("..a/b..", "..a%2Fb.."),
+        ("a;..", "a%3B.."),
+    ] {
+        assert_eq!(fill("http://h/{id}", value).unwrap(), format!("http://h/{shown}"));
+    }
     assert_eq!(fill("http://h/a?{id}", "..").unwrap(), "http://h/a?..");
+    assert_eq!(fill("http://h/a?{id}", "x/../y").unwrap(), "http://h/a?x%2F..%2Fy");
     assert_eq!(fill("http://h/a{id}", "..").unwrap(), "http://h/a..");
 }
 
@@ -49,6 +84,19 @@ fn a_host_may_be_filled_but_stays_a_host() {
     assert_eq!(fill("http://h:{id}?x", "81").unwrap(), "http://h:81/?x");
     for port in ["", "0", "65536", "+1", "x"] {
         assert!(fill("http://h:{id}/", port).is_err(), "{port}");
+    }
+}
+
+#[test]
+fn a_column_in_the_authority_is_told_from_one_behind_it() {
+    for (template, expected) in [
+        ("https://{host}/x", true),
+        ("https://{host}.example.com/{id}", true),
+        ("https://example.com:{port}/", true),
+        ("https://example.com/{host}?{id}", false),
+        ("https://example.com?{host}", false),
+    ] {
+        assert_eq!(Target::new(template).unwrap().has_column_in_authority(), expected);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handler::post::client::{Client, PostSettings, Sent, Webhook};
+use crate::handler::post::client::{Client, PostSettings, Sent, Signing, Webhook};
 use crate::handler::post::request::Header;
 use crate::handler::post::signature::Secret;
 use crate::record::Outcome;
@@ -17,7 +17,7 @@ fn a_request_carries_what_it_should() {
     let url = server.url("/a/{name}?z={z}").replace("127", "us%20er:pw@127");
     let client = Client::new(with(Webhook {
         headers: vec![Header::parse("X-Mine: 1").unwrap()],
-        secret: Some(Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()),
+        signing: Signing::Shared(Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()),
         ..webhook(&url)
     }));
     let value = |name: &str| Some(if name == "z" { "1" } else { "x/y" }.to_string());

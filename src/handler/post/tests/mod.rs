@@ -7,7 +7,8 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, PostSettings, Sent, Webhook};
+use super::client::{Client, PostSettings, Sent, Signing, Webhook};
+use super::hosts::Hosts;
 use super::proxy::Proxies;
 use super::target::Target;
 use crate::instant::Instant;
@@ -28,7 +29,8 @@ fn webhook(url: &str) -> Webhook {
         headers: Vec::new(),
         ca_file: None,
         give_up_on_4xx: false,
-        secret: None,
+        signing: Signing::None,
+        hosts: Hosts::default(),
         proxies: Proxies::default(),
     }
 }

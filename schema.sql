@@ -2,8 +2,9 @@
 -- creates just as well. Only ID, STATUS and DATE_INSERTED are needed; the
 -- program works on any table that has these three, whatever else it holds.
 CREATE TABLE BACKLOG (
-  -- What a record is called in every message, claim and handler.
-  ID            INTEGER PRIMARY KEY,
+  -- What a record is called in every message, claim and handler. AUTOINCREMENT
+  -- never gives the id of a deleted row again.
+  ID            INTEGER PRIMARY KEY AUTOINCREMENT,
 
   -- NEW       waits for its first attempt
   -- ERROR     the last attempt failed; it will be tried again

@@ -40,6 +40,15 @@ pub struct Handler {
     #[arg(long, value_name = "COLUMN")]
     pub secret_column: Option<String>,
 
+    /// What stands in front of webhook-id and Idempotency-Key, for databases that share a receiver
+    #[arg(long, value_name = "PREFIX")]
+    pub key_prefix: Option<String>,
+
+    /// The whole Idempotency-Key, {column} being replaced; "" leaves it out [default: the table, the
+    /// id and the insertion date, and another one after each answer]
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+
     /// The authorities that certify the webhook's server [default: those of the system]
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,

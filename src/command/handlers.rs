@@ -81,6 +81,9 @@ pub fn require(
     for column in webhook.target.columns() {
         require_column(table, column, "--post", "the URL")?;
     }
+    for column in webhook.key.columns() {
+        require_column(table, column, "--idempotency-key", "the key")?;
+    }
     let secret = webhook.signing.column();
     secret.map_or(Ok(()), |it| require_column(table, it, "--secret-column", "the secrets"))
 }

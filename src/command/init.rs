@@ -20,7 +20,7 @@ const SCHEMAS: Schemas = Schemas {
 const MINIMAL: Schemas = Schemas {
     sqlite: "\
 CREATE TABLE BACKLOG (
-  ID            INTEGER PRIMARY KEY,
+  ID            INTEGER PRIMARY KEY AUTOINCREMENT,
   STATUS        TEXT NOT NULL DEFAULT 'NEW',
   DATE_INSERTED TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')),
   PAYLOAD       TEXT

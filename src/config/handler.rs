@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use super::{Environment, Queue};
 use crate::cli;
 use crate::exit::{ExitError, usage};
-use crate::handler::{Header, Hosts, Proxies, Secret, Signing, Target, Webhook};
+use crate::handler::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook};
 
 /// How many records a co-process has in hand, unless told otherwise.
 const WINDOW: u16 = 64;
@@ -41,6 +41,7 @@ fn webhook(
     let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
     // An empty line is an entry as well, which is none.
     let hosts = Hosts::parse(args.allow_host.iter().flat_map(|it| it.split('\n')));
+    let key = args.idempotency_key.as_deref().map(IdempotencyKey::parse);
     let webhook = Webhook {
         target: Target::new(url).map_err(wrong("--post"))?,
         headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
@@ -48,11 +49,13 @@ fn webhook(
         give_up_on_4xx: args.give_up_on_4xx,
         signing: signing(args, environment)?,
         hosts: hosts.map_err(wrong("--allow-host"))?,
+        key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
+        key_prefix: args.key_prefix.clone().filter(|prefix| !prefix.is_empty()),
         proxies: Proxies::from_env(&variable),
     };
     require_hosts(&webhook)?;
     if let Some(column) = webhook.signing.column() {
-        require_secrecy(column, &webhook.target, payload)?;
+        require_secrecy(column, &webhook, payload)?;
     }
     Ok(webhook)
 }
@@ -86,10 +89,16 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
 }
 
 /// What signs a request must not stand in it.
-fn require_secrecy(column: &str, target: &Target, payload: Option<&str>) -> Result<(), ExitError> {
+fn require_secrecy(
+    column: &str,
+    webhook: &Webhook,
+    payload: Option<&str>,
+) -> Result<(), ExitError> {
     let is_it = |other: &str| other.eq_ignore_ascii_case(column);
-    let (place, option) = if target.columns().any(is_it) {
+    let (place, option) = if webhook.target.columns().any(is_it) {
         ("the URL", "--post")
+    } else if webhook.key.columns().any(is_it) {
+        ("the key", "--idempotency-key")
     } else if payload.is_some_and(is_it) {
         ("the body", "--payload-column")
     } else {
@@ -136,6 +145,8 @@ impl Handler {
             (!args.header.is_empty(), "--header", "--post", args.post.is_some()),
             (!args.allow_host.is_empty(), "--allow-host", "--post", args.post.is_some()),
             (args.secret_column.is_some(), "--secret-column", "--post", args.post.is_some()),
+            (args.key_prefix.is_some(), "--key-prefix", "--post", args.post.is_some()),
+            (args.idempotency_key.is_some(), "--idempotency-key", "--post", args.post.is_some()),
             (args.ca_file.is_some(), "--ca-file", "--post", args.post.is_some()),
             (args.give_up_on_4xx, "--give-up-on-4xx", "--post", args.post.is_some()),
             (args.give_up_on.is_some(), "--give-up-on", "a command for each record", is_command),

@@ -36,7 +36,7 @@ const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
     Key { key, long, kind }
 }
 
-pub const KEYS: [Key; 51] = [
+pub const KEYS: [Key; 53] = [
     key("db", "db", Kind::Path),
     key("state_dir", "state-dir", Kind::Path),
     key("table", "table", Kind::Value),
@@ -85,6 +85,8 @@ pub const KEYS: [Key; 51] = [
     key("header", "header", Kind::Lines),
     key("allow_hosts", "allow-host", Kind::Lines),
     key("secret_column", "secret-column", Kind::Value),
+    key("key_prefix", "key-prefix", Kind::Value),
+    key("idempotency_key", "idempotency-key", Kind::Value),
     key("ca_file", "ca-file", Kind::Path),
     key("give_up_on", "give-up-on", Kind::Several),
     key("give_up_on_4xx", "give-up-on-4xx", Kind::Flag),
@@ -113,8 +115,16 @@ const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "sprea
 const EXEC: &str = "exec";
 const POST: &str = "post";
 const OF_A_COMMAND: [&str; 5] = ["stream", "window", "restarts", "give-up-on", EXEC];
-const OF_A_WEBHOOK: [&str; 6] =
-    [POST, "header", "allow-host", "secret-column", "ca-file", "give-up-on-4xx"];
+const OF_A_WEBHOOK: [&str; 8] = [
+    POST,
+    "header",
+    "allow-host",
+    "secret-column",
+    "key-prefix",
+    "idempotency-key",
+    "ca-file",
+    "give-up-on-4xx",
+];
 
 /// Where there is no status column it has no values, and the other way round.
 pub const NO_STATUS: &str = "no-status-column";

@@ -15,7 +15,8 @@ mod workers;
 pub use exec::{Exec, ExecSettings};
 pub use injection::check as check_injection;
 pub use post::{
-    Header, Hosts, Post, PostSettings, Proxies, Secret, Signing, Target, Webhook, without_login,
+    Header, Hosts, IdempotencyKey, Post, PostSettings, Proxies, Secret, Signing, Target, Webhook,
+    without_login,
 };
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};

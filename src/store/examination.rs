@@ -21,6 +21,8 @@ pub struct Examination {
     pub missing: Vec<MissingIndex>,
     /// An id that more than one row has.
     pub duplicate: Option<String>,
+    /// Whether the database may give the id of a deleted row to a new one.
+    pub reuses_ids: bool,
 }
 
 /// What is found of the pending records.

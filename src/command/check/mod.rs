@@ -38,6 +38,14 @@ impl Findings {
     }
 }
 
+/// What it means for a receiver that ids of deleted rows are given again.
+fn reused(inserted: &str) -> String {
+    format!(
+        "without AUTOINCREMENT the id of a deleted row is given again: only {inserted} tells such \
+         records apart in webhook-id"
+    )
+}
+
 pub fn run(
     place: Place,
     args: &cli::Check,
@@ -91,6 +99,9 @@ pub fn run(
                 findings.fine("where", condition.clone());
             }
             the_table(&mut findings, table, &found, now);
+            if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
+                findings.note("ids", reused(&table.inserted.name));
+            }
         }
     }
     match &handler {

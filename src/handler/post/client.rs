@@ -12,6 +12,7 @@ use ureq::{Agent, Body};
 use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
 use super::hosts::Hosts;
+use super::key::{self, IdempotencyKey};
 use super::proxy::{Proxies, Proxy};
 use super::reply::{self, Reply};
 use super::request::{self, Header, Message};
@@ -35,6 +36,9 @@ pub struct Webhook {
     pub signing: Signing,
     /// Which hosts a column in the URL may name.
     pub hosts: Hosts,
+    pub key: IdempotencyKey,
+    /// What tells the records of this database from those of others that share the receiver.
+    pub key_prefix: Option<String>,
     pub proxies: Proxies,
 }
 
@@ -94,6 +98,17 @@ pub struct PostSettings {
     pub payload: Option<String>,
 }
 
+/// A record as it is sent.
+#[derive(Clone, Copy)]
+pub struct Parcel<'a> {
+    pub id: &'a str,
+    /// The insertion date, as the row holds it.
+    pub inserted: &'a str,
+    pub value: &'a dyn Fn(&str) -> Option<String>,
+    pub body: &'a [u8],
+    pub now: Instant,
+}
+
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
@@ -132,17 +147,11 @@ impl Client {
     }
 
     /// Sends one record and waits for the answer. The request is sent once at most.
-    pub fn send(
-        &self,
-        id: &str,
-        value: &dyn Fn(&str) -> Option<String>,
-        body: &[u8],
-        now: Instant,
-    ) -> Sent {
-        let prepared = self.uri(value).and_then(|uri| {
+    pub fn send(&self, parcel: &Parcel<'_>) -> Sent {
+        let prepared = self.uri(parcel.value).and_then(|uri| {
             let proxies = &self.settings.webhook.proxies;
             let proxied = self.proxied.as_ref().filter(|_| !proxies.is_bypassed(&uri));
-            let request = self.request(&uri, id, value, body, now, proxied)?;
+            let request = self.request(&uri, parcel, proxied)?;
             Ok((uri, proxied, request))
         });
         let (uri, proxied, request) = match prepared {
@@ -152,7 +161,7 @@ impl Client {
         let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
         let timeout = self.settings.timeout;
         match agent.run(request) {
-            Ok(response) => self.answered(response, now),
+            Ok(response) => self.answered(response, parcel.now),
             Err(error) => {
                 let proxy = proxied.map(|proxied| proxied.origin);
                 failure::sent(&error, &Attempt { uri: &uri, timeout, proxy })
@@ -173,19 +182,18 @@ impl Client {
     fn request<'b>(
         &self,
         uri: &Uri,
-        id: &str,
-        value: &dyn Fn(&str) -> Option<String>,
-        body: &'b [u8],
-        now: Instant,
+        parcel: &Parcel<'b>,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
-        let key = request::key(&self.settings.table, id);
-        let secret = self.settings.webhook.signing.secret(value)?;
+        let Parcel { id, inserted, value, body, now } = *parcel;
+        let webhook = &self.settings.webhook;
+        let name = key::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
+        let key = webhook.key.fill(&name, value)?;
+        let secret = webhook.signing.secret(value)?;
+        let message =
+            Message { name: &name, key: key.as_deref(), body, now, secret: secret.as_deref() };
         let mut headers = self.headers.clone();
-        request::add_own(
-            &mut headers,
-            &Message { key: &key, body, now, secret: secret.as_deref() },
-        )?;
+        request::add_own(&mut headers, &message)?;
         if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
             headers.insert("proxy-authorization", login);
         }

@@ -7,11 +7,13 @@ mod client;
 mod failure;
 mod forward;
 mod hosts;
+mod key;
 mod proxy;
 mod reply;
 mod request;
 mod signature;
 mod target;
+mod template;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -29,10 +31,11 @@ use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::{Answer, Id, Outcome, Record};
-use client::{Client, Sent};
+use client::{Client, Parcel, Sent};
 
 pub use client::{PostSettings, Signing, Webhook};
 pub use hosts::Hosts;
+pub use key::IdempotencyKey;
 pub use proxy::Proxies;
 pub use request::Header;
 pub use signature::Secret;
@@ -144,8 +147,13 @@ impl Shared {
             Some(column) => json::column(record, column),
             None => json::document_without(record, self.secret_column.as_deref()),
         };
-        let now = self.clock.now();
-        let sent = self.client.send(&record.id.text(), &value, &body, now);
+        let sent = self.client.send(&Parcel {
+            id: &record.id.text(),
+            inserted: &record.inserted.to_string(),
+            value: &value,
+            body: &body,
+            now: self.clock.now(),
+        });
         if let Sent::Unreachable(error) = sent {
             let times = self.unreachable.fetch_add(1, Ordering::SeqCst) + 1;
             return if times < UNREACHABLE {

@@ -6,10 +6,11 @@ use std::net::Ipv6Addr;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 use ureq::http::Uri;
 
 use super::hosts::is_name;
+use super::template::Template;
 
 /// All that RFC 3986 does not call unreserved, so that no value can be read as punctuation.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -17,18 +18,12 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// What a URL may hold as it stands, besides letters and digits.
 const PUNCTUATION: &[u8] = b"-._~:/?#[]@!$&'()*+,;=%";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Column(String),
-}
-
 #[derive(Clone)]
 pub struct Target {
     is_https: bool,
-    authority: Vec<Piece>,
+    authority: Template,
     /// The path and the query.
-    rest: Vec<Piece>,
+    rest: Template,
     authorization: Option<String>,
 }
 
@@ -36,10 +31,7 @@ impl fmt::Display for Target {
     /// Without the user, who has a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_https { "https://" } else { "http://" })?;
-        self.authority.iter().chain(&self.rest).try_for_each(|piece| match piece {
-            Piece::Text(text) => f.write_str(text),
-            Piece::Column(name) => write!(f, "{{{name}}}"),
-        })
+        write!(f, "{}{}", self.authority, self.rest)
     }
 }
 
@@ -69,8 +61,8 @@ impl Target {
         };
         let target = Self {
             is_https,
-            authority: pieces(authority)?,
-            rest: pieces(rest)?,
+            authority: Template::parse(authority, "the URL", check_literal)?,
+            rest: Template::parse(rest, "the URL", check_literal)?,
             authorization: login.map(basic_authorization).transpose()?,
         };
         if target.columns().next().is_none() {
@@ -85,15 +77,12 @@ impl Target {
 
     /// The names in braces, each as often as it occurs.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.authority.iter().chain(&self.rest).filter_map(|piece| match piece {
-            Piece::Column(name) => Some(name.as_str()),
-            Piece::Text(_) => None,
-        })
+        self.authority.columns().chain(self.rest.columns())
     }
 
     /// Whether the records themselves say where they are sent to: which host, or which port of it.
     pub fn has_column_in_authority(&self) -> bool {
-        self.authority.iter().any(|piece| matches!(piece, Piece::Column(_)))
+        self.authority.columns().next().is_some()
     }
 
     /// The value of the `Authorization` header, if the URL has a user in it.
@@ -104,8 +93,8 @@ impl Target {
     /// The URL for one record, without its user. A value that would make another URL of it than
     /// the one that was meant is an error.
     pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
-        let authority = filled(&self.authority, value)?;
-        let rest = filled(&self.rest, value)?;
+        let authority = self.authority.fill(value, RESERVED)?;
+        let rest = self.rest.fill(value, RESERVED)?;
         check_authority(&authority)?;
         check_path(&rest)?;
         let scheme = if self.is_https { "https" } else { "http" };
@@ -124,49 +113,14 @@ pub fn without_login(url: &str) -> String {
     format!("{scheme}://{host}{rest}")
 }
 
-/// Cuts a part of the URL at its braces.
-fn pieces(text: &str) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        pieces.push(literal(before)?);
-        let Some((name, after)) = after.split_once('}') else {
-            bail!("a brace in the URL is not closed; write a column as {{name}}");
-        };
-        if name.is_empty() {
-            bail!("braces in the URL are empty; write a column as {{name}}");
-        }
-        pieces.push(Piece::Column(name.into()));
-        rest = after;
-    }
-    pieces.push(literal(rest)?);
-    Ok(pieces)
-}
-
-fn literal(text: &str) -> Result<Piece> {
+fn check_literal(text: &str) -> Result<()> {
     let is_fine = |c: char| {
         c.is_ascii_alphanumeric() || u8::try_from(c).is_ok_and(|byte| PUNCTUATION.contains(&byte))
     };
     if let Some(c) = text.chars().find(|c| !is_fine(*c)) {
         bail!("{c:?} cannot stand in the URL; percent-encode it, or write the host as xn--");
     }
-    Ok(Piece::Text(text.into()))
-}
-
-fn filled(pieces: &[Piece], value: &dyn Fn(&str) -> Option<String>) -> Result<String> {
-    let mut text = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Text(literal) => text.push_str(literal),
-            Piece::Column(name) => {
-                let value = value(name).with_context(|| {
-                    format!("the URL needs the column {name}, which has no value")
-                })?;
-                text.extend(utf8_percent_encode(&value, RESERVED));
-            }
-        }
-    }
-    Ok(text)
+    Ok(())
 }
 
 fn basic_authorization(login: &str) -> Result<String> {

@@ -65,6 +65,7 @@ impl PgDatabase {
             triggers: self.triggers()?,
             missing: self.missing_indexes(by_count)?,
             duplicate: self.duplicate()?,
+            reuses_ids: false,
             ..self.examined_from_outside()?
         })
     }
@@ -84,6 +85,7 @@ impl PgDatabase {
             triggers: Vec::new(),
             missing: Vec::new(),
             duplicate: None,
+            reuses_ids: false,
         })
     }
 

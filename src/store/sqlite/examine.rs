@@ -25,6 +25,7 @@ impl SqliteDatabase {
             triggers: self.triggers()?,
             missing: self.missing_indexes(by_count)?,
             duplicate: self.duplicate()?,
+            reuses_ids: self.reuses_ids()?,
         })
     }
 
@@ -68,6 +69,24 @@ impl SqliteDatabase {
         )?;
         let names = statement.query_map([&self.table.name], |row| row.get(0))?;
         names.collect()
+    }
+
+    /// Whether the id is SQLite's own number of the row, without AUTOINCREMENT.
+    fn reuses_ids(&self) -> rusqlite::Result<bool> {
+        let [id] = &self.table.id[..] else { return Ok(false) };
+        let (table, id) = (self.table.name.as_str(), id.name.as_str());
+        let is_row_number = self.connection.query_row(
+            "SELECT count(*) = 1 AND max(name = ?2 AND type = 'INTEGER' COLLATE NOCASE) \
+             AND (SELECT NOT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1) \
+             FROM pragma_table_info(?1) WHERE pk > 0",
+            [table, id],
+            |row| row.get::<_, Option<bool>>(0),
+        )?;
+        if is_row_number != Some(true) {
+            return Ok(false);
+        }
+        let (.., is_increasing) = self.connection.column_metadata(Some("main"), table, id)?;
+        Ok(!is_increasing)
     }
 
     /// An id that more than one row has.

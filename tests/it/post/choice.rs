@@ -108,7 +108,7 @@ fn webhook_over_file(lines: &str) {
     describe(&env, lines);
     env.run_at(MIDNIGHT, &["process", "--post", &server.url("/")]).silent();
     assert_eq!(env.query(ROW), DONE, "{lines}");
-    assert_eq!(keys(&server), ["BACKLOG/7"], "{lines}");
+    assert_eq!(keys(&server), [key(7)], "{lines}");
 }
 
 #[test]

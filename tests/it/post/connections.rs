@@ -73,7 +73,7 @@ fn records_without_a_connection_that_are_not_in_a_row_stop_nothing() {
         format!("SELECT count(*) FROM BACKLOG WHERE FAILURES = 1 AND LAST_ERROR = '{REFUSED}'");
     assert_eq!(env.query(&refused), "6");
     assert_eq!(env.count("ERROR"), 8);
-    assert_eq!(keys(&server), ["BACKLOG/6", "BACKLOG/3"]);
+    assert_eq!(keys(&server), [key(6), key(3)]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_authority_in_the_file_is_believed() {
     let server = Server::with_tls(&[("/", fine())], config);
     pass(&env, &server.url("/"), &["--ca-file", &file]).silent();
     assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
-    assert_eq!(keys(&server), ["BACKLOG/3", "BACKLOG/2", "BACKLOG/1"]);
+    assert_eq!(keys(&server), [key(3), key(2), key(1)]);
 }
 
 #[test]

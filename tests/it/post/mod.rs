@@ -3,6 +3,7 @@
 mod choice;
 mod connections;
 mod hosts;
+mod keys;
 mod outcomes;
 mod passes;
 mod requests;
@@ -63,6 +64,11 @@ fn serving(answer: Answer) -> Server {
 fn keys(server: &Server) -> Vec<String> {
     let key = |it: &Received| it.header("idempotency-key").unwrap().to_string();
     server.received().iter().map(key).collect()
+}
+
+/// The key of a record that was inserted a minute ago, in the table that `init` creates.
+fn key(id: u64) -> String {
+    format!("BACKLOG/{id}/2026-11-20T23:59:00Z")
 }
 
 fn the_only(server: &Server) -> Received {

@@ -40,7 +40,7 @@ fn the_answer_decides_what_becomes_of_the_record() {
         let server = serving(answer.clone());
         pass(&env, &server.url("/"), &[]).silent();
         assert_eq!(env.query(ROW), error.map_or(DONE.into(), failed), "{answer:?}");
-        assert_eq!(keys(&server), ["BACKLOG/7"]);
+        assert_eq!(keys(&server), [key(7)]);
     }
     assert!(elsewhere.received().is_empty());
 }
@@ -124,7 +124,7 @@ fn a_server_that_asks_for_time_gets_it() {
                 assert_eq!(env.query(ROW), row);
                 assert!(ready.received().is_empty());
                 pass(MIDNIGHT + 600, &ready);
-                assert_eq!(keys(&ready), ["BACKLOG/7"]);
+                assert_eq!(keys(&ready), [key(7)]);
                 assert!(env.query(ROW).starts_with("SUCCESS|0|"), "{}", env.query(ROW));
             }
         }
@@ -203,7 +203,7 @@ fn no_answer_is_a_failure_that_says_why() {
     pass(&env, &server.url("/ssh"), &[]).silent();
     let begins = failed(&format!("could not understand the answer of 127.0.0.1:{}: ", server.port));
     assert!(env.query(ROW).starts_with(&begins), "{}", env.query(ROW));
-    assert_eq!(keys(&server), ["BACKLOG/7"; 5], "nothing is sent twice by one pass");
+    assert_eq!(keys(&server), vec![key(7); 5], "nothing is sent twice by one pass");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn no_more_requests_are_begun_than_the_rate_allows() {
     env.logs("record 20 succeeded");
     assert!(signal("-TERM", child.id()));
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
-    assert_eq!((keys(&server), env.count("NEW")), (vec!["BACKLOG/20".into()], 19));
+    assert_eq!((keys(&server), env.count("NEW")), (vec![key(20)], 19));
     pass(&env, &url, &["--rate", "1000/s", "--jobs", "8"]).silent();
     assert_eq!((env.count("SUCCESS"), server.received().len()), (20, 20));
 }
@@ -284,7 +284,7 @@ fn a_table_on_a_server_is_posted_as_well() {
          \"payload\":{\"order\": 1.50},\"failures\":0,\"last_failure\":null,\"last_error\":null}"
     );
     let key = received[0].header("idempotency-key").unwrap();
-    assert!(key.to_ascii_lowercase().ends_with("backlog/1"), "{key}");
+    assert!(key.ends_with("backlog/1/2026-11-20T23:59:00+00:00"), "{key}");
     let missing = pass(&env, &server.url("/{ORDER}"), &[]);
     missing.fails(2, &["no column \"ORDER\" for the URL; legal are id, status"]);
 }
@@ -315,7 +315,10 @@ fn a_queue_of_pgmq_is_posted_as_well() {
     let body: Value = serde_json::from_slice(&received[0].body).unwrap();
     assert_eq!((&body["msg_id"], &body["message"]["n"]), (&Value::from(1), &Value::from(1)));
     let key = received[0].header("idempotency-key").unwrap();
-    assert!(key.ends_with("/1"), "{key}");
+    let date =
+        database.query("SELECT to_json(enqueued_at) #>> '{}' FROM pgmq.a_jobs WHERE msg_id = 1");
+    let date = key.strip_suffix(&date.replace(' ', "")).unwrap_or_default();
+    assert!(date.ends_with("/1/"), "{key}");
 
     // The message alone, as it is.
     let server = serving(fine());

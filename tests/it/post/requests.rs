@@ -105,7 +105,7 @@ fn a_record_whose_values_make_no_url_fails_alone() {
         format!("5|{DONE}"),
     ];
     assert_eq!(env.query(ROWS), rows.join("\n"));
-    assert_eq!(keys(&server), ["BACKLOG/5", "BACKLOG/1"]);
+    assert_eq!(keys(&server), [key(5), key(1)]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_request_says_what_it_is_and_whose() {
         ("content-length", Some(length.as_str())),
         ("user-agent", Some(concat!("backlog/", env!("CARGO_PKG_VERSION")))),
         ("authorization", Some("Basic dXMgZXI6cEB3")),
-        ("idempotency-key", Some("BACKLOG/7")),
+        ("idempotency-key", Some(key(7).as_str())),
         ("x-mine", Some("a: b")),
         ("transfer-encoding", None),
         ("webhook-id", None),
@@ -175,8 +175,8 @@ fn every_record_has_a_key_of_its_own_that_stays_the_same() {
     pass(&env, &server.url("/"), &args).silent();
     let first: HashSet<_> = keys(&server).into_iter().collect();
     let table = "odd.%C3%A9%20table";
-    let ids = ["a.b", "a%252Eb", "x/y%20z", "%F0%9F%98%80%0D%0AHost:%20x", "007", "7", "7.0"];
-    assert_eq!(first, ids.map(|id| format!("{table}/{id}")).into());
+    let ids = ["a.b", "a%252Eb", "x%2Fy%20z", "%F0%9F%98%80%0D%0AHost:%20x", "007", "7", "7.0"];
+    assert_eq!(first, ids.map(|id| format!("{table}/{id}/2026-11-20%2023:59")).into());
     pass(&env, &server.url("/"), &args).silent();
     let both = keys(&server);
     assert_eq!(both.len(), 14);
@@ -194,7 +194,7 @@ fn a_key_of_several_columns_is_one_key() {
     pass(&env, &server.url("/"), &["--id-column", "SHOP,NR"]).silent();
     let keys = keys(&server);
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 3, "{keys:?}");
-    assert!(keys.contains(&"BACKLOG/a,12".to_string()), "{keys:?}");
+    assert!(keys.contains(&"BACKLOG/a,12/2026-11-20%2023:59".to_string()), "{keys:?}");
 }
 
 /// HMAC-SHA256 as RFC 2104 writes it down.
@@ -227,8 +227,8 @@ fn a_request_is_signed_with_every_secret() {
             pass_in(&env, &variables, &server.url("/"), options).silent();
             let request = server.received().pop().unwrap();
             let header = |name| request.header(name).unwrap();
-            assert_eq!(header("webhook-id"), "BACKLOG/a%2E7%20%C3%A9");
-            assert_eq!(header("idempotency-key"), "BACKLOG/a.7%20%C3%A9");
+            assert_eq!(header("webhook-id"), "BACKLOG/a%2E7%20%C3%A9/2026-11-20%2023:59");
+            assert_eq!(header("idempotency-key"), "BACKLOG/a.7%20%C3%A9/2026-11-20%2023:59");
             assert_eq!(header("webhook-timestamp"), MIDNIGHT.to_string());
             let head = format!("{}.{MIDNIGHT}.", header("webhook-id"));
             let signed = [head.as_bytes(), &request.body].concat();

@@ -7,8 +7,9 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, PostSettings, Sent, Signing, Webhook};
+use super::client::{Client, Parcel, PostSettings, Sent, Signing, Webhook};
 use super::hosts::Hosts;
+use super::key::IdempotencyKey;
 use super::proxy::Proxies;
 use super::target::Target;
 use crate::instant::Instant;
@@ -31,6 +32,8 @@ fn webhook(url: &str) -> Webhook {
         give_up_on_4xx: false,
         signing: Signing::None,
         hosts: Hosts::default(),
+        key: IdempotencyKey::Name,
+        key_prefix: None,
         proxies: Proxies::default(),
     }
 }
@@ -50,7 +53,11 @@ fn hasty(url: &str) -> Client {
 }
 
 fn send(client: &Client) -> Sent {
-    client.send("7", &|_| None, BODY, NOW)
+    client.send(&parcel("7", &|_| None))
+}
+
+fn parcel<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Parcel<'a> {
+    Parcel { id, inserted: "2021-02-25", value, body: BODY, now: NOW }
 }
 
 fn success() -> Sent {

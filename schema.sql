@@ -22,7 +22,9 @@ CREATE TABLE BACKLOG (
   -- Optional from here on. FAILURES and LAST_FAILURE are what
   -- `process --fibonacci` and `--max-attempts` go by; they are written before
   -- a handler runs and taken back when it succeeds. LAST_ERROR is for people, but
-  -- for `snoozed until ...`: before that instant the record is not due.
+  -- for how it begins: before the instant of `snoozed until ...` the record is
+  -- not due, and `outcome unknown`, `not sent` and `next key` say which
+  -- Idempotency-Key a webhook is sent next.
   FAILURES      INTEGER NOT NULL DEFAULT 0,
   LAST_FAILURE  TEXT,
   LAST_ERROR    TEXT

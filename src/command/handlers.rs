@@ -13,12 +13,14 @@ use crate::exit::usage;
 use crate::handler::{
     Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings, check_injection,
 };
+use crate::record::series::ToldBy;
 use crate::store::{self, Table};
 
 /// What handlers are told besides their records.
 pub struct Common {
     hello: Hello,
     payload: Option<String>,
+    series: Option<ToldBy>,
     /// The fixed part of the environment: queue, table and the pass's token.
     env: Vec<(&'static str, String)>,
 }
@@ -37,8 +39,14 @@ impl Common {
             table: table.name.clone(),
             id: table.id.iter().map(|column| column.name.clone()).collect(),
         };
-        Self { hello, payload: queue.mapping.payload.clone(), env }
+        let series = settings.handler.as_ref().and_then(|it| series(it, table));
+        Self { hello, payload: queue.mapping.payload.clone(), series, env }
     }
+}
+
+/// What tells the series of attempts of a record apart, if the handler goes by them.
+pub fn series(handler: &config::Handler, table: &Table) -> Option<ToldBy> {
+    table.series_told_by().filter(|_| handler.goes_by_series())
 }
 
 /// Fails if a command would run what a record says.
@@ -125,6 +133,7 @@ pub fn handlers(settings: &PassSettings, common: &Common, clock: Clock) -> Resul
                 timeout: settings.timeout,
                 jobs: settings.jobs,
                 table: common.hello.table.clone(),
+                series: common.series,
                 payload: common.payload.clone(),
             };
             Arc::new(Post::new(settings, clock)?)

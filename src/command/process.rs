@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::handlers::{Common, handlers, require};
+use super::handlers::{Common, handlers, require, series};
 use super::line::Line;
 use super::open_for;
 use crate::clock::Clock;
@@ -41,6 +41,8 @@ pub fn run(
     let now = clock.now();
     let mut look = line.look(now, settings.limits.drain);
     look.rules.may_give_up = settings.gives_up().is_some();
+    look.rules.series =
+        settings.handler.as_ref().and_then(|handler| series(handler, database.table()));
     let watcher = Watcher {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
         state: line.state.clone(),

@@ -193,6 +193,14 @@ impl Handler {
         }
     }
 
+    /// Whether its receiver is told which attempts it may take for one.
+    pub fn goes_by_series(&self) -> bool {
+        match self {
+            Self::Exec { .. } | Self::Stream { .. } => false,
+            Self::Post(webhook) => matches!(webhook.key, IdempotencyKey::Name),
+        }
+    }
+
     /// The option by which a record may be given up before its last attempt, if one says so.
     pub fn gives_up(&self) -> Option<&'static str> {
         match self {

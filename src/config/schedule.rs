@@ -47,6 +47,7 @@ impl Schedule {
             can_archive,
             may_give_up: false,
             max_attempts,
+            series: None,
             max_age_secs,
         }
     }

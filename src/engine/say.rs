@@ -24,7 +24,12 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
         (Outcome::GiveUp { error }, Step::Archived) => {
             log::error!("record {id} was given up by its handler{}; archived: {error}", attempt());
         }
-        (Outcome::Failure { error } | Outcome::Snooze { error, .. }, Step::Archived) => {
+        (
+            Outcome::Failure { error }
+            | Outcome::Unanswered { error, .. }
+            | Outcome::Snooze { error, .. },
+            Step::Archived,
+        ) => {
             let after = if look.rules.has_counter {
                 format!(" after {}", counted(record.next_attempt().into(), "attempt"))
             } else {
@@ -32,16 +37,24 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             };
             log::error!("record {id} failed{after}; archived: {error}");
         }
-        (Outcome::Failure { error } | Outcome::GiveUp { error }, _)
-            if is_stranded(record, look) =>
-        {
+        (
+            Outcome::Failure { error }
+            | Outcome::Unanswered { error, .. }
+            | Outcome::GiveUp { error },
+            _,
+        ) if is_stranded(record, look) => {
             log::error!(
                 "record {id} failed{}, and is never due by its age, because its insertion date \
                  cannot be read: {error}",
                 attempt()
             );
         }
-        (Outcome::Failure { error } | Outcome::GiveUp { error }, _) => {
+        (
+            Outcome::Failure { error }
+            | Outcome::Unanswered { error, .. }
+            | Outcome::GiveUp { error },
+            _,
+        ) => {
             let when = || will_retry(record, settlement, look);
             log::warn!("record {id} failed, {}{}: {error}", when(), attempt());
         }

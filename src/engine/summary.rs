@@ -65,12 +65,17 @@ impl Summary {
         };
         match outcome {
             Outcome::Success => self.succeeded += 1,
-            Outcome::Failure { .. } | Outcome::Snooze { .. } | Outcome::GiveUp { .. }
+            Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. }
                 if settlement.step == Step::Archived =>
             {
                 self.archived += 1;
             }
-            Outcome::Failure { .. } | Outcome::GiveUp { .. } => self.failed += 1,
+            Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
+                self.failed += 1;
+            }
             Outcome::Snooze { .. } => self.snoozed += 1,
             Outcome::Interrupted => self.interrupted += 1,
             Outcome::Unable { .. } => {

@@ -1,6 +1,7 @@
 //! What is written when an attempt begins and when it ends.
 
 use crate::instant::{Instant, WRITABLE};
+use crate::record::series::{Series, ToldBy};
 use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step, snooze};
 
 /// What settling goes by, besides the record and its outcome.
@@ -18,6 +19,8 @@ pub struct Rules {
     pub may_give_up: bool,
     /// The number of the last attempt, if there is one.
     pub max_attempts: Option<u32>,
+    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    pub series: Option<ToldBy>,
     /// A record that fails when it is older than this has failed for the last time.
     pub max_age_secs: Option<i64>,
 }
@@ -48,9 +51,13 @@ fn too_old(inserted_at: Option<Instant>, rules: Rules, now: Instant) -> bool {
 
 /// What is written before the handler runs: the attempt counts as failed until it is known to
 /// have gone otherwise, so that a record that kills its processor is charged for it.
-pub fn charge(record: &Record, now: Instant) -> Settlement {
+pub fn charge(record: &Record, now: Instant, rules: Rules) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");
+    let last_error = match rules.series {
+        Some(told_by) => Series::of(record, told_by).open(&last_error),
+        None => last_error,
+    };
     let counter = failed(attempt, now, last_error);
     Settlement { step: Step::Begun, counter, at: now, not_before: None }
 }
@@ -58,28 +65,48 @@ pub fn charge(record: &Record, now: Instant) -> Settlement {
 /// What is written when the handler has answered. `now` is the instant of the answer.
 pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> Settlement {
     let attempt = record.next_attempt();
+    let told = || snooze::plain(&told(record, outcome, now, rules));
     match outcome {
         Outcome::Success => not_counted(Step::Succeeded, now),
         Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Step::Undone, now),
-        Outcome::Snooze { error, after } if rules.can_snooze => {
+        Outcome::Snooze { after, .. } if rules.can_snooze => {
             // What lies later cannot be written.
             let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
-            let noted = not_before.map(|until| snooze::noted(until, error));
-            let error = noted.unwrap_or_else(|| snooze::plain(error));
+            let error = not_before.map_or_else(told, |until| snooze::noted(until, &told()));
             let counter = failed(record.failures, now, error);
             Settlement { step: Step::Failed, counter, at: now, not_before }
         }
-        Outcome::GiveUp { error } if rules.can_archive => {
-            let counter = failed(attempt, now, snooze::plain(error));
+        Outcome::GiveUp { .. } if rules.can_archive => {
+            let counter = failed(attempt, now, told());
             Settlement { step: Step::Archived, counter, at: now, not_before: None }
         }
-        Outcome::Failure { error } | Outcome::Snooze { error, .. } | Outcome::GiveUp { error } => {
+        Outcome::Failure { .. }
+        | Outcome::Unanswered { .. }
+        | Outcome::Snooze { .. }
+        | Outcome::GiveUp { .. } => {
             let last = rules.max_attempts.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, rules, now);
             let step = if last { Step::Archived } else { Step::Failed };
-            let counter = failed(attempt, now, snooze::plain(error));
+            let counter = failed(attempt, now, told());
             Settlement { step, counter, at: now, not_before: None }
         }
+    }
+}
+
+/// What the last error says of an outcome, and of the series of attempts that it belongs to.
+fn told(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> String {
+    let error = outcome.error().unwrap_or_default();
+    let Some(told_by) = rules.series else { return error.into() };
+    let series = Series::of(record, told_by);
+    match outcome {
+        Outcome::Unanswered { may_have_worked: true, .. } => series.open(error),
+        Outcome::Unanswered { may_have_worked: false, .. } => series.unsent(error),
+        Outcome::Success
+        | Outcome::Failure { .. }
+        | Outcome::Snooze { .. }
+        | Outcome::GiveUp { .. }
+        | Outcome::Interrupted
+        | Outcome::Unable { .. } => series.answered(error, now),
     }
 }
 
@@ -95,7 +122,7 @@ pub fn chains(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement
     if rules.may_give_up || rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
         ends.push(expire(now));
     }
-    let charge = rules.has_counter.then(|| charge(record, now));
+    let charge = rules.has_counter.then(|| charge(record, now, rules));
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
 }
 
@@ -114,6 +141,8 @@ fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counte
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::record::fixture;
 
@@ -124,6 +153,7 @@ mod tests {
         can_archive: true,
         may_give_up: false,
         max_attempts: Some(3),
+        series: None,
         max_age_secs: None,
     };
 
@@ -234,5 +264,148 @@ mod tests {
             assert_eq!(settlement.step == Step::Archived, over.is_some());
         }
         assert_eq!(exhausted(record(Status::Error, 9).facts(), rules, NOW), None, "undated");
+    }
+
+    /// What becomes of one attempt, or what a person does between two.
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        Answered,
+        Snoozed,
+        Unknown,
+        Unsent,
+        Killed,
+        Stopped,
+        Restored,
+        Renewed,
+    }
+
+    /// A record's life under one set of rules.
+    struct Life {
+        record: Record,
+        rules: Rules,
+    }
+
+    impl Life {
+        fn write(&mut self, settlement: Settlement) {
+            self.record.status = settlement.status(self.record.status);
+            if let Counter::Set { failures, last_failure_at, last_error } = settlement.counter {
+                if self.rules.has_counter {
+                    self.record.failures = failures;
+                }
+                if self.rules.can_snooze {
+                    self.record.last_failure_at = Some(last_failure_at);
+                }
+                self.record.last_error = Some(last_error);
+            }
+        }
+
+        /// The series of the attempt that comes to this, if it is sent.
+        fn live(&mut self, event: Event, now: Instant) -> Option<Option<i64>> {
+            let before = self.record.clone();
+            let number = Series::of(&before, self.rules.series.unwrap()).number;
+            let error = || "HTTP 500: no".to_string();
+            let after = Some(std::time::Duration::from_secs(60));
+            let unanswered =
+                |may_have_worked| Outcome::Unanswered { error: error(), may_have_worked };
+            let outcome = match event {
+                Event::Answered => Outcome::Failure { error: error() },
+                Event::Snoozed => Outcome::Snooze { error: error(), after },
+                Event::Unknown => unanswered(true),
+                Event::Unsent => unanswered(false),
+                Event::Stopped => return Some(number),
+                Event::Killed => {
+                    if self.rules.has_counter {
+                        self.write(charge(&before, now, self.rules));
+                    }
+                    return Some(number);
+                }
+                Event::Restored => {
+                    (self.record.failures, self.record.last_failure_at) = (0, None);
+                    return None;
+                }
+                Event::Renewed => {
+                    self.record.last_failure_at = None;
+                    return None;
+                }
+            };
+            self.write(settle(&before, &outcome, now, self.rules));
+            (!matches!(event, Event::Unsent)).then_some(number)
+        }
+    }
+
+    fn event() -> impl Strategy<Value = (Event, i64)> {
+        let event = prop_oneof![
+            3 => Just(Event::Answered),
+            1 => Just(Event::Snoozed),
+            3 => Just(Event::Unknown),
+            1 => Just(Event::Unsent),
+            1 => Just(Event::Killed),
+            1 => Just(Event::Stopped),
+            1 => Just(Event::Restored),
+            1 => Just(Event::Renewed),
+        ];
+        // Within a second, and with a clock that is set back.
+        (event, prop_oneof![Just(0), Just(1), -5_i64..100])
+    }
+
+    proptest! {
+        #[test]
+        fn a_series_lasts_until_an_answer_and_never_comes_again(
+            events in proptest::collection::vec(event(), 1..40),
+            has_counter: bool,
+            is_dated: bool,
+            last_error in prop_oneof![
+                Just(None),
+                Just(Some(String::new())),
+                Just(Some("n/a".to_string())),
+                Just(Some("next key 7: x".to_string())),
+                Just(Some("outcome unknown".to_string())),
+            ],
+        ) {
+            let is_exact = has_counter && is_dated;
+            let told_by = if is_exact { ToldBy::LastFailure } else { ToldBy::LastError };
+            let rules = Rules {
+                has_counter,
+                can_snooze: is_dated,
+                max_attempts: None,
+                series: Some(told_by),
+                ..COUNTED
+            };
+            let mut life = Life { record: Record { last_error, ..fixture::record() }, rules };
+            let (mut now, mut over) = (NOW, Vec::new());
+            let mut current: Option<Option<i64>> = None;
+            for (event, later) in events {
+                now = now.saturating_add(later);
+                let sent = life.live(event, now);
+                if matches!(event, Event::Restored | Event::Renewed) {
+                    // A person begins anew, with any key that had no answer.
+                    current = None;
+                }
+                let Some(number) = sent else { continue };
+                prop_assert!(!over.contains(&number), "{event:?} {number:?} {over:?}");
+                if let Some(current) = current {
+                    prop_assert_eq!(current, number, "{:?}", event);
+                }
+                current = Some(number);
+                if matches!(event, Event::Answered | Event::Snoozed) {
+                    over.extend(current.take());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_handler_that_does_not_go_by_series_leaves_no_mark() {
+        let attempted = record(Status::Error, 2);
+        for may_have_worked in [true, false] {
+            let outcome = Outcome::Unanswered { error: "refused".into(), may_have_worked };
+            let unlimited = Rules { max_attempts: None, ..COUNTED };
+            assert_eq!(settle(&attempted, &outcome, NOW, unlimited), written(Step::Failed, 3));
+        }
+        let Counter::Set { last_error, .. } = charge(&attempted, NOW, COUNTED).counter else {
+            unreachable!()
+        };
+        let expected = "attempt 3 began at 2026-11-21T03:40:00Z and has not reported back";
+        assert_eq!(last_error, expected);
     }
 }

@@ -1,6 +1,7 @@
 //! The plain data that policy, store, handler and engine share.
 
 mod id;
+pub mod series;
 pub mod snooze;
 
 use std::fmt;
@@ -209,6 +210,12 @@ pub enum Outcome {
     Failure {
         error: String,
     },
+    /// A failure that says nothing of the attempts before it.
+    Unanswered {
+        error: String,
+        /// Whether the attempt may have had its effect all the same.
+        may_have_worked: bool,
+    },
     /// The handler asks for a later attempt, not before so long, and for this one not to be
     /// charged.
     Snooze {
@@ -233,7 +240,7 @@ impl Outcome {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::Failure { .. } => "failure",
+            Self::Failure { .. } | Self::Unanswered { .. } => "failure",
             Self::Snooze { .. } => "snooze",
             Self::GiveUp { .. } => "give_up",
             Self::Interrupted => "interrupted",
@@ -244,6 +251,7 @@ impl Outcome {
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Failure { error }
+            | Self::Unanswered { error, .. }
             | Self::Snooze { error, .. }
             | Self::GiveUp { error }
             | Self::Unable { error, .. } => Some(error),

@@ -22,6 +22,12 @@ pub fn until(last_error: &str) -> Option<Instant> {
     until.parse().ok()
 }
 
+/// The error without what is noted in front of it.
+pub fn behind(last_error: &str) -> &str {
+    let noted = until(last_error).and_then(|_| last_error.split_once(BEHIND));
+    noted.map_or(last_error, |(_, error)| error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +46,8 @@ mod tests {
         let noted = noted(at, "HTTP 429: wait: a little");
         assert_eq!(noted, "snoozed until 2026-11-21T03:40:00Z: HTTP 429: wait: a little");
         assert_eq!(until(&noted), Some(at));
+        assert_eq!(behind(&noted), "HTTP 429: wait: a little");
+        assert_eq!(behind("HTTP 429: wait: a little"), "HTTP 429: wait: a little");
         for other in ["", "snoozed until ", "snoozed until tomorrow: x", "not snoozed until 1: x"] {
             assert_eq!(until(other), None, "{other}");
         }

@@ -27,6 +27,7 @@ fn complain(answer: &Answer) {
         Outcome::Success => return,
         Outcome::Interrupted => "the pass was stopped",
         Outcome::Failure { error }
+        | Outcome::Unanswered { error, .. }
         | Outcome::Snooze { error, .. }
         | Outcome::GiveUp { error }
         | Outcome::Unable { error, .. } => error,

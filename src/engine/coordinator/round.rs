@@ -218,12 +218,10 @@ impl Coordinator {
             let change = Change::new(record, *charged, settlement);
             changes.push(Change { retry_at, ..change });
         }
-        let has_counter = self.pass.look.rules.has_counter;
-        changes.extend(
-            claimed.iter().filter(|_| has_counter).map(|Claimed { record, .. }| {
-                Change::new(record, false, policy::charge(record, now))
-            }),
-        );
+        let rules = self.pass.look.rules;
+        changes.extend(claimed.iter().filter(|_| rules.has_counter).map(
+            |Claimed { record, .. }| Change::new(record, false, policy::charge(record, now, rules)),
+        ));
         let mut applied = self.pass.store.apply(&changes)?;
         ensure!(applied.len() == changes.len(), "the store answered for some changes only");
         log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());

@@ -16,6 +16,7 @@ impl Coordinator {
             Outcome::Interrupted | Outcome::Unable { .. } => self.progress.came_back(slot),
             Outcome::Success
             | Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
             | Outcome::Snooze { .. }
             | Outcome::GiveUp { .. } => self.progress.settled(slot),
         }
@@ -67,6 +68,7 @@ impl Coordinator {
     fn count_failures(&mut self, outcome: &Outcome) {
         let error = match outcome {
             Outcome::Failure { error }
+            | Outcome::Unanswered { error, .. }
             | Outcome::Snooze { error, .. }
             | Outcome::GiveUp { error } => error,
             Outcome::Success => {

@@ -21,6 +21,7 @@ use super::target::Target;
 use super::tls;
 use crate::instant::Instant;
 use crate::record::Outcome;
+use crate::record::series::ToldBy;
 
 /// How much of an answer is read. A longer one costs its connection.
 const MOST_READ: usize = 64 * 1024;
@@ -94,6 +95,8 @@ pub struct PostSettings {
     /// How many requests there are at once, at most.
     pub jobs: usize,
     pub table: String,
+    /// What tells the series of attempts apart, each of which has a key of its own.
+    pub series: Option<ToldBy>,
     /// The column that is the body, instead of the whole record.
     pub payload: Option<String>,
 }
@@ -104,6 +107,8 @@ pub struct Parcel<'a> {
     pub id: &'a str,
     /// The insertion date, as the row holds it.
     pub inserted: &'a str,
+    /// Which of its attempts the receiver may take for one; `None` for the first of them.
+    pub series: Option<i64>,
     pub value: &'a dyn Fn(&str) -> Option<String>,
     pub body: &'a [u8],
     pub now: Instant,
@@ -185,10 +190,10 @@ impl Client {
         parcel: &Parcel<'b>,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
-        let Parcel { id, inserted, value, body, now } = *parcel;
+        let Parcel { id, inserted, series, value, body, now } = *parcel;
         let webhook = &self.settings.webhook;
         let name = key::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
-        let key = webhook.key.fill(&name, value)?;
+        let key = webhook.key.fill(&name, series, value)?;
         let secret = webhook.signing.secret(value)?;
         let message =
             Message { name: &name, key: key.as_deref(), body, now, secret: secret.as_deref() };

@@ -13,7 +13,7 @@ const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
 /// What the `Idempotency-Key` of a request is.
 #[derive(Debug, Clone)]
 pub enum IdempotencyKey {
-    /// The record's name.
+    /// The record's name, and another one for each series of attempts.
     Name,
     Given(Template),
     None,
@@ -44,14 +44,19 @@ impl IdempotencyKey {
         template.into_iter().flat_map(Template::columns)
     }
 
-    /// The key for the record of this name.
+    /// The key for the record of this name. A receiver that knows a key answers as it did before,
+    /// with an error too: so it changes with each series of attempts.
     pub fn fill(
         &self,
         name: &str,
+        series: Option<i64>,
         value: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<String>> {
         match self {
-            Self::Name => Ok(Some(name.into())),
+            Self::Name => Ok(Some(match series {
+                None => name.into(),
+                Some(number) => format!("{name}/{number}"),
+            })),
             Self::Given(template) => {
                 let key = template.fill(value, UNSAFE)?;
                 ensure!(!key.is_empty(), "the key {template} has no value");
@@ -99,7 +104,7 @@ mod tests {
 
     fn key(template: &str, value: Option<&str>) -> Result<Option<String>> {
         let value = |_: &str| value.map(String::from);
-        IdempotencyKey::parse(template)?.fill("t/7/x", &value)
+        IdempotencyKey::parse(template)?.fill("t/7/x", Some(3), &value)
     }
 
     #[test]
@@ -113,7 +118,10 @@ mod tests {
         ] {
             assert_eq!(key(template, Some(value)).unwrap().as_deref(), expected, "{template}");
         }
-        assert_eq!(IdempotencyKey::Name.fill("t/7/x", &|_| None).unwrap().unwrap(), "t/7/x");
+        for (series, expected) in [(None, "t/7/x"), (Some(3), "t/7/x/3")] {
+            let key = IdempotencyKey::Name.fill("t/7/x", series, &|_| None);
+            assert_eq!(key.unwrap().as_deref(), Some(expected));
+        }
     }
 
     #[test]

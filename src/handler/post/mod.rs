@@ -30,6 +30,7 @@ use super::workers::Workers;
 use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
+use crate::record::series::{Series, ToldBy};
 use crate::record::{Answer, Id, Outcome, Record};
 use client::{Client, Parcel, Sent};
 
@@ -58,6 +59,7 @@ struct Shared {
     payload: Option<String>,
     /// The column with the secret of each row, which no body shows.
     secret_column: Option<String>,
+    series: Option<ToldBy>,
     no_more: AtomicBool,
     /// How many requests in a row found no connection.
     unreachable: AtomicU32,
@@ -71,12 +73,14 @@ struct Shared {
 impl Post {
     pub fn new(settings: PostSettings, clock: Clock) -> Result<Self> {
         let (capacity, payload) = (settings.jobs, settings.payload.clone());
+        let series = settings.series;
         let secret_column = settings.webhook.signing.column().map(String::from);
         let shared = Arc::new(Shared {
             client: Client::new(settings)?,
             clock,
             payload,
             secret_column,
+            series,
             no_more: AtomicBool::new(false),
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
@@ -140,6 +144,7 @@ impl Shared {
     }
 
     fn send(&self, record: &Record) -> Outcome {
+        let unanswered = |error, may_have_worked| Outcome::Unanswered { error, may_have_worked };
         let value = |column: &str| {
             record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
         };
@@ -150,6 +155,7 @@ impl Shared {
         let sent = self.client.send(&Parcel {
             id: &record.id.text(),
             inserted: &record.inserted.to_string(),
+            series: self.series.and_then(|told_by| Series::of(record, told_by).number),
             value: &value,
             body: &body,
             now: self.clock.now(),
@@ -157,7 +163,7 @@ impl Shared {
         if let Sent::Unreachable(error) = sent {
             let times = self.unreachable.fetch_add(1, Ordering::SeqCst) + 1;
             return if times < UNREACHABLE {
-                Outcome::Failure { error }
+                unanswered(error, false)
             } else {
                 Outcome::Unable {
                     error: format!("{error}, {times} times in a row"),
@@ -168,9 +174,8 @@ impl Shared {
         self.unreachable.store(0, Ordering::SeqCst);
         match sent {
             Sent::Answered(outcome) => outcome,
-            Sent::Unreachable(error) | Sent::Broken(error) | Sent::Unusable(error) => {
-                Outcome::Failure { error }
-            }
+            Sent::Broken(error) => unanswered(error, true),
+            Sent::Unreachable(error) | Sent::Unusable(error) => unanswered(error, false),
         }
     }
 

@@ -29,7 +29,7 @@ fn a_pass_stops_at_the_third_record_in_a_row_for_which_there_is_no_connection() 
             let rows: Vec<_> = rows.lines().collect();
             assert_eq!(rows[..3], ["1|NEW|0||", "2|NEW|0||", "3|NEW|0||"]);
             for (row, id) in rows[3..].iter().zip(4..) {
-                assert!(row.starts_with(&format!("{id}|{}", failed(&error))), "{row}");
+                assert!(row.starts_with(&format!("{id}|{}", unsent(&error))), "{row}");
             }
         }
     }
@@ -44,7 +44,7 @@ fn one_record_that_finds_no_connection_is_charged() {
     ] {
         let env = one_record();
         pass(&env, &url, &[]).silent();
-        assert!(env.query(ROW).starts_with(&failed(&error)), "{}", env.query(ROW));
+        assert!(env.query(ROW).starts_with(&unsent(&error)), "{}", env.query(ROW));
     }
 }
 
@@ -69,8 +69,9 @@ fn records_without_a_connection_that_are_not_in_a_row_stop_nothing() {
         server.port
     ));
     pass(&env, "http://127.0.0.1:{PORT}/", &["--allow-host", "127.0.0.1"]).silent();
-    let refused =
-        format!("SELECT count(*) FROM BACKLOG WHERE FAILURES = 1 AND LAST_ERROR = '{REFUSED}'");
+    let refused = format!(
+        "SELECT count(*) FROM BACKLOG WHERE FAILURES = 1 AND LAST_ERROR = 'not sent: {REFUSED}'"
+    );
     assert_eq!(env.query(&refused), "6");
     assert_eq!(env.count("ERROR"), 8);
     assert_eq!(keys(&server), [key(6), key(3)]);
@@ -115,7 +116,7 @@ fn nothing_is_told_to_a_server_that_cannot_prove_who_it_is() {
         let server = Server::with_tls(&[("/", fine())], config);
         let ran = pass(&env, &server.url("/"), &["--ca-file", &file]);
         ran.fails(1, &["record 2 stays as it was", error, "3 times in a row; the pass stops here"]);
-        let failed = failed(error);
+        let failed = unsent(error);
         let rows = format!("1|{UNTOUCHED}\n2|{UNTOUCHED}\n3|{failed}\n4|{failed}");
         assert_eq!(env.query(ROWS), rows);
         assert!(server.received().is_empty());
@@ -143,7 +144,7 @@ fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
     let (file, _) = trusted(&env, "127.0.0.1", "one");
     let port = blunt();
     pass(&env, &format!("https://127.0.0.1:{port}/"), &["--ca-file", &file]).silent();
-    let begins = failed(&format!("could not agree on TLS with 127.0.0.1:{port}: "));
+    let begins = unknown(&format!("could not agree on TLS with 127.0.0.1:{port}: "));
     assert!(env.query(ROW).starts_with(&begins), "{}", env.query(ROW));
 }
 

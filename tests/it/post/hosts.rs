@@ -43,7 +43,7 @@ fn a_record_cannot_name_this_machine_or_its_network() {
     for ((row, host), id) in rows.lines().zip(named).zip(1..) {
         let what = if host.starts_with('l') { "a name without a dot" } else { "an address" };
         let why = format!("the host \"{host}\" is {what}; list it with --allow-host");
-        assert_eq!(row, format!("{id}|{}", failed(&why)));
+        assert_eq!(row, format!("{id}|{}", unsent(&why)));
     }
     assert_eq!(server.connections(), 0);
 }
@@ -63,7 +63,7 @@ fn a_port_from_a_record_needs_a_list_as_well() {
     env.sql(&format!("ALTER TABLE BACKLOG ADD COLUMN PORT INTEGER DEFAULT {}", server.port));
     pass(&env, "http://127.0.0.1:{PORT}/", &[]).silent();
     let refused = "the host \"127.0.0.1\" is an address; list it with --allow-host";
-    assert_eq!((env.query(ROW), server.connections()), (failed(refused), 0));
+    assert_eq!((env.query(ROW), server.connections()), (unsent(refused), 0));
     let later = ["process", "--ndays", "1", "--post", "http://127.0.0.1:{PORT}/"];
     env.run_at(MIDNIGHT, &[&later[..], &["--allow-host", "127.0.0.1"]].concat()).silent();
     assert_eq!((env.count("SUCCESS"), server.connections()), (1, 1));
@@ -83,7 +83,7 @@ fn what_is_listed_is_delivered_and_nothing_else() {
         let done = "SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS'";
         assert_eq!(env.query(done), delivered, "{list:?}");
         let why = "the host \"127.1\" is none of those that --allow-host lists";
-        assert!(env.query(ROWS).ends_with(&failed(why)), "{}", env.query(ROWS));
+        assert!(env.query(ROWS).ends_with(&unsent(why)), "{}", env.query(ROWS));
     }
 }
 
@@ -259,7 +259,7 @@ fn a_secret_of_its_own_may_go_to_the_host_that_the_record_names() {
     // It is refused for its host alone.
     assert_eq!(
         env.query("SELECT LAST_ERROR FROM BACKLOG").split(';').next().unwrap(),
-        "the host \"127.0.0.1\" is an address"
+        "not sent: the host \"127.0.0.1\" is an address"
     );
 }
 
@@ -270,7 +270,7 @@ fn a_record_without_a_secret_is_never_sent() {
         let env = with_secret(secret);
         pass(&env, &server.url("/"), &["--secret-column", "secret"]).silent();
         let row = env.query("SELECT STATUS, LAST_ERROR FROM BACKLOG");
-        assert!(row.starts_with("ERROR|the column secret of the record: "), "{row}");
+        assert!(row.starts_with("ERROR|not sent: the column secret of the record: "), "{row}");
         assert!(!row.contains("S3kr"), "{row}");
         assert!(server.received().is_empty(), "{secret}");
     }
@@ -304,5 +304,5 @@ fn a_secret_is_sent_nowhere_and_is_one_of_a_kind() {
     let file = format!("[defaults]\npost = '{NOBODY}'\nsecret_column = 'Secret'\nndays = 1\n");
     std::fs::write(env.path("backlog.toml"), file).unwrap();
     env.run_at(MIDNIGHT, &["process"]).silent();
-    assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), REFUSED);
+    assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), format!("not sent: {REFUSED}"));
 }

@@ -52,6 +52,16 @@ fn failed(error: &str) -> String {
     format!("ERROR|1|2026-11-21T00:00:00Z|{error}")
 }
 
+/// The same of one that was not sent.
+fn unsent(error: &str) -> String {
+    failed(&format!("not sent: {error}"))
+}
+
+/// The same of one of which nobody knows whether it arrived.
+fn unknown(error: &str) -> String {
+    failed(&format!("outcome unknown: {error}"))
+}
+
 fn fine() -> Answer {
     Answer::new("200 OK", &[], "fine")
 }

@@ -82,7 +82,7 @@ fn what_says_nothing_of_the_record_is_never_given_up() {
     }
     let env = one_record();
     pass(&env, NOBODY, &["--give-up-on-4xx"]).silent();
-    assert_eq!(env.query(ROW), failed(REFUSED));
+    assert_eq!(env.query(ROW), unsent(REFUSED));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_server_that_asks_for_time_gets_it() {
                 assert_eq!(env.query(ROW), row);
                 assert!(ready.received().is_empty());
                 pass(MIDNIGHT + 600, &ready);
-                assert_eq!(keys(&ready), [key(7)]);
+                assert_eq!(keys(&ready), [format!("{}/{MIDNIGHT}", key(7))]);
                 assert!(env.query(ROW).starts_with("SUCCESS|0|"), "{}", env.query(ROW));
             }
         }
@@ -197,11 +197,12 @@ fn no_answer_is_a_failure_that_says_why() {
     ] {
         let env = one_record();
         pass(&env, &server.url(path), options).silent();
-        assert_eq!(env.query(ROW), failed(error), "{path}");
+        assert_eq!(env.query(ROW), unknown(error), "{path}");
     }
     let env = one_record();
     pass(&env, &server.url("/ssh"), &[]).silent();
-    let begins = failed(&format!("could not understand the answer of 127.0.0.1:{}: ", server.port));
+    let begins =
+        unknown(&format!("could not understand the answer of 127.0.0.1:{}: ", server.port));
     assert!(env.query(ROW).starts_with(&begins), "{}", env.query(ROW));
     assert_eq!(keys(&server), vec![key(7); 5], "nothing is sent twice by one pass");
 }

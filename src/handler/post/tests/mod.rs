@@ -40,7 +40,7 @@ fn webhook(url: &str) -> Webhook {
 
 fn with(webhook: Webhook) -> PostSettings {
     let timeout = Some(Duration::from_secs(20));
-    PostSettings { webhook, timeout, jobs: 4, table: "orders".into(), payload: None }
+    PostSettings { webhook, timeout, jobs: 4, table: "orders".into(), series: None, payload: None }
 }
 
 fn client(url: &str) -> Client {
@@ -57,7 +57,7 @@ fn send(client: &Client) -> Sent {
 }
 
 fn parcel<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Parcel<'a> {
-    Parcel { id, inserted: "2021-02-25", value, body: BODY, now: NOW }
+    Parcel { id, inserted: "2021-02-25", series: None, value, body: BODY, now: NOW }
 }
 
 fn success() -> Sent {

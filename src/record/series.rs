@@ -1,0 +1,195 @@
+//! Series of attempts, and how a row shows in which one a record is. As long as no attempt is known
+//! to have been answered, all belong to one series, and whoever gets them must be able to take
+//! them for one. An answer ends the series, and the attempt after it begins the next.
+//!
+//! There is no column for that. Mostly the row tells by itself: a record without an error is in its
+//! first series, and one with an error in that which its last failure began. Where it does not, the
+//! last error says so in front of what people read there, behind the note of a snooze.
+
+use super::{Record, snooze};
+use crate::instant::{Instant, WRITABLE};
+
+/// Stands in front while it is not known what the last attempt came to.
+const OPEN: &str = "outcome unknown";
+/// Stands in front where it came to nothing, which says nothing of those before.
+const UNSENT: &str = "not sent";
+/// Stands in front of an answer whose instant is not what begins the next series.
+const NEXT: &str = "next key ";
+
+/// Numbers below are counted up from one series to the next; those from here on are instants.
+const FIRST_INSTANT: i64 = 1_000_000_000;
+
+/// What tells one series of a table from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldBy {
+    /// The instant of the answer, which the row holds to the second. Attempts are charged for.
+    LastFailure,
+    /// What stands in front of the last error.
+    LastError,
+}
+
+/// The series that a record is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Series {
+    /// `None` for the first.
+    pub number: Option<i64>,
+    told_by: ToldBy,
+}
+
+impl Series {
+    /// The series of a record as it was claimed.
+    pub fn of(record: &Record, told_by: ToldBy) -> Self {
+        let text = record.last_error.as_deref().map_or("", snooze::behind);
+        if let Some(number) = marked(text) {
+            return Self { number, told_by };
+        }
+        let failed_at = record
+            .last_failure_at
+            .filter(|at| record.failures > 0 || Some(*at) > record.inserted_at)
+            .filter(|_| told_by == ToldBy::LastFailure);
+        // An error that has no instant is of a record that was restored, or it is not ours.
+        let number = (!text.is_empty()).then(|| failed_at.map_or(0, |at| at.0));
+        Self { number, told_by }
+    }
+
+    /// The last error while it is not known what the attempt comes to.
+    pub fn open(self, error: &str) -> String {
+        self.carried(OPEN, error)
+    }
+
+    /// The last error of an attempt that cannot have had any effect.
+    pub fn unsent(self, error: &str) -> String {
+        self.carried(UNSENT, error)
+    }
+
+    fn carried(self, mark: &str, error: &str) -> String {
+        match self.number {
+            None => format!("{mark}: {error}"),
+            Some(number) => format!("{mark} (key {number}): {error}"),
+        }
+    }
+
+    /// The last error of an attempt that was answered at this instant.
+    pub fn answered(self, error: &str, at: Instant) -> String {
+        let before = self.number.map_or(0, |number| number.saturating_add(1));
+        match self.told_by {
+            // A record that was restored has no instant: it counts on for good.
+            ToldBy::LastFailure if self.number.is_some_and(|it| it < FIRST_INSTANT) => {
+                next(before, error)
+            }
+            ToldBy::LastFailure if at.0 >= before => plain(error),
+            // The clock was set back, or both were answered within a second.
+            ToldBy::LastFailure => next(before, error),
+            ToldBy::LastError => next(before.max(1), error),
+        }
+    }
+}
+
+fn next(number: i64, error: &str) -> String {
+    format!("{NEXT}{number}: {error}")
+}
+
+/// An error that says of itself what only this says, and does not mean it.
+fn plain(error: &str) -> String {
+    if marked(error).is_some() { format!("failed: {error}") } else { error.into() }
+}
+
+/// The number that stands in front of an error, if anything does. A column may have cut what is
+/// behind.
+fn marked(text: &str) -> Option<Option<i64>> {
+    let number = |rest: &str, end: &str| {
+        let number: i64 = rest.split_once(end)?.0.parse().ok()?;
+        (0..=*WRITABLE.end()).contains(&number).then_some(Some(number))
+    };
+    if let Some(rest) = text.strip_prefix(NEXT) {
+        return number(rest, ":");
+    }
+    let rest = [OPEN, UNSENT].iter().find_map(|mark| text.strip_prefix(mark))?;
+    match rest.strip_prefix(" (key ") {
+        None => rest.starts_with(':').then_some(None),
+        Some(rest) => number(rest, ")"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    const AT: Instant = Instant(1_795_232_400);
+
+    fn record(failures: u32, last_failure_at: Option<Instant>, last_error: &str) -> Record {
+        let last_error = Some(last_error.into());
+        Record { failures, last_failure_at, last_error, ..fixture::record() }
+    }
+
+    fn number(failures: u32, last_failure_at: Option<Instant>, last_error: &str) -> Option<i64> {
+        Series::of(&record(failures, last_failure_at, last_error), ToldBy::LastFailure).number
+    }
+
+    #[test]
+    fn a_row_tells_its_series() {
+        assert_eq!(Series::of(&fixture::record(), ToldBy::LastFailure).number, None);
+        for (failures, at, last_error, expected) in [
+            (0, None, "", None),
+            (1, Some(AT), "HTTP 500: no", Some(AT.0)),
+            (0, Some(AT), "snoozed until 2026-11-21T03:50:00Z: HTTP 429: no", Some(AT.0)),
+            (0, None, "HTTP 500: no", Some(0)),
+            (1, Some(AT), "outcome unknown: no answer", None),
+            (2, Some(AT), "outcome unknown (key 17): no answer", Some(17)),
+            (2, Some(AT), "outcome unknown (key 17)", Some(17)),
+            (2, Some(AT), "not sent: no", None),
+            (2, Some(AT), "not sent (key 17): no", Some(17)),
+            (2, Some(AT), "next key 17: HTTP 500", Some(17)),
+            (2, Some(AT), "snoozed until 2026-11-21T03:50:00Z: next key 17: HTTP 429", Some(17)),
+        ] {
+            assert_eq!(number(failures, at, last_error), expected, "{last_error}");
+        }
+        let told_by_error = |text| Series::of(&record(1, Some(AT), text), ToldBy::LastError).number;
+        assert_eq!(told_by_error("HTTP 500: no"), Some(0));
+        assert_eq!(told_by_error("next key 17: no"), Some(17));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_mark_is_none() {
+        for last_error in [
+            "outcome unknown",
+            "outcome unknown (key x): no",
+            "outcome unknown (key -1): no",
+            "outcome unknown (key 17",
+            "outcome unknown (key 99999999999999999999): no",
+            "outcome unknown (key 253402300800): no",
+            "not sent",
+            "not sent to you: no",
+            "next key x: no",
+            "next key 17",
+            "the next key 17: no",
+        ] {
+            assert_eq!(number(1, Some(AT), last_error), Some(AT.0), "{last_error}");
+        }
+        let series = Series::of(&fixture::record(), ToldBy::LastFailure);
+        let error = "next key 17: no";
+        assert_eq!(series.answered(error, AT), format!("failed: {error}"));
+    }
+
+    #[test]
+    fn a_mark_is_written_where_the_row_does_not_tell() {
+        let of =
+            |last_error: &str| Series::of(&record(1, Some(AT), last_error), ToldBy::LastFailure);
+        let later = Instant(AT.0 + 1);
+        for (last_error, carried, answered) in [
+            ("", "", "no"),
+            ("HTTP 500", " (key 1795232400)", "no"),
+            ("outcome unknown: x", "", "no"),
+            ("not sent (key 1795232300): x", " (key 1795232300)", "no"),
+            ("next key 1795232500: x", " (key 1795232500)", "next key 1795232501: no"),
+            ("next key 3: x", " (key 3)", "next key 4: no"),
+        ] {
+            let series = of(last_error);
+            assert_eq!(series.open("no"), format!("outcome unknown{carried}: no"));
+            assert_eq!(series.unsent("no"), format!("not sent{carried}: no"));
+            assert_eq!(series.answered("no", later), answered);
+        }
+        assert_eq!(of("HTTP 500").answered("no", AT), "next key 1795232401: no");
+    }
+}

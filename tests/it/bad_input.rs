@@ -466,3 +466,12 @@ fn status_and_dates_of_odd_types_are_read_as_they_are() {
         "1|SUCCESS|1795219200|1|1795219200"
     );
 }
+
+#[test]
+fn what_restricts_a_connection_and_cannot_be_obeyed_is_no_command() {
+    let env = TestEnv::empty();
+    let mut command = env.command(&PROCESS);
+    let command = command.env("BACKLOG_DB", "postgres://u@localhost:1/d");
+    ran(&command.env("PGREQUIREPEER", "postgres").output().unwrap())
+        .fails(2, &["PGREQUIREPEER cannot be obeyed", "unset PGREQUIREPEER"]);
+}

@@ -1,7 +1,7 @@
 //! The names of what can be said about a server.
 
 /// The parameters that a URL may have, by libpq's names, and the variables that stand in for them.
-pub const KNOWN: [(&str, Option<&str>); 24] = [
+pub const KNOWN: [(&str, Option<&str>); 32] = [
     ("host", Some("PGHOST")),
     ("hostaddr", Some("PGHOSTADDR")),
     ("port", Some("PGPORT")),
@@ -13,6 +13,14 @@ pub const KNOWN: [(&str, Option<&str>); 24] = [
     ("sslrootcert", Some("PGSSLROOTCERT")),
     ("sslcert", Some("PGSSLCERT")),
     ("sslkey", Some("PGSSLKEY")),
+    ("sslcertmode", Some("PGSSLCERTMODE")),
+    ("ssl_min_protocol_version", Some("PGSSLMINPROTOCOLVERSION")),
+    ("ssl_max_protocol_version", Some("PGSSLMAXPROTOCOLVERSION")),
+    ("sslcrl", Some("PGSSLCRL")),
+    ("sslcrldir", Some("PGSSLCRLDIR")),
+    ("gssencmode", Some("PGGSSENCMODE")),
+    ("requirepeer", Some("PGREQUIREPEER")),
+    ("require_auth", Some("PGREQUIREAUTH")),
     ("application_name", Some("PGAPPNAME")),
     ("connect_timeout", Some("PGCONNECT_TIMEOUT")),
     ("options", Some("PGOPTIONS")),

@@ -28,7 +28,7 @@ use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
 pub use failure::Failure;
 use failure::{Reason, Refusal};
 use parameters::Parameters;
-use tls::Mode;
+use tls::{Mode, Versions};
 pub use url::{is_url, without_password};
 
 /// How long one host may take to let us in, unless the user says otherwise.
@@ -61,6 +61,7 @@ impl Server {
     /// knows, then from libpq's defaults.
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
+        parameters.refuse_unmet_demands()?;
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         let user = match parameters.text("user") {
             Some(user) => user.to_owned(),
@@ -70,10 +71,11 @@ impl Server {
         let mut endpoints = endpoints(&parameters)?;
         give_passwords(&mut endpoints, &parameters, home.as_deref(), &user, &database);
         let mode = Mode::of(&parameters)?;
+        let versions = Versions::of(&parameters)?;
         let has_tls = mode != Mode::Disable
             && endpoints.iter().any(|endpoint| matches!(endpoint.place, Place::Tcp { .. }));
         let tls = match has_tls {
-            true => Some(tls::connector(mode, &parameters, home.as_deref())?),
+            true => Some(tls::connector(mode, &versions, &parameters, home.as_deref())?),
             false => None,
         };
         let timeout = match parameters.text("connect_timeout") {

@@ -19,6 +19,17 @@ struct Said {
     by: &'static str,
 }
 
+impl Said {
+    /// How to take it back.
+    fn way_out(&self) -> String {
+        if self.by.starts_with("PG") {
+            format!("unset {}", self.by)
+        } else {
+            format!("remove {}= from the URL", self.by)
+        }
+    }
+}
+
 impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let mut values = HashMap::new();
@@ -54,6 +65,41 @@ impl Parameters {
     /// The parts of a list with commas; none if nothing is said.
     pub fn list(&self, key: &str) -> Vec<&str> {
         self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
+    }
+
+    /// Fails if something is demanded that no connection here would be checked for: what restricts
+    /// is obeyed, or it is an error, but never passed over.
+    pub fn refuse_unmet_demands(&self) -> Result<()> {
+        let demands = [
+            ("requirepeer", "the owner of a server's process is not looked at"),
+            ("require_auth", "the way of authentication is the server's to choose"),
+            ("sslcrl", "lists of revoked certificates are not read"),
+            ("sslcrldir", "lists of revoked certificates are not read"),
+        ];
+        for (key, why) in demands {
+            if let Some(said) = self.values.get(key) {
+                bail!("{} cannot be obeyed: {why}; leave it out ({})", said.by, said.way_out());
+            }
+        }
+        for (key, why, legal) in [
+            ("gssencmode", "GSSAPI encryption is not supported", ["disable", "prefer"]),
+            (
+                "sslcertmode",
+                "it is not told whether the server asks for a certificate",
+                ["disable", "allow"],
+            ),
+        ] {
+            let choices = [("require", false), (legal[0], true), (legal[1], true)];
+            if let (Some(false), Some(said)) = (self.choice(key, &choices)?, self.values.get(key)) {
+                bail!(
+                    "{}=require cannot be obeyed: {why}; leave it out ({}), or say {}",
+                    said.by,
+                    said.way_out(),
+                    legal.join(" or ")
+                );
+            }
+        }
+        Ok(())
     }
 
     /// One of the legal words. The error does not quote the value: in a URL with a mistake it may

@@ -203,6 +203,77 @@ fn tls_takes_what_the_mode_asks_for() {
     assert!(server("postgres://u@%2Frun/d?sslmode=verify-full", &[]).unwrap().tls.is_none());
 }
 
+#[test]
+fn a_range_of_tls_versions_is_obeyed_or_an_error() {
+    let of = |query: &str| server(&format!("postgres://u@h/d?{query}"), &[]);
+    for query in [
+        "ssl_min_protocol_version=TLSv1",
+        "ssl_min_protocol_version=TLSv1.1&ssl_max_protocol_version=tlsv1.2",
+        "ssl_min_protocol_version=tlsv1.3",
+        "ssl_max_protocol_version=TLSv1.3",
+        "ssl_min_protocol_version=",
+    ] {
+        assert!(of(query).is_ok(), "{query}");
+    }
+    for (query, says) in [
+        (
+            "ssl_min_protocol_version=1.2",
+            "ssl_min_protocol_version must be one of: TLSv1, TLSv1.1, TLSv1.2, TLSv1.3",
+        ),
+        ("ssl_max_protocol_version=SSLv3", "ssl_max_protocol_version must be one of: TLSv1, "),
+        (
+            "ssl_max_protocol_version=TLSv1.1",
+            "ssl_max_protocol_version is TLSv1.1, and no version before TLSv1.2 is supported",
+        ),
+        (
+            "ssl_min_protocol_version=TLSv1.3&ssl_max_protocol_version=TLSv1.2&sslmode=disable",
+            "ssl_min_protocol_version is TLSv1.3, later than ssl_max_protocol_version (TLSv1.2)",
+        ),
+    ] {
+        let error = format!("{:#}", of(query).unwrap_err());
+        assert!(error.contains(says), "{query}: {error}");
+    }
+    let variables = [("PGSSLMINPROTOCOLVERSION", "TLSv1.3"), ("PGSSLMAXPROTOCOLVERSION", "TLSv1")];
+    let error = server("postgres://u@h", &variables).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "PGSSLMINPROTOCOLVERSION is TLSv1.3, later than PGSSLMAXPROTOCOLVERSION (TLSv1)"
+    );
+}
+
+#[test]
+fn what_restricts_a_connection_is_never_passed_over() {
+    for (variable, parameter, value) in [
+        ("PGREQUIREPEER", "requirepeer", "postgres"),
+        ("PGREQUIREAUTH", "require_auth", "scram-sha-256"),
+        ("PGSSLCRL", "sslcrl", "/etc/ssl/root.crl"),
+        ("PGSSLCRLDIR", "sslcrldir", "/etc/ssl/crl"),
+        ("PGGSSENCMODE", "gssencmode", "require"),
+        ("PGSSLCERTMODE", "sslcertmode", "require"),
+    ] {
+        let error = server("postgres://u@h", &[(variable, value)]).unwrap_err().to_string();
+        let way_out = format!("unset {variable}");
+        assert!(error.starts_with(variable) && error.contains(&way_out), "{error}");
+        let url = format!("postgres://u@h/d?{parameter}={value}");
+        let error = server(&url, &[]).unwrap_err().to_string();
+        let way_out = format!("remove {parameter}= from the URL");
+        assert!(error.starts_with(parameter) && error.contains(&way_out), "{error}");
+        assert!(server("postgres://u@h", &[(variable, "")]).is_ok(), "{variable}");
+    }
+    for (variable, value) in [
+        ("PGGSSENCMODE", "prefer"),
+        ("PGGSSENCMODE", "disable"),
+        ("PGSSLCERTMODE", "allow"),
+        ("PGSSLCERTMODE", "disable"),
+    ] {
+        assert!(server("postgres://u@h", &[(variable, value)]).is_ok(), "{variable}={value}");
+    }
+    let error = server("postgres://u@h", &[("PGGSSENCMODE", "on")]).unwrap_err().to_string();
+    assert_eq!(error, "PGGSSENCMODE must be one of: require, disable, prefer");
+    // A certificate that is not to be sent need not be there.
+    assert!(server("postgres://u@h/d?sslcertmode=disable&sslcert=/nowhere", &[]).is_ok());
+}
+
 /// What a password file says for a host of a user.
 fn from_file(text: &str, mode: u32, url: &str) -> Option<String> {
     let home = tempfile::tempdir().unwrap();
@@ -428,10 +499,15 @@ mod live {
 
         /// Whether the connection has TLS, or why there is none.
         fn connect(&self, place: &str, query: &str) -> Result<bool, Failure> {
+            Ok(self.version(place, query)?.is_some())
+        }
+
+        /// The version of its TLS.
+        fn version(&self, place: &str, query: &str) -> Result<Option<String>, Failure> {
             let port = self.port;
             let place = place.replace("PORT", &port.to_string());
             let server = server(&format!("postgres://{place}/d?{query}"), &[]).unwrap();
-            let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+            let sql = "select version from pg_stat_ssl where pid = pg_backend_pid()";
             Ok(server.connect()?.query_one(sql, &[]).unwrap().get(0))
         }
     }
@@ -506,6 +582,29 @@ mod live {
             assert!(text.contains(says) && !failure.is_temporary(), "{place} {query}: {text}");
             assert!(!text.contains("wrong@"), "{text}");
         }
+        let u = "u:pw@127.0.0.1:PORT";
+        for (query, version) in [
+            ("sslmode=require", "TLSv1.3"),
+            ("sslmode=require&ssl_min_protocol_version=TLSv1.3", "TLSv1.3"),
+            ("sslmode=require&ssl_max_protocol_version=TLSv1.2", "TLSv1.2"),
+        ] {
+            let found = cluster.version(u, query).map_err(|error| error.to_string());
+            assert_eq!(found, Ok(Some(version.into())), "{query}");
+        }
+        // A server that has no later version is not let off.
+        for sql in
+            ["alter system set ssl_max_protocol_version = 'TLSv1.2'", "select pg_reload_conf()"]
+        {
+            admin.batch_execute(sql).unwrap();
+        }
+        let is_heard_of = (0..2_000).any(|_| {
+            let found = cluster.version(u, "sslmode=require");
+            found.is_ok_and(|version| version.as_deref() == Some("TLSv1.2"))
+        });
+        assert!(is_heard_of, "the server goes on with TLSv1.3");
+        let newest = "sslmode=require&ssl_min_protocol_version=TLSv1.3";
+        let failure = cluster.version(u, newest).unwrap_err();
+        assert!(failure.to_string().contains("ProtocolVersion"), "{failure}");
         admin.batch_execute("alter role u connection limit 0").unwrap();
         let failure = cluster.connect("u:pw@127.0.0.1:PORT", "").unwrap_err();
         assert!(failure.is_temporary(), "{failure}");

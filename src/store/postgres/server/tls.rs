@@ -12,8 +12,10 @@ use rustls::crypto::{
     WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::server::ParsedCertificate;
+use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
 };
 use rustls_pki_types::pem::{Error as PemError, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -64,9 +66,53 @@ impl Mode {
     }
 }
 
+/// The protocol versions by libpq's names, oldest first. The first two are obsolete: rustls has
+/// neither, so that they only name a bound.
+const VERSIONS: [&str; 4] = ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+
+/// A range of TLS versions that a connection may have, none of them older than TLS 1.2.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Versions(Vec<&'static SupportedProtocolVersion>);
+
+impl Versions {
+    /// Like libpq, whether or not the connection will have TLS.
+    pub fn of(parameters: &Parameters) -> Result<Self> {
+        let (min, max) = ("ssl_min_protocol_version", "ssl_max_protocol_version");
+        let first = version(parameters, min)?.unwrap_or(0);
+        let last = version(parameters, max)?.unwrap_or(VERSIONS.len() - 1);
+        let (min, max) = (parameters.said_by(min), parameters.said_by(max));
+        if first > last {
+            bail!("{min} is {}, later than {max} ({})", VERSIONS[first], VERSIONS[last]);
+        }
+        let supported = [(2, &TLS12), (3, &TLS13)];
+        let allowed: Vec<_> = supported
+            .into_iter()
+            .filter(|(version, _)| (first..=last).contains(version))
+            .map(|(_, version)| version)
+            .collect();
+        if allowed.is_empty() {
+            bail!(
+                "{max} is {}, and no version before TLSv1.2 is supported; say TLSv1.2 or TLSv1.3",
+                VERSIONS[last]
+            );
+        }
+        Ok(Self(allowed))
+    }
+}
+
+/// The place of a version among [`VERSIONS`], whatever its case.
+fn version(parameters: &Parameters, key: &'static str) -> Result<Option<usize>> {
+    let Some(text) = parameters.text(key) else { return Ok(None) };
+    let found = VERSIONS.iter().position(|version| version.eq_ignore_ascii_case(text));
+    found.map(Some).with_context(|| {
+        format!("{} must be one of: {}", parameters.said_by(key), VERSIONS.join(", "))
+    })
+}
+
 /// What makes TLS connections; reads the certificates, and fails if one that is needed is missing.
 pub fn connector(
     mode: Mode,
+    versions: &Versions,
     parameters: &Parameters,
     home: Option<&Path>,
 ) -> Result<MakeRustlsConnect> {
@@ -95,11 +141,12 @@ pub fn connector(
         algorithms: provider.signature_verification_algorithms,
     };
     let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&versions.0)
         .context("could not set up TLS")?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
     let certificate = given("sslcert").or_else(|| default("postgresql.crt"));
+    let certificate = certificate.filter(|_| parameters.text("sslcertmode") != Some("disable"));
     let config = match certificate {
         None => config.with_no_client_auth(),
         Some(certificate) => {

@@ -18,6 +18,8 @@ pub struct Examination {
     pub values: Vec<StatusValue>,
     pub pending: Pending,
     pub triggers: Vec<String>,
+    /// Why the table would refuse what a pass writes, as far as that can be told without writing.
+    pub refused: Vec<String>,
     pub missing: Vec<MissingIndex>,
     /// An id that more than one row has.
     pub duplicate: Option<String>,

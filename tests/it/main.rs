@@ -27,3 +27,4 @@ mod simulate;
 mod stream;
 mod tables;
 mod testenv;
+mod triggers;

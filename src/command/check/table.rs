@@ -73,6 +73,9 @@ pub fn the_table(findings: &mut Findings, table: &Table, found: &Examination, no
     for trigger in &found.triggers {
         findings.note("trigger", format!("{trigger} runs with what is written"));
     }
+    for why in &found.refused {
+        findings.mend("trigger", format!("the table refuses what a pass writes: {why}"));
+    }
 }
 
 fn the_statuses(findings: &mut Findings, found: &Examination) {

@@ -83,6 +83,7 @@ impl PgDatabase {
             values: self.status_values()?,
             pending: self.pending()?,
             triggers: Vec::new(),
+            refused: Vec::new(),
             missing: Vec::new(),
             duplicate: None,
             reuses_ids: false,

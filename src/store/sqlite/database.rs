@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
+use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use rustix::fs::{Access, access};
 
@@ -25,6 +26,17 @@ use crate::store::table::{Table, count, has_failed};
 
 /// How long one statement waits for a lock that another connection holds.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The functions of full-text tables that read, and how many arguments SQLite registers them with.
+const FULL_TEXT: [(&str, i32); 7] = [
+    ("match", 2),
+    ("bm25", -1),
+    ("highlight", -1),
+    ("snippet", -1),
+    ("offsets", 1),
+    ("matchinfo", 1),
+    ("matchinfo", 2),
+];
 
 /// An open database and the table in it that the command is about.
 pub struct SqliteDatabase {
@@ -185,9 +197,28 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        distrust(&connection)?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, &error, "open"))
+}
+
+/// Defence against a database file that somebody else prepared: no SQL can damage the file or write
+/// to the tables behind a virtual one, triggers and views may use only what cannot do harm, and a
+/// malformed page is an error before it is read.
+fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // What full-text tables give a meaning to is harmless, but SQLite's own placeholders for it do
+    // not say so, and a trigger or a view could not search.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    for (name, arguments) in FULL_TEXT {
+        connection.create_scalar_function(name, arguments, flags, move |_| {
+            let error = format!("unable to use function {name} in the requested context");
+            Err::<Null, _>(SqlError::UserFunctionError(error.into()))
+        })?;
+    }
+    connection.execute_batch("PRAGMA cell_size_check = 1")
 }
 
 /// One implementation tells instants and failures from other values, here and in SQL.

@@ -55,5 +55,17 @@ pub fn is_refusal(error: &SqlError) -> bool {
 
 /// The error in SQLite's own words, without the statement that it is about.
 pub fn words(error: &SqlError) -> String {
-    if let SqlError::SqlInputError { msg, .. } = error { msg.clone() } else { error.to_string() }
+    let words = if let SqlError::SqlInputError { msg, .. } = error {
+        msg.clone()
+    } else {
+        error.to_string()
+    };
+    // What a schema that is not trusted may not use, such as `pragma_table_info()`.
+    if words.starts_with("unsafe use of ") {
+        return format!(
+            "{words} in a trigger or view of the database, whose SQL is not trusted with that: \
+             write it without"
+        );
+    }
+    words
 }

@@ -1,12 +1,13 @@
 //! What there is to know of a table before it is worked off. Nothing here writes.
 
+use super::errors::{is_refusal, words};
 use super::sql::value;
 use super::{SqliteDatabase, query, waiting};
 use crate::instant::Instant;
 use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
 use crate::store::examination::is_lasting;
-use crate::store::table::{quote, typed_id};
+use crate::store::table::{Effects, quote, typed_id};
 use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
 
 impl SqliteDatabase {
@@ -23,6 +24,7 @@ impl SqliteDatabase {
             values: self.status_values()?,
             pending: self.pending()?,
             triggers: self.triggers()?,
+            refused: self.refused_writes()?,
             missing: self.missing_indexes(by_count)?,
             duplicate: self.duplicate()?,
             reuses_ids: self.reuses_ids()?,
@@ -87,6 +89,31 @@ impl SqliteDatabase {
         }
         let (.., is_increasing) = self.connection.column_metadata(Some("main"), table, id)?;
         Ok(!is_increasing)
+    }
+
+    /// Why the table would refuse what a pass writes, as far as that shows before it is written: a
+    /// mistake in a trigger's SQL, or something that a trigger may not use.
+    fn refused_writes(&self) -> rusqlite::Result<Vec<String>> {
+        let table = &self.table;
+        let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
+        let sets: Vec<_> = written.map(|column| quote(&column.name)).collect();
+        let sets: Vec<_> = sets.iter().map(|column| format!("{column} = {column}")).collect();
+        let mut statements = Vec::new();
+        if !sets.is_empty() {
+            statements.push(format!("UPDATE {} SET {} WHERE 0", table.sql, sets.join(", ")));
+        }
+        if matches!(table.on_success, Effects::Delete) {
+            statements.push(format!("DELETE FROM {} WHERE 0", table.sql));
+        }
+        let mut refused = Vec::new();
+        for sql in statements {
+            match self.connection.prepare(&sql) {
+                Ok(_) => {}
+                Err(error) if is_refusal(&error) => refused.push(words(&error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(refused)
     }
 
     /// An id that more than one row has.

@@ -17,7 +17,7 @@ use crate::mapping::Mapping;
 use crate::policy::{Age, Look, Policy, Rules};
 use crate::record::{Id, Record, Settlement};
 use crate::selection::{Order, Reached};
-use crate::store::{Applied, Change, Claim, Location, Reader, Server, Store, TOKEN};
+use crate::store::{Access, Applied, Change, Claim, Location, Reader, Server, Store, TOKEN};
 
 const RECORDS: usize = 40_000;
 const BATCH: usize = 100;
@@ -85,7 +85,7 @@ fn clock() -> Clock {
 
 fn pass(database: &Database, counts: bool) -> usize {
     let server = Arc::new(Server::new(&database.url(), &|_| None).unwrap());
-    let opened = Location::Server(server).open(&Mapping::default()).unwrap();
+    let opened = Location::Server(server).open(&Mapping::default(), Access::ReadWrite).unwrap();
     let state = opened.state_dir(Some(&std::env::temp_dir().join("backlog-bench"))).unwrap();
     let policy = Policy::Age(Age { min_secs: 0, max_secs: DAY });
     let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };

@@ -10,13 +10,13 @@ use crate::config::Queue;
 use crate::exit::{Exit, usage};
 use crate::instant::Instant;
 use crate::record::counted;
-use crate::store::Database;
+use crate::store::{Access, Database};
 
 /// How many records one transaction takes.
 const BATCH: usize = 1000;
 
 pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let mut database = open(queue)?;
+    let mut database = open(queue, Access::ReadWrite)?;
     let added = if payloads == ["-"] {
         add_lines(&mut *database, io::stdin().lock(), now)?
     } else {

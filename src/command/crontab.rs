@@ -9,12 +9,13 @@ use super::handlers::require_harmless;
 use super::open;
 use crate::cli;
 use crate::config::{
-    HEADER, Handler, Place, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule,
+    HEADER, Handler, Place, Queue, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule,
 };
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::instant::days;
 use crate::policy::{Age, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
+use crate::store::Access;
 
 /// One line: how often, and what is typed for its schedule.
 struct Line {
@@ -34,7 +35,9 @@ pub fn run(
     let chosen = Handler::chosen(&args.handler, &queue, sources.environment())?;
     let chosen = chosen.ok_or_else(Handler::none)?;
     // Where there is no such table yet, a pass will say it.
-    if let Ok(database) = open(&queue) {
+    if fills_in(&chosen, &queue)
+        && let Ok(database) = open(&queue, Access::ReadOnly)
+    {
         require_harmless(&chosen, queue.on_archive.as_deref(), database.table())?;
     }
     let lines = lines(args, typed)?;
@@ -81,6 +84,16 @@ pub fn run(
     out.write_all(text.trim_end().as_bytes())?;
     writeln!(out)?;
     Ok(Exit::Done)
+}
+
+/// Whether a command may have columns in it.
+fn fills_in(handler: &Handler, queue: &Queue) -> bool {
+    let argv = match handler {
+        Handler::Exec { argv, .. } => &argv[..],
+        Handler::Stream { .. } | Handler::Post(_) => &[],
+    };
+    let mut words = argv.iter().chain(queue.on_archive.iter().flatten());
+    words.any(|word| word.as_encoded_bytes().contains(&b'{'))
 }
 
 /// A line that sets a variable. Cron has no way to say a line break, and none to quote a quote.

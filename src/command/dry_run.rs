@@ -16,7 +16,7 @@ use crate::instant::Instant;
 use crate::policy::Verdict;
 use crate::record::Status;
 use crate::report::{self, Fate};
-use crate::store::Found;
+use crate::store::{Access, Found};
 
 pub fn run(
     queue: &Queue,
@@ -24,7 +24,7 @@ pub fn run(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    let mut reader = open_for(queue, Some(&settings.schedule))?;
+    let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
     if let Some(handler) = &settings.handler {
         require(handler, settings.on_archive.as_deref(), reader.table())?;
     }

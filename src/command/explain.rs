@@ -14,14 +14,14 @@ use crate::policy::{Forecast, Look, Obstacle, Span, Verdict};
 use crate::record::Record;
 use crate::report::{self, Explanation, LastPass};
 use crate::selection::Reached;
-use crate::store::LineState;
+use crate::store::{Access, LineState};
 
 /// How many of the attempts to come are shown.
 const ATTEMPTS: usize = 5;
 
 pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let schedule = Schedule::required(&args.schedule)?;
-    let mut database = open_for(queue, Some(&schedule))?;
+    let mut database = open_for(queue, Some(&schedule), Access::ReadOnly)?;
     let line = Line::new(queue, &schedule, &*database)?;
     let look = line.look(now, false);
     let mut exit = Exit::Done;

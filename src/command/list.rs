@@ -14,6 +14,7 @@ use crate::mapping::Counting;
 use crate::policy::Verdict;
 use crate::record::Status;
 use crate::report;
+use crate::store::Access;
 
 pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let schedule = Schedule::chosen(&args.schedule)?;
@@ -33,7 +34,7 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
             return Err(usage("only NEW and ERROR records can be due").into());
         }
     }
-    let mut database = open_for(queue, schedule.as_ref())?;
+    let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
     let look = match &schedule {
         Some(schedule) => Some(Line::new(queue, schedule, &*database)?.look(now, false)),
         None => None,

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::instant::Instant;
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step, counted};
 use crate::selection::{Order, Selection, Shard, Window};
-use crate::store::{Applied, Change, Claim, Store};
+use crate::store::{Access, Applied, Change, Claim, Store};
 
 /// How many records are claimed and changed at a time.
 const BATCH: usize = 200;
@@ -83,7 +83,8 @@ struct Work<'a> {
 
 pub fn run(queue: &Queue, mending: &Mending, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
     let now = clock.now();
-    let database = open(queue)?;
+    let access = if mending.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let database = open(queue, access)?;
     let table = database.table();
     if mending.verb.to.0 == Step::Archived {
         table.require_archived("archive")?;

@@ -25,7 +25,7 @@ use crate::config::{Environment, PassSettings, Queue, Resolved, Schedule, Source
 use crate::exit::{self, Exit, usage};
 use crate::policy::Policy;
 use crate::record::{Id, Record};
-use crate::store::{self, Database, Found, Reader, Table};
+use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
 use mend::Mending;
 
@@ -134,13 +134,17 @@ fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
     said.with_context(|| format!("{done}, but this could not be said"))
 }
 
-fn open(queue: &Queue) -> Result<Box<dyn Database>> {
-    queue.db.open(&queue.mapping)
+fn open(queue: &Queue, access: Access) -> Result<Box<dyn Database>> {
+    queue.db.open(&queue.mapping, access)
 }
 
 /// Opens the database and makes sure that it has the columns that the schedule goes by.
-fn open_for(queue: &Queue, schedule: Option<&Schedule>) -> Result<Box<dyn Database>> {
-    let database = open(queue)?;
+fn open_for(
+    queue: &Queue,
+    schedule: Option<&Schedule>,
+    access: Access,
+) -> Result<Box<dyn Database>> {
+    let database = open(queue, access)?;
     schedule.map_or(Ok(()), |schedule| require_columns(database.table(), schedule))?;
     Ok(database)
 }

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::report;
 use crate::secure_file;
 use crate::selection::Reached;
-use crate::store::{LineState, StateDir};
+use crate::store::{Access, LineState, StateDir};
 use crate::terminal::Terminal;
 
 pub fn run(
@@ -28,7 +28,7 @@ pub fn run(
     clock: Clock,
     terminal: &Terminal,
 ) -> Result<Exit> {
-    let database = open_for(queue, Some(&settings.schedule))?;
+    let database = open_for(queue, Some(&settings.schedule), Access::ReadWrite)?;
     database.table().require_success()?;
     if let Some(handler) = &settings.handler {
         require(handler, settings.on_archive.as_deref(), database.table())?;

@@ -20,7 +20,7 @@ use crate::report;
 use crate::secure_file;
 use crate::selection::Order;
 use crate::simulation::{self, Course, Figures, Run, Scenario};
-use crate::store::MemoryRow;
+use crate::store::{Access, MemoryRow};
 
 /// How long a simulation is unless `--for` says otherwise.
 const RECORDS_SECS: i64 = 2 * 3_600;
@@ -142,7 +142,7 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
 /// The pending records of the table, from now on.
 fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario, Vec<Course>)> {
     let schedules = config::simulated(args)?;
-    let mut database = open(queue)?;
+    let mut database = open(queue, Access::ReadOnly)?;
     let course = |schedule: &Schedule| {
         require_columns(database.table(), schedule)?;
         let line = Line::new(queue, schedule, &*database)?;

@@ -14,14 +14,14 @@ use crate::policy::{Look, Verdict};
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
 use crate::selection::Order;
-use crate::store::Database;
+use crate::store::{Access, Database};
 
 /// The ages at which the progressive schedule changes its frequency, in days.
 const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 
 pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write) -> Result<Exit> {
     let schedule = Schedule::chosen(&args.schedule)?;
-    let mut database = open_for(queue, schedule.as_ref())?;
+    let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
     let look = match &schedule {
         Some(schedule) => Some(Line::new(queue, schedule, &*database)?.look(now, false)),
         None => None,

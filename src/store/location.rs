@@ -22,6 +22,15 @@ pub enum Location {
     Queue(Arc<Server>, String),
 }
 
+/// What a command opens a database for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// A server gets no transaction that could write: a condition is SQL, and calls whatever it
+    /// likes. In a SQLite database no expression writes.
+    ReadOnly,
+    ReadWrite,
+}
+
 /// What creates the usual table, in each dialect.
 pub struct Schemas {
     pub sqlite: &'static str,
@@ -30,11 +39,13 @@ pub struct Schemas {
 
 impl Location {
     /// Opens an existing database; never creates one.
-    pub fn open(&self, mapping: &Mapping) -> Result<Box<dyn Database>> {
+    pub fn open(&self, mapping: &Mapping, access: Access) -> Result<Box<dyn Database>> {
         Ok(match self {
             Self::File(path) => Box::new(SqliteDatabase::open(path, mapping)?),
-            Self::Server(server) => Box::new(PgDatabase::open(server, mapping)?),
-            Self::Queue(server, queue) => Box::new(PgmqQueue::open(server, queue, mapping)?),
+            Self::Server(server) => Box::new(PgDatabase::open(server, mapping, access)?),
+            Self::Queue(server, queue) => {
+                Box::new(PgmqQueue::open(server, queue, mapping, access)?)
+            }
         })
     }
 

@@ -19,7 +19,7 @@ mod tests;
 pub use claims::LineLock;
 pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated};
 pub use guard::keep_watch;
-pub use location::{Location, Schemas};
+pub use location::{Access, Location, Schemas};
 pub use memory::{MemoryRow, MemoryStore};
 pub use orphans::TOKEN;
 pub use postgres::{Server, is_url, without_password};

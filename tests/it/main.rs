@@ -17,6 +17,7 @@ mod policies;
 mod post;
 mod postgres;
 mod process;
+mod read_only;
 mod readme;
 mod schedule;
 mod security;

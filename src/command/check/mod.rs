@@ -15,6 +15,7 @@ use crate::config::{Handler, Place, Schedule, Sources};
 use crate::exit::Exit;
 use crate::instant::Instant;
 use crate::report::{self, Finding, Level};
+use crate::store::Access;
 use around::{the_crontab, the_handler};
 use table::{the_database, the_table};
 
@@ -71,7 +72,7 @@ pub fn run(
     }
     let handler = Handler::chosen(&args.handler, &queue, sources.environment());
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
-    match open(&queue) {
+    match open(&queue, Access::ReadOnly) {
         Err(error) => findings.mend("database", format!("{error:#}")),
         Ok(mut database) => {
             database.leave_alone()?;

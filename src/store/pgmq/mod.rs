@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 
 use super::postgres::{Param, PgDatabase, Server, Session};
 use super::table::Table;
-use super::{Count, Database, Examination, Found, Page, Reader, StateDir, Store, Survey};
+use super::{Access, Count, Database, Examination, Found, Page, Reader, StateDir, Store, Survey};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
@@ -46,8 +46,13 @@ struct Queue {
 }
 
 impl PgmqQueue {
-    pub fn open(server: &Arc<Server>, name: &str, mapping: &Mapping) -> Result<Self> {
-        let mut session = Session::open(server)?;
+    pub fn open(
+        server: &Arc<Server>,
+        name: &str,
+        mapping: &Mapping,
+        access: Access,
+    ) -> Result<Self> {
+        let mut session = Session::open(server, access)?;
         let could_not = || format!("could not use {}", server.shown());
         let queue = catalog::find(&mut session, name).with_context(could_not)?;
         let mut catalog = QueueCatalog { queue: &queue };
@@ -59,7 +64,7 @@ impl PgmqQueue {
 
 /// Makes a queue, unless there is one of this name.
 pub fn create(server: &Arc<Server>, name: &str) -> Result<()> {
-    let mut session = Session::open(server)?;
+    let mut session = Session::open(server, Access::ReadWrite)?;
     let made = catalog::create(&mut session, name);
     made.with_context(|| format!("could not make queue {name} in {}", server.shown()))
 }

@@ -22,6 +22,9 @@ pub fn explain(place: &str, error: &SqlError, verb: &str) -> anyhow::Error {
     }
     let hint = match error.code() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => "; grant it to this user",
+        Some(&SqlState::READ_ONLY_SQL_TRANSACTION) if verb == "read" => {
+            "; a command that only reads takes no `where` that writes"
+        }
         Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
             "; this server is a standby, name the primary"
         }

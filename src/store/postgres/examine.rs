@@ -168,13 +168,8 @@ impl PgDatabase {
     /// Whether an index leads to what a statement looks for: no table is read from one end to the
     /// other, and none of what an index finds is left out because of its status.
     fn is_served(&mut self, sql: &str) -> Result<bool> {
-        let explained = self
-            .session
-            .batch("BEGIN; SET LOCAL enable_seqscan = off")
-            .and_then(|()| self.session.query(&format!("EXPLAIN (COSTS OFF) {sql}"), &[]));
-        let ended = self.session.batch("ROLLBACK");
-        let rows = explained.and_then(|rows| ended.map(|()| rows));
-        let rows = rows.map_err(|error| self.explain(&error, "read"))?;
+        let plan = self.session.plan("enable_seqscan = off", sql);
+        let rows = plan.map_err(|error| self.explain(&error, "read"))?;
         let status = self.table.statuses.column.as_ref().map(|column| column.name.as_str());
         Ok(rows.iter().all(|row| {
             let line: &str = row.get(0);

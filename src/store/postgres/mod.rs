@@ -32,7 +32,7 @@ pub use sql::Param;
 
 use super::gathering::Reported;
 use super::table::Table;
-use super::{Database, StateDir, Store};
+use super::{Access, Database, StateDir, Store};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
@@ -55,9 +55,9 @@ pub struct PgDatabase {
 }
 
 impl PgDatabase {
-    pub fn open(server: &Arc<Server>, mapping: &Mapping) -> Result<Self> {
+    pub fn open(server: &Arc<Server>, mapping: &Mapping, access: Access) -> Result<Self> {
         let place = server.shown();
-        let mut session = Session::open(server)?;
+        let mut session = Session::open(server, access)?;
         let found = Table::find(&mut PgCatalog::new(&mut session), mapping);
         let table = found.map_err(|error| match error.downcast::<SqlError>() {
             Ok(error) => errors::explain(&place, &error, "read"),
@@ -75,7 +75,7 @@ impl PgDatabase {
 
     /// Takes another session in place of the one there is.
     pub fn connect(&mut self) -> Result<()> {
-        self.session = Session::open(&self.server)?;
+        self.session = Session::open(&self.server, self.session.access)?;
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Database for PgDatabase {
 /// Creates `table` with its schema, unless there is such a table.
 pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<()> {
     let place = server.shown();
-    let mut session = Session::open(server)?;
+    let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: &SqlError| errors::explain(&place, error, "create the table in");
     let named = [Param::Text(Some(table.to_lowercase()))];
     let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);

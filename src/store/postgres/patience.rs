@@ -55,7 +55,7 @@ pub trait Patient: Sized {
 
     /// Ends a transaction that an error may have left open.
     fn roll_back(&mut self) {
-        let _ = self.database().session().batch("ROLLBACK");
+        let _ = self.database().session().roll_back();
     }
 
     /// Does something that nobody waits for.

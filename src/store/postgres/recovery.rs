@@ -8,7 +8,7 @@ use postgres::Error as SqlError;
 use super::PgDatabase;
 use super::claims::{Claims, Keys, take};
 use super::patience::{Patience, Patient};
-use super::session::{Backend, Session};
+use super::session::Backend;
 use super::sessions::Sessions;
 use super::sql::Param;
 use crate::record::Id;
@@ -67,7 +67,7 @@ impl Sessions {
 
     fn make_anew(&mut self, reading: bool, claiming: bool) -> Result<()> {
         if reading {
-            self.database.session = Session::open(&self.database.server)?;
+            self.database.connect()?;
             self.claims.forget_second();
         }
         if claiming {

@@ -16,11 +16,16 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 use super::server::Server;
 use super::sql::Param;
 use crate::exit::try_later;
+use crate::store::Access;
 
 /// What is needed to read values as they are written here. A pooler between this and the server
 /// keeps these apart for each of its clients, and no others, so nothing else is set here.
 const SPELLING: &str =
     "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
+
+/// A transaction that can never write again once it has asked for anything, whatever a function sets
+/// in it; the default of a session could be set back for the transactions to come.
+const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
 
 /// How long a living server takes to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,6 +35,11 @@ pub struct Session {
     /// Statements by their text, prepared if they came a second time. None where the next one may
     /// come to another process of the server, as behind a pooler.
     prepared: Option<HashMap<String, Option<Statement>>>,
+    /// Whether it asks in transactions that cannot write.
+    pub access: Access,
+    /// Whether such a transaction has begun. It lasts until an error or the end, so that it costs
+    /// no round trips, and is always taken back: nothing that was set in it or sent by it stays.
+    is_reading: bool,
     /// Whoever holds it keeps the session alive, and sees that it ends. The connection keeps its
     /// own to itself.
     pub socket: Option<Arc<OwnedFd>>,
@@ -44,13 +54,14 @@ pub struct Backend {
 
 impl Session {
     /// An error that may pass with the time is one to try again later.
-    pub fn open(server: &Arc<Server>) -> Result<Self> {
+    pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
         let before = sockets();
         let client = server.connect().map_err(|error| {
             let message = error.to_string();
             if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
         })?;
-        let mut session = Self { client, prepared: None, socket: new_socket(&before) };
+        let (prepared, socket) = (None, new_socket(&before));
+        let mut session = Self { client, prepared, access, is_reading: false, socket };
         session.batch(SPELLING)?;
         Ok(session)
     }
@@ -62,6 +73,15 @@ impl Session {
 
     /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
+        self.begin_to_read()?;
+        let rows = self.ask(sql, params);
+        if rows.is_err() {
+            self.end_reading();
+        }
+        rows
+    }
+
+    fn ask(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
         let typed: Vec<_> = params.iter().map(Param::typed).collect();
         let Some(prepared) = &mut self.prepared else {
             return self.client.query_typed(sql, &typed);
@@ -90,14 +110,60 @@ impl Session {
         params: &[Param],
         each: &mut dyn FnMut(&Row) -> bool,
     ) -> Result<(), SqlError> {
+        self.begin_to_read()?;
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
-        let mut rows = self.client.query_typed_raw(sql, params.collect::<Vec<_>>())?;
-        while let Some(row) = rows.next()? {
-            if !each(&row) {
-                break;
+        let hand_out = || {
+            let mut rows = self.client.query_typed_raw(sql, params.collect::<Vec<_>>())?;
+            while let Some(row) = rows.next()? {
+                if !each(&row) {
+                    break;
+                }
             }
+            Ok(())
+        };
+        let handed_out = hand_out();
+        if handed_out.is_err() {
+            self.end_reading();
+        }
+        handed_out
+    }
+
+    /// How the server would carry out a statement, under a setting.
+    pub fn plan(&mut self, setting: &str, sql: &str) -> Result<Vec<Row>, SqlError> {
+        self.end_reading();
+        self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL {setting}"))?;
+        let rows = self.ask(&format!("EXPLAIN (COSTS OFF) {sql}"), &[]);
+        let ended = self.roll_back();
+        rows.and_then(|rows| ended.map(|()| rows))
+    }
+
+    pub fn begin(&mut self) -> Result<(), SqlError> {
+        match self.access {
+            Access::ReadOnly => self.begin_to_read(),
+            Access::ReadWrite => self.batch("BEGIN"),
+        }
+    }
+
+    /// Ends a transaction without a trace.
+    pub fn roll_back(&mut self) -> Result<(), SqlError> {
+        self.is_reading = false;
+        self.batch("ROLLBACK")
+    }
+
+    fn begin_to_read(&mut self) -> Result<(), SqlError> {
+        if self.access == Access::ReadOnly && !self.is_reading {
+            self.batch(BEGIN_TO_READ)?;
+            self.is_reading = true;
         }
         Ok(())
+    }
+
+    /// Ends the transaction that only reads, if there is one. Where the connection is lost, so is
+    /// the transaction.
+    fn end_reading(&mut self) {
+        if self.is_reading {
+            let _ = self.roll_back();
+        }
     }
 
     /// Several statements without parameters or results.
@@ -117,6 +183,14 @@ impl Session {
     /// Whether the server answers.
     pub fn is_alive(&mut self) -> bool {
         !self.client.is_closed() && self.client.is_valid(PATIENCE).is_ok()
+    }
+}
+
+/// A pooler takes a client that goes away within a transaction for a broken one, and ends the
+/// server's session as well.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end_reading();
     }
 }
 

@@ -12,8 +12,8 @@ use super::sql::Param;
 use super::{PgDatabase, by_ids};
 use crate::clock::Clock;
 use crate::record::Id;
-use crate::store::Claim;
 use crate::store::guard::Guard;
+use crate::store::{Access, Claim};
 
 /// How long a row may be locked by somebody else before a settlement is tried again.
 const LOCK_TIMEOUT: &str = "30s";
@@ -57,7 +57,7 @@ impl Sessions {
     }
 
     pub fn open_claims(&mut self) -> Result<()> {
-        let session = Session::open(&self.database.server)?;
+        let session = Session::open(&self.database.server, Access::ReadWrite)?;
         if let Some(token) = &self.token {
             let socket = session.socket.as_ref().and_then(|it| it.try_clone().ok());
             if socket.is_none() {
@@ -106,12 +106,12 @@ impl Sessions {
         let reading = &mut database.session;
         for _ in 0..2 {
             // The pooler has to keep them apart for the while, and then lends the last one first.
-            claiming.batch("BEGIN")?;
+            claiming.begin()?;
             let first = pid(claiming)?;
-            reading.batch("BEGIN")?;
+            reading.begin()?;
             let second = pid(reading)?;
-            claiming.batch("COMMIT")?;
-            reading.batch("COMMIT")?;
+            claiming.roll_back()?;
+            reading.roll_back()?;
             if first == second || pid(claiming)? != first || pid(reading)? != second {
                 return Ok(true);
             }

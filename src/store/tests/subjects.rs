@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::cluster::Database;
 use crate::mapping::Mapping;
 use crate::record::{Facts, Id, Status, Step};
-use crate::store::{Location, MemoryRow, MemoryStore, Server, Store};
+use crate::store::{Access, Location, MemoryRow, MemoryStore, Server, Store};
 
 /// A row to begin with: id, status, how old it is in days, failures.
 pub type Seed = (i64, Status, i64, u32);
@@ -38,7 +38,7 @@ fn clock() -> Clock {
 }
 
 fn opened(location: &Location) -> Box<dyn Store> {
-    let database = location.open(&Mapping::default()).unwrap();
+    let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
     let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
     database.into_store(&state, clock()).unwrap()
 }
@@ -82,7 +82,7 @@ impl Subject for Sqlite {
 
     fn open(&self) -> Box<dyn Store> {
         let location = Location::File(self.path());
-        let database = location.open(&Mapping::default()).unwrap();
+        let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
         let state = database.state_dir(None).unwrap();
         database.into_store(&state, clock()).unwrap()
     }

@@ -1,10 +1,13 @@
 //! Standard error: the log, the progress bar and the last word. All three go through here, so
-//! that they do not write over each other. Nothing panics if it cannot be written.
+//! that they do not write over each other. Nothing panics if it cannot be written. What is said has
+//! paths, names and others' words in it, so it is made visible here, all of it.
 
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use log::{Level, LevelFilter};
+
+use crate::record::one_line;
 
 /// Whether a line of the log is this program's, and not that of a library.
 fn is_own(target: &str) -> bool {
@@ -43,7 +46,7 @@ impl Terminal {
                     Level::Info => "info: ",
                     Level::Debug | Level::Trace => "debug: ",
                 };
-                writeln!(out, "backlog: {level}{}", record.args())
+                writeln!(out, "backlog: {level}{}", one_line(&record.args().to_string()))
             })
             .target(env_logger::Target::Pipe(Box::new(AboveBars(terminal.bars.clone()))))
             .init();
@@ -52,7 +55,7 @@ impl Terminal {
 
     /// Writes one line.
     pub fn say(&self, line: &str) {
-        let _ = AboveBars(self.bars.clone()).write_all(format!("{line}\n").as_bytes());
+        let _ = AboveBars(self.bars.clone()).write_all(format!("{}\n", one_line(line)).as_bytes());
     }
 
     /// A progress bar with rate and time left; a hidden one if nobody is looking.

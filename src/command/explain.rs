@@ -11,7 +11,7 @@ use crate::config::{Queue, Schedule};
 use crate::exit::Exit;
 use crate::instant::Instant;
 use crate::policy::{Forecast, Look, Obstacle, Span, Verdict};
-use crate::record::Record;
+use crate::record::{Record, one_line};
 use crate::report::{self, Explanation, LastPass};
 use crate::selection::Reached;
 use crate::store::{Access, LineState};
@@ -33,7 +33,7 @@ pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> 
                 out.write_all(report::explanation(&explanation).as_bytes())?;
             }
             Err(why) => {
-                writeln!(out, "{id}: {why}")?;
+                writeln!(out, "{}: {why}", one_line(id))?;
                 exit = Exit::Failed;
             }
         }

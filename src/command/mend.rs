@@ -11,7 +11,9 @@ use crate::clock::Clock;
 use crate::config::Queue;
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step, counted};
+use crate::record::{
+    Counter, Facts, Id, Record, Settlement, Status, Step, counted, cut_line, one_line,
+};
 use crate::selection::{Order, Selection, Shard, Window};
 use crate::store::{Access, Applied, Change, Claim, Store};
 
@@ -140,7 +142,7 @@ impl Work<'_> {
                         Ok(record) => ids.push(record.id),
                         Err(why) => {
                             self.failed = true;
-                            writeln!(self.out, "{id}: {why}")?;
+                            writeln!(self.out, "{}: {why}", one_line(id))?;
                         }
                     }
                 }
@@ -181,7 +183,8 @@ impl Work<'_> {
                 }
                 Claim::Held(record) => {
                     self.store.release(&id);
-                    writeln!(self.out, "{id}: is {}, and is left so", record.status_text)?;
+                    let status = cut_line(&record.status_text);
+                    writeln!(self.out, "{id}: is {status}, and is left so")?;
                 }
                 Claim::Busy => {
                     self.busy = true;
@@ -228,6 +231,6 @@ impl Work<'_> {
 
     fn fail(&mut self, id: &Id, why: &str) -> Result<()> {
         self.failed = true;
-        Ok(writeln!(self.out, "{id}: {why}")?)
+        Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }
 }

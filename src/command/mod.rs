@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::config::{Environment, PassSettings, Queue, Resolved, Schedule, Sources};
 use crate::exit::{self, Exit, usage};
 use crate::policy::Policy;
-use crate::record::{Id, Record};
+use crate::record::{Id, Record, one_line};
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
 use mend::Mending;
@@ -75,7 +75,7 @@ impl Run<'_> {
         let mut worst = Exit::Done;
         for queue in self.sources.queues()? {
             if is_dry {
-                writeln!(out, "queue {queue}:")?;
+                writeln!(out, "queue {}:", one_line(&queue))?;
             }
             let resolved =
                 self.sources.resolve(self.typed, Some(&queue)).map_err(anyhow::Error::from);
@@ -130,7 +130,7 @@ impl Run<'_> {
 
 /// Says what was done. Where that cannot be said, it is done all the same.
 fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
-    let said = writeln!(out, "{done}").and_then(|()| out.flush());
+    let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
     said.with_context(|| format!("{done}, but this could not be said"))
 }
 

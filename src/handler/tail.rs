@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::record::one_line;
+
 /// Keeps the last `Tail::KEPT` bytes of what it is given.
 #[derive(Default)]
 pub struct Tail {
@@ -44,10 +46,12 @@ impl Tail {
     }
 }
 
-/// No control characters, no space around it, what is not UTF-8 replaced.
+/// Without the control characters that colour a line, and with nothing else in it that does not
+/// show; no space around it, what is not UTF-8 replaced.
 fn legible(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    text.trim().chars().filter(|c| !c.is_control()).collect()
+    let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+    one_line(&text).chars().take(Tail::KEPT).collect()
 }
 
 #[cfg(test)]
@@ -60,6 +64,9 @@ mod tests {
         assert_eq!(tail.last_line(), None);
         tail.push(b"Traceback\n  File x\nValueError: \xff no \x1b[1mgood\x07\n\n");
         assert_eq!(tail.last_line().unwrap(), "ValueError: \u{fffd} no [1mgood");
+        tail.push("not \u{202e}what\u{2069} it\u{200b} seems\u{9b}".as_bytes());
+        let shown = "not \\u{202e}what\\u{2069} it\\u{200b} seems";
+        assert_eq!(tail.last_line().unwrap(), shown);
     }
 
     #[test]

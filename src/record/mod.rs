@@ -3,36 +3,20 @@
 mod id;
 pub mod series;
 pub mod snooze;
+mod visible;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use id::{Id, escaped, number, split};
+pub use visible::{cut, cut_line, json_line, one_line};
 
 use crate::instant::Instant;
-
-/// How many characters of a value a message shows.
-const SHOWN: usize = 200;
-
-/// The text as far as a message shows it.
-pub fn cut(text: String) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
-}
 
 /// `1 record`, `2 records`
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// The text with its control characters escaped: it stays on one line.
-pub fn one_line(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
-        .collect()
 }
 
 /// One column's value, as the database holds it.
@@ -59,10 +43,10 @@ impl Value {
             Self::Null => "NULL".into(),
             Self::Integer(number) => number.to_string(),
             Self::Real(number) => format!("{number:?}"),
-            Self::Text(text) => format!("'{}'", cut(one_line(text))),
+            Self::Text(text) => format!("'{}'", cut_line(text)),
             Self::Blob(_) => format!("x'{}'", cut(self.to_string())),
             Self::Boolean(truth) => truth.to_string(),
-            Self::Json(json) => cut(one_line(json)),
+            Self::Json(json) => cut_line(json),
         }
     }
 }
@@ -128,7 +112,7 @@ pub struct Record {
     /// When it is due, where the store keeps the schedule itself.
     pub due_at: Option<Instant>,
     pub last_error: Option<String>,
-    /// Every column of the row, for the handler.
+    /// Every column of the row, for the handler; what is only shown lacks the payload.
     pub row: Row,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::engine::{Attempt, Stopped, Summary};
-use crate::record::{Status, counted};
+use crate::record::{Status, counted, json_line};
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
 pub fn joblog_line(attempt: &Attempt) -> String {
@@ -20,7 +20,7 @@ pub fn joblog_line(attempt: &Attempt) -> String {
         "error": answer.outcome.error(),
         "status": status.map(Status::name),
     });
-    format!("{line}\n")
+    json_line(&line)
 }
 
 /// `12 attempts in 1.3s: 9 succeeded, 3 failed`

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::record::one_line;
+use crate::record::{json_line, one_line};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,5 @@ pub fn findings_json(queue: &str, db: &str, table: &str, findings: &[Finding]) -
             json!({ "level": level.name(), "about": about, "text": text, "statement": statement })
         })
         .collect();
-    format!(
-        "{}\n",
-        json!({ "queue": queue, "db": db, "table": table, "ok": ok, "findings": found })
-    )
+    json_line(&json!({ "queue": queue, "db": db, "table": table, "ok": ok, "findings": found }))
 }

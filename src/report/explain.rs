@@ -4,7 +4,7 @@ use super::list::obstacle_text;
 use super::reckoning::reckoning;
 use crate::instant::Instant;
 use crate::policy::{End, Look, Planned, Reason, Rules, Verdict};
-use crate::record::{Record, Status, counted, one_line};
+use crate::record::{Record, Status, counted, cut_line, one_line};
 
 pub struct Explanation<'a> {
     pub record: &'a Record,
@@ -30,7 +30,7 @@ pub fn explanation(explanation: &Explanation) -> String {
     let Explanation { record, look, verdict, .. } = explanation;
     let (rules, now) = (look.rules, look.moment.now);
     let mut text = format!("record {}: {}\n", record.id, state(record, rules));
-    let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {words}\n");
+    let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {}\n", one_line(words));
     say("policy", &look.policy.line());
     match &explanation.last_pass {
         None => say("last pass", "none of this line is known"),
@@ -59,7 +59,7 @@ pub fn explanation(explanation: &Explanation) -> String {
 }
 
 fn state(record: &Record, rules: Rules) -> String {
-    let mut words = one_line(&record.status_text);
+    let mut words = cut_line(&record.status_text);
     if let Some(at) = record.inserted_at {
         words += &format!(", inserted {at}");
     }
@@ -77,7 +77,7 @@ fn state(record: &Record, rules: Rules) -> String {
         words += &format!(", {what} at {at}");
     }
     if let Some(error) = &record.last_error {
-        words += &format!(": {}", one_line(error));
+        words += &format!(": {}", cut_line(error));
     }
     words
 }

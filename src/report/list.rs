@@ -5,7 +5,7 @@ use serde_json::json;
 use super::instant_json;
 use crate::instant::Instant;
 use crate::policy::{End, Obstacle, Verdict};
-use crate::record::{Record, counted, one_line};
+use crate::record::{Record, counted, cut_line, json_line};
 
 /// What a pass would do with a record.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ pub fn dry_run_line(record: &Record, fate: Fate, counts: bool) -> String {
 
 pub fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     match obstacle {
-        Obstacle::NotPending => format!("is {}", one_line(&record.status_text)),
+        Obstacle::NotPending => format!("is {}", cut_line(&record.status_text)),
         Obstacle::TooOld => "older than --ndays".into(),
         Obstacle::OutOfSlots => "has had all its retries".into(),
         Obstacle::OtherShard => "in another shard".into(),
@@ -64,7 +64,7 @@ pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
     let shown = |at: Option<Instant>| at.map_or_else(|| "-".into(), |at| at.to_string());
     let inserted = match record.inserted_at {
         Some(at) => at.to_string(),
-        None => format!("?{}", one_line(&record.inserted.to_string())),
+        None => format!("?{}", cut_line(&record.inserted.to_string())),
     };
     let next = match verdict {
         None => String::new(),
@@ -76,10 +76,10 @@ pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
     let line = format!(
         "{:<10}  {:<8}  {inserted:<20}  {:>8}  {:<20}  {next}{}",
         record.id.full(),
-        status_text(record),
+        cut_line(&record.status_text),
         if counts { record.failures.to_string() } else { "-".into() },
         shown(record.last_failure_at),
-        record.last_error.as_deref().map(one_line).unwrap_or_default(),
+        record.last_error.as_deref().map(cut_line).unwrap_or_default(),
     );
     format!("{}\n", line.trim_end())
 }
@@ -87,7 +87,7 @@ pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
 pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
     let mut line = json!({
         "id": record.id,
-        "status": status_text(record),
+        "status": record.status_text,
         "date_inserted": instant_json(record.inserted_at),
         "failures": counts.then_some(record.failures),
         "last_failure": instant_json(record.last_failure_at),
@@ -101,10 +101,5 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
         line["due"] = matches!(verdict, Verdict::Due(_)).into();
         line["next_attempt_at"] = instant_json(until);
     }
-    format!("{line}\n")
-}
-
-/// The status as it stands in the row, also if it is none of ours.
-fn status_text(record: &Record) -> String {
-    one_line(&record.status_text)
+    json_line(&line)
 }

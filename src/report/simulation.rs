@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::aligned;
 use crate::instant::{DAY, Instant, span};
-use crate::record::Id;
+use crate::record::{Id, json_line, one_line};
 use crate::simulation::{self, Figures, Load, Run, Scenario, Tried};
 
 /// How many characters wide and high a chart is.
@@ -23,7 +23,7 @@ pub fn figures_table(runs: &[(Run, Figures)]) -> String {
     let line = |(run, figures): &(Run, Figures)| {
         let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
         vec![
-            run.policy.name(),
+            one_line(&run.policy.name()),
             figures.attempts.to_string(),
             figures.peak.to_string(),
             format!("{} ({idle}%)", figures.idle_ticks),
@@ -38,7 +38,7 @@ pub fn figures_table(runs: &[(Run, Figures)]) -> String {
 pub fn load_chart(run: &Run, scenario: &Scenario) -> String {
     let Load { bars, bar_secs, .. } = simulation::load(run, scenario, WIDTH);
     let (most, bar_width) = (bars.iter().copied().max().unwrap_or(0).max(1), WIDTH / bars.len());
-    let mut text = format!("{}\n", run.policy.name());
+    let mut text = format!("{}\n", one_line(&run.policy.name()));
     for row in (0..HEIGHT).rev() {
         let bar = |count: &usize| {
             // At least one eighth for what is there at all.
@@ -70,7 +70,7 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
         "at": tried.at,
         "delay": delay,
     });
-    format!("{line}\n")
+    json_line(&line)
 }
 
 /// The load of each day, as far as it is simulated: all attempts, those in the busiest tick, and

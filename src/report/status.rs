@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{aligned, instant_json};
 use crate::instant::{Instant, span};
-use crate::record::{Id, Status, one_line};
+use crate::record::{Id, Status, cut_line, json_line, one_line};
 use crate::store::Count;
 
 pub struct StatusReport {
@@ -76,7 +76,7 @@ impl StatusReport {
 }
 
 pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
-    let mut text = format!("{table} in {db} at {}\n\n", report.now);
+    let mut text = format!("{} in {} at {}\n\n", one_line(table), one_line(db), report.now);
     let mut rows = vec![
         std::iter::once("STATUS".to_string())
             .chain(report.band_names())
@@ -86,7 +86,7 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
     for line in report.lines() {
         let total: u64 = line.cells.iter().sum();
         let cells = line.cells.iter().chain([&total]).map(u64::to_string);
-        rows.push(std::iter::once(one_line(&line.status)).chain(cells).collect());
+        rows.push(std::iter::once(cut_line(&line.status)).chain(cells).collect());
     }
     text += &aligned(&rows);
     let oldest = |oldest: &Option<Oldest>| match oldest {
@@ -102,7 +102,7 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
             text += "due now         say --ndays, --fibonacci, --policy or --progressive to see\n";
         }
         Some(due) => {
-            text += &format!("due now         {} ({})\n", due.due, due.line);
+            text += &format!("due now         {} ({})\n", due.due, one_line(&due.line));
             text += &format!("oldest due      {}\n", oldest(&due.oldest));
             text += &format!("waiting         {}\n", due.waiting);
             if due.to_archive > 0 {
@@ -156,5 +156,5 @@ pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
         object["oldest_due"] = oldest(&due.oldest).into();
         object["next_due_at"] = instant_json(due.next_at);
     }
-    format!("{object}\n")
+    json_line(&object)
 }

@@ -29,3 +29,4 @@ mod stream;
 mod tables;
 mod testenv;
 mod triggers;
+mod visible;

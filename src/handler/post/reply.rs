@@ -6,7 +6,7 @@ use serde_json::Value;
 use ureq::http::StatusCode;
 
 use crate::instant::Instant;
-use crate::record::Outcome;
+use crate::record::{Outcome, one_line};
 
 /// How much of a server's words goes into the error.
 const SHOWN: usize = 200;
@@ -82,7 +82,7 @@ fn words(body: &[u8]) -> Option<String> {
 fn first_line(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let line: String = line.chars().filter(|c| !c.is_control()).collect();
-        let line: String = line.trim().chars().take(SHOWN).collect();
+        let line: String = one_line(line.trim()).chars().take(SHOWN).collect();
         (!line.is_empty()).then_some(line)
     })
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handler::tail::Tail;
-use crate::record::{Id, Outcome, Record, cut, one_line};
+use crate::record::{Id, Outcome, Record, cut_line, one_line};
 
 /// The version of the protocol, which the first line says.
 const VERSION: u32 = 1;
@@ -116,7 +116,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// A line as a message shows it.
 pub fn shown(line: &[u8]) -> String {
-    cut(one_line(&String::from_utf8_lossy(line)))
+    cut_line(&String::from_utf8_lossy(line))
 }
 
 #[cfg(test)]

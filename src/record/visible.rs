@@ -1,0 +1,146 @@
+//! Text that others wrote, as a terminal, a mail or a log may show it: on one line, with nothing in
+//! it that does not show or that rearranges what stands around it.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+/// How many characters of a value a message shows.
+const SHOWN: usize = 200;
+
+/// The text as far as a message shows it.
+pub fn cut(text: String) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// Characters that are escaped where text is shown: control characters, of C0 and C1; those that set
+/// the direction of text; line and paragraph separators; and what takes no room at all. Variation
+/// selectors are part of the sign before them.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// The text with its hidden characters escaped, `\n` and `\u{202e}`: it stays on one line.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_debug());
+        } else if is_hidden(c) {
+            line.extend(c.escape_unicode());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+/// A text of any length as a message shows it.
+pub fn cut_line(text: &str) -> String {
+    cut(one_line(text))
+}
+
+/// A value as a line of JSON, in whose strings hidden characters are escapes: the same value.
+pub fn json_line(value: &impl Serialize) -> String {
+    let mut line = Vec::new();
+    // Nothing that is shown fails to be JSON.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut line, Visible));
+    line.push(b'\n');
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+/// JSON whose strings have no hidden characters.
+struct Visible;
+
+impl Formatter for Visible {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut plain = 0;
+        for (at, c) in fragment.char_indices().filter(|(_, c)| is_hidden(*c)) {
+            out.write_all(&fragment.as_bytes()[plain..at])?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04x}")?;
+            }
+            plain = at + c.len_utf8();
+        }
+        out.write_all(&fragment.as_bytes()[plain..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each kind the first and the last.
+    const HIDDEN: [char; 25] = [
+        '\0',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{80}',
+        '\u{9f}',
+        '\u{ad}',
+        '\u{61c}',
+        '\u{180e}',
+        '\u{200b}',
+        '\u{200d}',
+        '\u{200e}',
+        '\u{200f}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202a}',
+        '\u{202e}',
+        '\u{2060}',
+        '\u{2064}',
+        '\u{2066}',
+        '\u{2069}',
+        '\u{feff}',
+        '\u{fff9}',
+        '\u{e0000}',
+        '\u{e0041}',
+        '\u{e007f}',
+    ];
+
+    #[test]
+    fn what_does_not_show_is_escaped() {
+        for c in HIDDEN {
+            let line = one_line(&format!("a{c}b"));
+            assert!(line.starts_with("a\\") && line.ends_with('b') && line.is_ascii(), "{line}");
+            assert_eq!(one_line(&line), line, "escaped once");
+        }
+        assert_eq!(one_line("a\n\u{202e}b\u{85}"), "a\\n\\u{202e}b\\u{85}");
+        for shown in ["größer → \"so\" \\ it's", "日本語", "❤\u{fe0f}", "نص", "e\u{301}"]
+        {
+            assert_eq!(one_line(shown), shown);
+        }
+    }
+
+    #[test]
+    fn json_has_the_same_value_in_characters_that_show() {
+        let text: String = HIDDEN.into_iter().chain("\n\"\\ größer 🙂".chars()).collect();
+        let value = serde_json::json!({ text.as_str(): [text, 1.5, null] });
+        let line = json_line(&value);
+        assert!(!line.trim_end().chars().any(is_hidden), "{line}");
+        assert!(line.contains("\\u202e") && line.contains("\\udb40\\udc41"), "{line}");
+        assert!(line.contains("größer 🙂") && line.ends_with("}\n"), "{line}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
+    }
+}

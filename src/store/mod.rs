@@ -47,7 +47,7 @@ pub trait Reader {
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page>;
 
-    /// One record as it is at this moment.
+    /// One record as it is at this moment, as far as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
 
     /// Those of the records, in their order, that are pending at this moment; `None` where it is
@@ -60,7 +60,7 @@ pub trait Reader {
 /// What commands ask of a whole table. Nothing here writes or locks.
 pub trait Survey {
     /// Hands every record with one of these statuses to `each`, in order; all records if
-    /// `statuses` is empty.
+    /// `statuses` is empty. As far as they are to be shown: no row has a payload.
     fn scan(
         &mut self,
         statuses: &[Status],

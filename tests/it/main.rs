@@ -9,6 +9,7 @@ mod cluster;
 mod cron;
 mod handlers;
 mod inspect;
+mod large;
 mod limits;
 mod mapping;
 mod mending;

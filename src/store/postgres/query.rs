@@ -7,7 +7,7 @@ use crate::date::{Stretch, Zone};
 use crate::instant::{Instant, WRITABLE};
 use crate::record::{Id, Key, Status};
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Column, Holds, SNOOZED, Table, distinct, quote};
+use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, quote};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -62,20 +62,12 @@ pub fn due(table: &Table, selection: &Selection) -> (String, Vec<Param>) {
     });
     let sql = format!(
         "SELECT {}{snoozed} FROM {} WHERE {} {}",
-        selected(fact_columns(table)),
+        selected(table.known_columns()),
         table.sql,
         terms.join(" AND "),
         table.order_by(selection.order)
     );
     (sql, params)
-}
-
-/// What a policy goes by: the id, the insertion date, the status, failures and the last of them,
-/// as far as there are any, each column once.
-pub fn fact_columns(table: &Table) -> Vec<&Column> {
-    let optional = [&table.statuses.column, &table.failures, &table.last_failure, &table.due_at];
-    let optional = optional.into_iter().flatten();
-    distinct(table.id.iter().chain([&table.inserted]).chain(optional))
 }
 
 /// A column as text, from which a cast makes the same value again. Times are as JSON has them.
@@ -248,12 +240,25 @@ pub fn row(table: &Table) -> String {
     format!("{}, {}", selected(&table.columns), table.is_in_queue())
 }
 
+/// What is shown of a row: the known columns, the beginning of the last error if there is one, and
+/// at the end whether the row belongs to the queue.
+fn shown(table: &Table) -> String {
+    let error = table.last_error.as_ref().map(as_text);
+    let error = error.map_or_else(String::new, |it| format!(", left({it}, {SHOWN_ERROR})"));
+    format!("{}{error}, {}", selected(table.known_columns()), table.is_in_queue())
+}
+
+/// The columns of [`shown`].
+pub fn shown_columns(table: &Table) -> Vec<&Column> {
+    table.known_columns().into_iter().chain(&table.last_error).collect()
+}
+
 /// Whether a row is pending, after it was written.
 pub fn is_pending(table: &Table) -> String {
     format!("({}) IS TRUE", pending(table))
 }
 
-/// At most two rows with an id: the second shows that the id is not unique.
+/// What is shown of at most two rows with an id: the second shows that the id is not unique.
 pub fn by_id(table: &Table) -> String {
     let terms: Vec<_> = table
         .id
@@ -261,16 +266,17 @@ pub fn by_id(table: &Table) -> String {
         .zip(1..)
         .map(|(it, number)| format!("{} = ${number}::text::{}", quote(&it.name), it.declared))
         .collect();
-    format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), table.sql, terms.join(" AND "))
+    format!("SELECT {} FROM {} WHERE {} LIMIT 2", shown(table), table.sql, terms.join(" AND "))
 }
 
-/// All rows of the queue; without a status column also those that are not pending.
+/// What is shown of all rows of the queue; without a status column also those that are not pending.
 pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
     let condition = match of_statuses {
         [] => table.of_the_queue().into(),
         of_statuses => statuses(table, of_statuses),
     };
-    format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, table.order_by(order))
+    let (shown, order) = (shown(table), table.order_by(order));
+    format!("SELECT {shown} FROM {} WHERE {condition} {order}", table.sql)
 }
 
 /// How many rows there are: whether they are in the queue, by status, by whether they have failed

@@ -34,7 +34,7 @@ impl Reader for PgDatabase {
         let mut gathering = Gathering::new(selection, undated, is_due);
         let (sql, params) = query::due(&self.table, selection);
         let Self { session, table, place, .. } = self;
-        let columns = FactColumns::new(table, &query::fact_columns(table), &selection.window);
+        let columns = FactColumns::new(table, &table.known_columns(), &selection.window);
         session
             .each(&sql, &params, &mut |row| match id_of(&columns, table, row) {
                 Ok(id) => {
@@ -58,10 +58,10 @@ impl Reader for PgDatabase {
             Err(error) if is_no_value(&error) => return Ok(Found::Gone),
             rows => rows.map_err(|error| self.explain(&error, "read"))?,
         };
-        let names = self.names.clone();
+        let shown = Shown::of(&self.table);
         Ok(match &rows[..] {
             [] => Found::Gone,
-            [row] => self.record(row, 0, &names).map_or(Found::Gone, |it| Found::Record(it.into())),
+            [row] => shown.record(row).map_or(Found::Gone, |it| Found::Record(it.into())),
             [_, ..] => Found::Ambiguous,
         })
     }
@@ -75,12 +75,12 @@ impl Survey for PgDatabase {
         each: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
         let sql = query::scan(&self.table, statuses, order);
-        let names = self.names.clone();
         let Self { session, table, place, .. } = self;
+        let shown = Shown::of(table);
         let mut result = Ok(());
         session
             .each(&sql, &[], &mut |row| {
-                let record = record(table, row, 0, &names);
+                let record = shown.record(row);
                 let is_wanted = |it: &Record| statuses.is_empty() || statuses.contains(&it.status);
                 if let Some(record) = record.filter(is_wanted) {
                     result = each(record);
@@ -169,14 +169,40 @@ impl PgDatabase {
 
     /// The record whose columns begin at `first`, as [`query::row`] has them.
     pub fn record(&self, row: &Row, first: usize, names: &Arc<[String]>) -> Option<Record> {
-        record(&self.table, row, first, names)
+        record(&self.table, self.table.columns.iter(), row, first, names)
     }
 }
 
-fn record(table: &Table, row: &Row, first: usize, names: &Arc<[String]>) -> Option<Record> {
-    let places = table.columns.iter().zip(first..);
+/// The columns of records that are only shown.
+struct Shown<'a> {
+    table: &'a Table,
+    columns: Vec<&'a Column>,
+    names: Arc<[String]>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(table: &'a Table) -> Self {
+        let columns = query::shown_columns(table);
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        Self { table, columns, names }
+    }
+
+    fn record(&self, row: &Row) -> Option<Record> {
+        record(self.table, self.columns.iter().copied(), row, 0, &self.names)
+    }
+}
+
+/// The record whose columns begin at `first`, with whether it belongs to the queue behind them.
+fn record<'a>(
+    table: &Table,
+    columns: impl Iterator<Item = &'a Column>,
+    row: &Row,
+    first: usize,
+    names: &Arc<[String]>,
+) -> Option<Record> {
+    let places = columns.zip(first..);
     let values = places.map(|(column, index)| value(column, row.get(index))).collect();
-    let in_queue = row.get(first + table.columns.len());
+    let in_queue = row.get(first + names.len());
     let record = table.record(record::Row { columns: names.clone(), values }, in_queue);
     record.map_err(|problem| log::warn!("{problem}")).ok()
 }

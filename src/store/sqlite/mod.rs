@@ -75,7 +75,7 @@ impl SqliteStore {
         let moment = begun.map_err(|error| self.database.explain(&error, "read"))?;
         let read = |(id, claimed): (&Id, &bool)| {
             let claim = if *claimed {
-                match self.database.read_row(id)? {
+                match self.database.read_row(&self.database.by_id, id)? {
                     Found::Record(record) => Claim::Held(record),
                     Found::Gone => Claim::Gone,
                     Found::Ambiguous => Claim::Ambiguous,

@@ -9,7 +9,10 @@ use crate::date::Stretch;
 use crate::instant::Instant;
 use crate::record::{Key, Status};
 use crate::selection::{Order, Selection, Window};
-use crate::store::table::{Column, Holds, SNOOZED, Table, distinct, quote};
+use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, distinct, quote};
+
+/// The bytes of the longest last error that is read where it is only shown.
+const LONGEST_READ: usize = 1 << 20;
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -88,7 +91,7 @@ pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
 pub fn facts(table: &Table, window: &Window) -> String {
     let columns = fact_columns(table, window).into_iter().map(|it| quote(&it.name));
     let snoozed = table.notes_snoozes(window);
-    let snoozed = snoozed.map(|it| format!("substr({}, 1, {SNOOZED})", quote(&it.name)));
+    let snoozed = snoozed.map(|it| beginning(it, SNOOZED));
     columns.chain(snoozed).collect::<Vec<_>>().join(", ")
 }
 
@@ -201,6 +204,26 @@ fn row(table: &Table) -> String {
     format!("*, {}", table.is_in_queue())
 }
 
+/// The beginning of a text, as many characters of it. To cut it SQLite reads all of it, so of one
+/// that no handler wrote it says only how long it is.
+fn beginning(column: &Column, characters: usize) -> String {
+    let column = quote(&column.name);
+    format!(
+        "CASE WHEN octet_length({column}) > {LONGEST_READ} \
+         THEN '(' || octet_length({column}) || ' bytes, too long to be shown)' \
+         ELSE substr({column}, 1, {characters}) END"
+    )
+}
+
+/// What is shown of a row, under the names of the columns, and at the end whether it belongs to the
+/// queue.
+fn shown(table: &Table) -> String {
+    let known = table.known_columns().into_iter().map(|column| quote(&column.name));
+    let error = table.last_error.as_ref();
+    let error = error.map(|it| format!("{} AS {}", beginning(it, SHOWN_ERROR), quote(&it.name)));
+    known.chain(error).chain([table.is_in_queue()]).collect::<Vec<_>>().join(", ")
+}
+
 /// Whether a row has the id of a record.
 fn has_id(table: &Table) -> String {
     let terms: Vec<_> = table.id.iter().map(|it| format!("{} = ?", quote(&it.name))).collect();
@@ -212,18 +235,24 @@ pub fn by_id(table: &Table) -> String {
     format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), table.sql, has_id(table))
 }
 
+/// The same of what is shown of them.
+pub fn shown_by_id(table: &Table) -> String {
+    format!("SELECT {} FROM {} WHERE {} LIMIT 2", shown(table), table.sql, has_id(table))
+}
+
 /// Whether the row with an id is pending.
 pub fn is_pending(table: &Table) -> String {
     format!("SELECT 1 FROM {} WHERE {} AND {}", table.sql, has_id(table), pending(table))
 }
 
-/// All rows of the queue; without a status column also those that are not pending.
+/// What is shown of all rows of the queue; without a status column also those that are not pending.
 pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
     let condition = match of_statuses {
         [] => table.of_the_queue().into(),
         of_statuses => statuses(table, of_statuses),
     };
-    format!("SELECT {} FROM {} WHERE {condition} {}", row(table), table.sql, table.order_by(order))
+    let (shown, order) = (shown(table), table.order_by(order));
+    format!("SELECT {shown} FROM {} WHERE {condition} {order}", table.sql)
 }
 
 /// How many rows there are: by status, whether they are in the queue, whether they have failed

@@ -39,7 +39,7 @@ impl Reader for SqliteDatabase {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        self.read_row(id)
+        self.read_row(&query::shown_by_id(&self.table), id)
     }
 }
 
@@ -114,9 +114,10 @@ impl SqliteDatabase {
         statement.exists([]).map_err(|error| self.explain(&error, "read"))
     }
 
-    pub fn read_row(&self, id: &Id) -> Result<Found> {
+    /// The record with an id, by a statement that reads it.
+    pub fn read_row(&self, by_id: &str, id: &Id) -> Result<Found> {
         let parts = id.parts().iter().map(sql::id_param);
-        let mut found = self.records(&self.by_id, rusqlite::params_from_iter(parts), 2)?;
+        let mut found = self.records(by_id, rusqlite::params_from_iter(parts), 2)?;
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),

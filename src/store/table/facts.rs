@@ -1,12 +1,21 @@
-//! Where a selection has what a policy goes by.
+//! Where a selection has what a policy goes by, and what is read of a record that is only shown.
 
-use super::{Column, Table};
+use super::{Column, Table, distinct};
 use crate::selection::Window;
 
 impl Table {
     /// The column that says of records whose wait is over whether they are snoozed for longer.
     pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
         self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
+    }
+}
+
+impl Table {
+    /// The columns that have a meaning, but for the last error: all that is read of a record to be
+    /// shown, and no payload.
+    pub fn known_columns(&self) -> Vec<&Column> {
+        let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
+        distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
     }
 }
 
@@ -23,8 +32,11 @@ pub struct FactColumns {
     pub snoozed: Option<usize>,
 }
 
-/// How much of an error is read to see that.
+/// How many characters of an error are read to see that.
 pub const SNOOZED: usize = 64;
+
+/// How many are read to be shown.
+pub const SHOWN_ERROR: usize = 4_096;
 
 impl FactColumns {
     pub fn new(table: &Table, selected: &[&Column], window: &Window) -> Self {

@@ -11,7 +11,7 @@ mod statuses;
 
 pub use change::{Action, Expected, Set};
 pub use column::{Column, Holds, distinct};
-pub use facts::{FactColumns, SNOOZED};
+pub use facts::{FactColumns, SHOWN_ERROR, SNOOZED};
 pub use lookup::{Catalog, Listed};
 pub use sql::{Quoted, quote};
 pub use statuses::Statuses;

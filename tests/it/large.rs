@@ -1,0 +1,88 @@
+//! Records that are larger than the memory that a command which shows them has.
+
+use crate::cluster::cluster;
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+
+/// What only shows records.
+const SHOWING: [&[&str]; 8] = [
+    &["status", "--fibonacci"],
+    &["list", "--fibonacci"],
+    &["list", "--json"],
+    &["explain", "1", "2", "--fibonacci"],
+    &["check", "--fibonacci", "--", "/bin/true"],
+    &["process", "--fibonacci", "--dry-run"],
+    &["process", "--ndays", "7", "--dry-run"],
+    &["simulate", "--from-table", "--fibonacci", "--for", "1h"],
+];
+
+/// Runs at midnight in so many KiB of address space.
+fn run_within(env: &TestEnv, kib: u32, args: &[&str]) -> Ran {
+    let now = format!("@{MIDNIGHT}");
+    let (subcommand, rest) = args.split_first().unwrap();
+    let args = [&[*subcommand, "--now", &now], rest].concat();
+    let inner = env.command(&args);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]);
+    shell.arg(inner.get_program()).args(inner.get_args()).current_dir(env.path("")).env_clear();
+    let variables = inner.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    // Each thread's own arena takes 64 MiB of address space, and next to no memory.
+    shell.envs(variables).env("MALLOC_ARENA_MAX", "1");
+    ran(&shell.output().unwrap())
+}
+
+#[test]
+fn a_record_of_100_mb_costs_no_memory_where_it_is_only_shown() {
+    let env = TestEnv::new();
+    env.sql(&format!(
+        "INSERT INTO BACKLOG (DATE_INSERTED, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR, PAYLOAD)
+         SELECT strftime('%Y-%m-%dT%H:%M:%SZ', {MIDNIGHT} - 7200, 'unixepoch'), 'ERROR', 1,
+         strftime('%Y-%m-%dT%H:%M:%SZ', {MIDNIGHT} - 3600, 'unixepoch'), error, payload
+         FROM (SELECT 'short' AS error, json_quote(printf('%.*c', 100000000, 'p')) AS payload
+         UNION ALL SELECT printf('%.*c', 100000000, 'e'), '{{}}')"
+    ));
+    for args in SHOWING {
+        let ran = run_within(&env, 98_304, args);
+        assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}: {ran:?}");
+    }
+    let listed = run_within(&env, 98_304, &["list"]).stdout;
+    assert!(listed.contains("  short\n"), "{listed}");
+    assert!(listed.contains("  (100000000 bytes, too long to be shown)\n"), "{listed}");
+}
+
+#[test]
+fn a_record_of_50_mb_on_a_server_costs_no_memory_where_it_is_only_shown() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    database.sql(&format!(
+        "INSERT INTO backlog (date_inserted, status, failures, last_failure, last_error, payload)
+         SELECT to_timestamp({MIDNIGHT} - 7200), 'ERROR', 1, to_timestamp({MIDNIGHT} - 3600), error,
+         to_jsonb(payload) FROM (VALUES ('short', repeat('p', 50000000)),
+         (repeat('e', 50000000), '')) AS row (error, payload)"
+    ));
+    for args in SHOWING {
+        let ran = run_within(&env, 98_304, args);
+        assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{args:?}: {ran:?}");
+    }
+    let listed = env.run(&["list", "--json"]).success().stdout;
+    assert!(listed.contains(&format!("\"last_error\":\"{}\"", "e".repeat(4_096))), "{listed}");
+}
+
+#[test]
+fn a_long_error_is_cut_where_it_is_shown_and_whole_for_a_condition_and_a_handler() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', LAST_ERROR = printf('%.*c', 5000, 'e') || '!'");
+    let cut = format!("  {}...\n", "e".repeat(200));
+    for args in [&["list", "--where", "LAST_ERROR LIKE '%!'"][..], &["explain", "1", "--fibonacci"]]
+    {
+        let shown = env.run(args).success().stdout;
+        assert!(shown.contains(cut.trim_start()), "{shown}");
+    }
+    let json = env.run(&["list", "--json"]).success().stdout;
+    assert!(json.contains(&format!("\"last_error\":\"{}\"", "e".repeat(4_096))), "{json}");
+    let handler = env.script("handler", "grep -q '\"LAST_ERROR\":\"e\\{5000\\}!\"'");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(env.count("SUCCESS"), 1);
+}

@@ -25,8 +25,7 @@ pub enum Location {
 /// What a command opens a database for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// A server gets no transaction that could write: a condition is SQL, and calls whatever it
-    /// likes. In a SQLite database no expression writes.
+    /// No statement can write: a condition is SQL, and calls whatever it likes.
     ReadOnly,
     ReadWrite,
 }
@@ -41,7 +40,7 @@ impl Location {
     /// Opens an existing database; never creates one.
     pub fn open(&self, mapping: &Mapping, access: Access) -> Result<Box<dyn Database>> {
         Ok(match self {
-            Self::File(path) => Box::new(SqliteDatabase::open(path, mapping)?),
+            Self::File(path) => Box::new(SqliteDatabase::open(path, mapping, access)?),
             Self::Server(server) => Box::new(PgDatabase::open(server, mapping, access)?),
             Self::Queue(server, queue) => {
                 Box::new(PgmqQueue::open(server, queue, mapping, access)?)

@@ -39,6 +39,26 @@ END $$;
 CREATE FUNCTION eager(what text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN RETURN break_out(); END $$;";
 
+#[test]
+fn a_condition_that_would_write_to_a_file_cannot_in_a_command_that_only_reads() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    env.sql("CREATE VIRTUAL TABLE words USING fts4(word)");
+    for word in ["'one'", "'two'", "'three'"] {
+        env.sql(&format!("INSERT INTO words VALUES ({word})"));
+    }
+    let merges = "(SELECT optimize(words) FROM words LIMIT 1) IS NOT NULL";
+    let segments = "SELECT count(*) FROM words_segdir";
+    for args in READING {
+        let (subcommand, rest) = args.split_first().unwrap();
+        let ran = env.run_at(MIDNIGHT, &[&[*subcommand, "--where", merges], rest].concat());
+        assert_eq!(env.query(segments), "3", "{args:?}: {ran:?}");
+    }
+    let process = ["process", "--ndays", "1", "--where", merges, "--", "true"];
+    env.run_at(MIDNIGHT, &process);
+    assert_eq!(env.query(segments), "1");
+}
+
 /// Commands that only read.
 const READING: [&[&str]; 9] = [
     &["status", "--fibonacci"],

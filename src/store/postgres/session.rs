@@ -37,8 +37,9 @@ pub struct Session {
     prepared: Option<HashMap<String, Option<Statement>>>,
     /// Whether it asks in transactions that cannot write.
     pub access: Access,
-    /// Whether such a transaction has begun. It lasts until an error or the end, so that it costs
-    /// no round trips, and is always taken back: nothing that was set in it or sent by it stays.
+    /// Whether such a transaction has begun. It lasts until an error or the end, so that no statement
+    /// costs more round trips, and is always taken back: nothing that was set in it or sent by it
+    /// stays.
     is_reading: bool,
     /// Whoever holds it keeps the session alive, and sees that it ends. The connection keeps its
     /// own to itself.

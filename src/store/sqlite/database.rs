@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access as Permission, access};
 
 use super::catalog::SqliteCatalog;
 use super::change;
@@ -21,6 +21,7 @@ use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
+use crate::store::Access;
 use crate::store::gathering::Reported;
 use crate::store::table::{Table, count, has_failed};
 
@@ -52,7 +53,7 @@ pub struct SqliteDatabase {
 
 impl SqliteDatabase {
     /// Opens an existing database; never creates one.
-    pub fn open(path: &Path, mapping: &Mapping) -> Result<Self> {
+    pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<Self> {
         let found = match fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let shown = path.display();
@@ -68,6 +69,11 @@ impl SqliteDatabase {
         }
         let path = path.canonicalize()?;
         let mut connection = connect(&path, OpenFlags::empty())?;
+        if access == Access::ReadOnly {
+            // A function may write: optimize() of a full-text table does.
+            let limited = connection.execute_batch("PRAGMA query_only = 1");
+            limited.map_err(|error| explain(&path, &error, "open"))?;
+        }
         let table = Table::find(&mut SqliteCatalog(&mut connection), mapping).map_err(|error| {
             match error.downcast::<SqlError>() {
                 Ok(error) => explain(&path, &error, "read"),
@@ -157,8 +163,8 @@ impl Database for SqliteDatabase {
     /// Its journal is made beside it.
     fn obstacle(&mut self) -> Result<Option<String>> {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let writable = access(&self.path, Access::WRITE_OK)
-            .and_then(|()| access(directory, Access::WRITE_OK | Access::EXEC_OK));
+        let writable = access(&self.path, Permission::WRITE_OK)
+            .and_then(|()| access(directory, Permission::WRITE_OK | Permission::EXEC_OK));
         let why = |error| format!("it or its directory cannot be written by this user: {error}");
         Ok(writable.err().map(why))
     }
@@ -241,4 +247,24 @@ pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result
     connection.create_scalar_function("backlog_value", 1, flags, |context| {
         Ok(param(&value(context.get_raw(0))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_connection_trusts_what_is_in_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.db");
+        create(&path, "BACKLOG", include_str!("../../../schema.sql")).unwrap();
+        let SqliteDatabase { connection, .. } =
+            SqliteDatabase::open(&path, &Mapping::default(), Access::ReadOnly).unwrap();
+        let is_on = |config| connection.db_config(config).unwrap();
+        assert!(is_on(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
+        assert!(!is_on(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));
+        let checks: i64 =
+            connection.pragma_query_value(None, "cell_size_check", |it| it.get(0)).unwrap();
+        assert_eq!(checks, 1);
+    }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -142,14 +142,19 @@ pub fn pgmq_sql() -> Option<String> {
     SQL.get_or_init(|| read_pgmq_sql().map_err(|why| skipped("pgmq", &why)).ok()).clone()
 }
 
-fn read_pgmq_sql() -> Result<String, String> {
+/// What cargo says of all packages of this machine's build, as JSON, and its complaints.
+pub fn cargo_metadata() -> Result<Output, String> {
     // Without a platform, cargo asks for the crates of all platforms, which are not here.
-    let metadata = Command::new(env!("CARGO"))
+    Command::new(env!("CARGO"))
         .args(["metadata", "--offline", "--locked", "--format-version=1"])
         .args(["--filter-platform=host-tuple", "--manifest-path"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
         .output()
-        .map_err(|error| format!("could not run cargo: {error}"))?;
+        .map_err(|error| format!("could not run cargo: {error}"))
+}
+
+fn read_pgmq_sql() -> Result<String, String> {
+    let metadata = cargo_metadata()?;
     let json = String::from_utf8_lossy(&metadata.stdout);
     let crate_dir =
         json.split('"').filter_map(|path| path.strip_suffix("/Cargo.toml")).find(|dir| {

@@ -7,6 +7,7 @@ mod check;
 mod claims;
 mod cluster;
 mod cron;
+mod dependencies;
 mod handlers;
 mod inspect;
 mod large;

@@ -1,5 +1,6 @@
 //! What the user types, and nothing else.
 
+mod deferred;
 mod handler;
 mod schedule;
 mod table;
@@ -13,6 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::engine::Rate;
 use crate::instant::Instant;
+
+use deferred::Deferred;
 
 pub use handler::Handler;
 pub use schedule::{Pace, Schedule};
@@ -73,32 +76,52 @@ pub struct Global {
 #[derive(Clone, Subcommand)]
 pub enum Command {
     /// Create the table
-    Init(Init),
+    Init(Deferred<Init>),
     /// Add records
-    Add(Add),
+    Add(Deferred<Add>),
     /// Hand the due records to a command or a webhook
-    Process(Box<Process>),
+    Process(Deferred<Process>),
     /// Count the records, and say what is due
-    Status(Status),
+    Status(Deferred<Status>),
     /// List the records
-    List(List),
+    List(Deferred<List>),
     /// Say of records why they were or were not tried, and when they will be
-    Explain(Explain),
+    Explain(Deferred<Explain>),
     /// Take pending records out of the way; they are kept
-    Archive(Mend),
+    Archive(Deferred<Mend>),
     /// Bring archived records back as new ones
-    Restore(Restore),
+    Restore(Deferred<Restore>),
     /// Make failed or archived records due now; their count of failures is kept
-    Retry(Mend),
+    Retry(Deferred<Mend>),
     /// Look whether the table, the handler and the crontab are as they must be; touch nothing
-    Check(Box<Check>),
+    Check(Deferred<Check>),
     /// Print the crontab lines for a queue
-    Crontab(Box<Crontab>),
+    Crontab(Deferred<Crontab>),
     /// Draw the load that a policy makes, before a crontab is changed
-    Simulate(Box<Simulate>),
+    Simulate(Deferred<Simulate>),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Guard,
+}
+
+impl Command {
+    /// What tells clap of the options of a subcommand.
+    fn teller(name: &str) -> fn(clap::Command) -> clap::Command {
+        match name {
+            "init" => Deferred::<Init>::told,
+            "add" => Deferred::<Add>::told,
+            "process" => Deferred::<Process>::told,
+            "status" => Deferred::<Status>::told,
+            "list" => Deferred::<List>::told,
+            "explain" => Deferred::<Explain>::told,
+            "archive" | "retry" => Deferred::<Mend>::told,
+            "restore" => Deferred::<Restore>::told,
+            "check" => Deferred::<Check>::told,
+            "crontab" => Deferred::<Crontab>::told,
+            "simulate" => Deferred::<Simulate>::told,
+            _ => |command| command,
+        }
+    }
 }
 
 #[derive(Clone, Args)]

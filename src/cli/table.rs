@@ -7,7 +7,7 @@ use super::value::{self, Several};
 use crate::date::Format;
 use crate::selection::Shard;
 
-#[derive(Clone, Args)]
+#[derive(Clone, Default, Args)]
 #[command(next_help_heading = "The table")]
 pub struct Table {
     /// The table [default: BACKLOG]

@@ -1,10 +1,11 @@
 //! A command line before what stands elsewhere is added to it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use super::{Cli, Command, Table};
 
@@ -15,6 +16,8 @@ pub struct Typed {
     typed: BTreeMap<String, Option<String>>,
     /// Those that the subcommand knows.
     known: HashSet<String>,
+    /// What clap knows by now.
+    command: RefCell<clap::Command>,
 }
 
 /// A command line, understood.
@@ -27,28 +30,26 @@ pub struct CommandLine {
 /// A long option and its value, if it takes one.
 pub type Given = (&'static str, Option<String>);
 
-/// The command line as clap has to know it. The options of the table are many, so only those
-/// subcommands get them that are named: what starts every minute starts in no time.
+/// The command line as clap has to know it, as far as it names subcommands.
 fn command(argv: &[OsString]) -> clap::Command {
-    let named = |command: &clap::Command| {
-        let names = command.get_subcommands().map(|it| it.get_name().to_string());
-        names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect::<Vec<_>>()
-    };
     let command = Cli::command();
-    named(&command)
-        .into_iter()
-        .fold(command, |command, name| command.mut_subcommand(name, Table::augment_args))
+    let names = command.get_subcommands().map(|it| it.get_name().to_string());
+    let named: Vec<_> = names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect();
+    named.iter().fold(command, |command, name| command.mut_subcommand(name, Command::teller(name)))
 }
 
+/// What clap makes of a command line. A command that has been told of all it needs is used again.
 fn understood(
     command: &mut clap::Command,
     argv: &[OsString],
 ) -> Result<(CommandLine, ArgMatches), clap::Error> {
     let matches = command.try_get_matches_from_mut(argv)?;
     let cli = Cli::from_arg_matches(&matches);
-    let of_subcommand = matches.subcommand().map_or(&matches, |(_, matches)| matches);
     let line = cli.and_then(|cli| {
-        let table = Table::from_arg_matches(of_subcommand)?;
+        let table = match (&cli.command, matches.subcommand()) {
+            (Command::Guard, _) | (_, None) => Table::default(),
+            (_, Some((_, matches))) => Table::from_arg_matches(matches)?,
+        };
         Ok(CommandLine { cli, table })
     });
     Ok((line.map_err(|error| error.format(command))?, matches))
@@ -77,7 +78,7 @@ impl Typed {
                 }
             }
         }
-        Ok(Self { argv, line, typed, known })
+        Ok(Self { argv, line, typed, known, command: RefCell::new(command) })
     }
 
     /// Whether an option was typed.
@@ -127,7 +128,7 @@ impl Typed {
         let (before, after) = self.argv.split_at(end);
         let more: Vec<_> = options.iter().map(|given| OsString::from(argument(given))).collect();
         let argv = [before, &more, after].concat();
-        understood(&mut command(&argv), &argv).map(|(line, _)| line)
+        understood(&mut self.command.borrow_mut(), &argv).map(|(line, _)| line)
     }
 }
 

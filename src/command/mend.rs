@@ -44,10 +44,10 @@ struct Verb {
 }
 
 impl Mending {
-    pub fn archive(ids: Vec<String>, dry_run: bool) -> Self {
+    pub fn archive(args: cli::Mend) -> Self {
         let to = (Step::Archived, Counter::AsBefore);
         let verb = Verb { done: "archived", would: "archive", from: &Status::PENDING, to };
-        Self { verb, which: Which::Ids(ids), dry_run }
+        Self { verb, which: Which::Ids(args.ids), dry_run: args.dry_run }
     }
 
     /// Back to where it began.
@@ -59,11 +59,11 @@ impl Mending {
     }
 
     /// NEW is due under every policy, and has never run out of attempts.
-    pub fn retry(ids: Vec<String>, dry_run: bool) -> Self {
+    pub fn retry(args: cli::Mend) -> Self {
         let to = (Step::Renewed, Counter::AsBefore);
         let from = &[Status::Error, Status::Archived];
         let verb = Verb { done: "made due", would: "make due", from, to };
-        Self { verb, which: Which::Ids(ids), dry_run }
+        Self { verb, which: Which::Ids(args.ids), dry_run: args.dry_run }
     }
 }
 

@@ -101,7 +101,7 @@ impl Run<'_> {
             Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
             Command::Process(args) => {
                 let queue = place.queue()?;
-                let settings = PassSettings::new(*args, &queue, sources.environment())?;
+                let settings = PassSettings::new(args.into_inner(), &queue, sources.environment())?;
                 if settings.dry_run {
                     dry_run::run(&queue, &settings, now, out)
                 } else {
@@ -109,16 +109,16 @@ impl Run<'_> {
                 }
             }
             Command::Status(args) => status::run(&place.queue()?, &args, now, out),
-            Command::List(args) => list::run(&place.queue()?, args, now, out),
+            Command::List(args) => list::run(&place.queue()?, args.into_inner(), now, out),
             Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
             Command::Archive(args) => {
-                mend::run(&place.queue()?, &Mending::archive(args.ids, args.dry_run), clock, out)
+                mend::run(&place.queue()?, &Mending::archive(args.into_inner()), clock, out)
             }
             Command::Restore(args) => {
-                mend::run(&place.queue()?, &Mending::restore(args), clock, out)
+                mend::run(&place.queue()?, &Mending::restore(args.into_inner()), clock, out)
             }
             Command::Retry(args) => {
-                mend::run(&place.queue()?, &Mending::retry(args.ids, args.dry_run), clock, out)
+                mend::run(&place.queue()?, &Mending::retry(args.into_inner()), clock, out)
             }
             Command::Simulate(args) => simulate::run(place, &args, clock, out),
             Command::Check(args) => check::run(place, &args, sources, now, out),

@@ -6,7 +6,7 @@
 //! killed before anything is claimed.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result};
@@ -89,10 +89,13 @@ impl Running {
     /// Notes a pass in the first slot that is free.
     pub fn note(file: File, token: &str) -> Result<Option<Self>> {
         let note = Note::own(token)?.to_bytes();
-        for (slot, found) in slots(&file)?.into_iter().enumerate() {
-            if Note::of(&found).is_none() && claims::lock_at(&file, offset(slot))? {
+        let noted = notes(&file)?;
+        // Behind the end of the file all slots are free.
+        let free = (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none));
+        for slot in free {
+            if claims::lock_at(&file, offset(slot))? {
                 // Another pass may have been here since it was read.
-                if Note::of(&read(&file, slot)?).is_none() {
+                if read(&file, slot)?.is_none() {
                     file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
                     return Ok(Some(Self { file, slot }));
                 }
@@ -114,14 +117,14 @@ impl Drop for Running {
 /// Ends the handlers of passes that were killed together with their guards. When this returns none
 /// is left of those that may be killed on the word of the file.
 pub fn end_orphans(file: &File, trust: Trust) -> Result<()> {
-    for (slot, found) in slots(file)?.into_iter().enumerate() {
-        if Note::of(&found).is_none() || !claims::lock_at(file, offset(slot))? {
+    for (slot, noted) in notes(file)?.iter().enumerate() {
+        if noted.is_none() || !claims::lock_at(file, offset(slot))? {
             continue;
         }
         // Another pass may have done it since it was read.
-        let note = Note::of(&read(file, slot)?);
-        let ended = note.as_ref().map_or(Ok(true), |note| note.end(trust));
-        if note.is_some() && matches!(ended, Ok(true)) {
+        let note = read(file, slot)?;
+        let ended = note.as_ref().map_or(Ok(false), |note| note.end(trust));
+        if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }
         claims::unlock_at(file, offset(slot));
@@ -130,22 +133,20 @@ pub fn end_orphans(file: &File, trust: Trust) -> Result<()> {
     Ok(())
 }
 
-/// All slots, those behind the end of the file as well.
-fn slots(mut file: &File) -> Result<Vec<Vec<u8>>> {
-    use std::io::Seek;
+/// What stands in the slots, up to the end of the file.
+fn notes(mut file: &File) -> Result<Vec<Option<Note>>> {
     let mut bytes = Vec::new();
     file.rewind()
         .and_then(|()| file.take((LENGTH * SLOTS) as u64).read_to_end(&mut bytes))
         .context("could not read the notes of running passes")?;
-    bytes.resize(LENGTH * SLOTS, b' ');
-    Ok(bytes.chunks(LENGTH).map(<[u8]>::to_vec).collect())
+    Ok(bytes.chunks(LENGTH).map(Note::of).collect())
 }
 
-fn read(file: &File, slot: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![b' '; LENGTH];
+fn read(file: &File, slot: usize) -> Result<Option<Note>> {
+    let mut bytes = [b' '; LENGTH];
     let read = file.read_at(&mut bytes, offset(slot));
     read.context("could not read the notes of running passes")?;
-    Ok(bytes)
+    Ok(Note::of(&bytes))
 }
 
 fn offset(slot: usize) -> u64 {
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!((first.slot, second.slot), (0, 1));
         // Passes that run are left alone.
         end_orphans(&file(&path), Trust::Own).unwrap();
-        let noted = |slot| Note::of(&read(&file(&path), slot).unwrap()).map(|note| note.token);
+        let noted = |slot| read(&file(&path), slot).unwrap().map(|note| note.token);
         assert_eq!((noted(0), noted(1)), (Some("one".into()), Some("two".into())));
         drop(first);
         assert_eq!(noted(0), None);

@@ -1,0 +1,58 @@
+//! A subcommand's options, which clap is told of only if the subcommand is named: what starts every
+//! minute starts in no time.
+
+use std::ops::Deref;
+
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+
+use super::Table;
+
+/// What was typed behind a subcommand. Besides its own options it has those of the table, which
+/// [`super::CommandLine`] holds.
+#[derive(Clone)]
+pub struct Deferred<T>(Box<T>);
+
+impl<T> Deferred<T> {
+    pub fn into_inner(self) -> T {
+        *self.0
+    }
+}
+
+impl<T> Deref for Deferred<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Args> Deferred<T> {
+    /// Tells clap of the options, its own and those of the table.
+    pub fn told(command: Command) -> Command {
+        let about = command.get_about().cloned();
+        let command = Table::augment_args(T::augment_args(command));
+        // A group of options has set its own.
+        command.about(about.unwrap_or_default())
+    }
+}
+
+impl<T: Args> Args for Deferred<T> {
+    /// Nothing yet: see [`Self::told`].
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(|args| Self(Box::new(args)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}

@@ -91,7 +91,13 @@ pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
 pub fn facts(table: &Table, window: &Window) -> String {
     let columns = fact_columns(table, window).into_iter().map(|it| quote(&it.name));
     let snoozed = table.notes_snoozes(window);
-    let snoozed = snoozed.map(|it| beginning(it, SNOOZED));
+    // A longer one is no note of a snooze.
+    let snoozed = snoozed.map(|it| {
+        let column = quote(&it.name);
+        format!(
+            "CASE WHEN octet_length({column}) <= {LONGEST_READ} THEN substr({column}, 1, {SNOOZED}) END"
+        )
+    });
     columns.chain(snoozed).collect::<Vec<_>>().join(", ")
 }
 
@@ -204,14 +210,14 @@ fn row(table: &Table) -> String {
     format!("*, {}", table.is_in_queue())
 }
 
-/// The beginning of a text, as many characters of it. To cut it SQLite reads all of it, so of one
-/// that no handler wrote it says only how long it is.
-fn beginning(column: &Column, characters: usize) -> String {
+/// The beginning of a last error, under its name. To cut it SQLite reads all of it, so of one that
+/// no handler wrote it says only how long it is.
+fn shown_error(column: &Column) -> String {
     let column = quote(&column.name);
     format!(
         "CASE WHEN octet_length({column}) > {LONGEST_READ} \
          THEN '(' || octet_length({column}) || ' bytes, too long to be shown)' \
-         ELSE substr({column}, 1, {characters}) END"
+         ELSE substr({column}, 1, {SHOWN_ERROR}) END AS {column}"
     )
 }
 
@@ -219,8 +225,7 @@ fn beginning(column: &Column, characters: usize) -> String {
 /// queue.
 fn shown(table: &Table) -> String {
     let known = table.known_columns().into_iter().map(|column| quote(&column.name));
-    let error = table.last_error.as_ref();
-    let error = error.map(|it| format!("{} AS {}", beginning(it, SHOWN_ERROR), quote(&it.name)));
+    let error = table.last_error.as_ref().map(shown_error);
     known.chain(error).chain([table.is_in_queue()]).collect::<Vec<_>>().join(", ")
 }
 

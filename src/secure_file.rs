@@ -1,14 +1,16 @@
 //! Files at paths where other users may have put something else.
 //!
-//! The program is often root, started in a directory of somebody else's. A symbolic link counts
-//! only if root or this user has made it, and nothing that blocks holds it up.
+//! The program is often root, started in a directory of somebody else's. A symbolic link, also one
+//! on the way, counts only if root or this user has made it, and nothing that blocks holds it up.
 
-use std::ffi::OsString;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::{Group, User};
 use rustix::fs::{
@@ -17,12 +19,15 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// As many links in a row as the kernel follows.
-const MOST_LINKS: usize = 40;
+/// No file that tells the program what to do is longer.
+pub const LONGEST: u64 = 1024 * 1024;
 
-const GROUP_WRITE: u32 = 0o020;
-const OTHERS_WRITE: u32 = 0o002;
+pub const GROUP_WRITE: u32 = 0o020;
+pub const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
+
+/// As many links on a path as the kernel follows.
+const MOST_LINKS: usize = 40;
 
 /// Whether a user is root or this user: what they have made leads nowhere that they could not send
 /// this process anyway.
@@ -46,73 +51,140 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
-    let path = followed(path)?;
-    let is_kernels = path.parent().is_some_and(is_proc);
-    // What stands in /proc instead of a link is the kernel's own.
-    let no_follow = if is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let flags = flags | no_follow | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file =
-        openat(CWD, &path, flags, Mode::from_bits_retain(mode)).map_err(|errno| match errno {
-            Errno::LOOP => planted(&path, None),
-            Errno::NXIO => io::Error::other("nobody reads from it"),
-            errno => errno.into(),
-        })?;
+    let followed = Followed::new(path)?;
+    let file = followed.open(flags, mode).map_err(|errno| match errno {
+        Errno::NXIO => io::Error::other("nobody reads from it"),
+        errno => errno.into(),
+    })?;
+    let found = fstat(&file)?;
+    let is_regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    if !is_regular && !followed.is_kernels && !is_trusted(found.st_uid) {
+        // Its owner could let this process wait for ever.
+        let uid = found.st_uid;
+        return Err(io::Error::other(format!("it is no regular file, but one of user {uid}")));
+    }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
 }
 
-/// The path that a path stands for, if it ends in links: each must be root's or this user's. What
-/// is not there stands for itself.
-pub fn followed(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let found = match openat(CWD, &path, flags, Mode::empty()) {
-            Ok(found) => found,
-            Err(Errno::NOENT) => return Ok(path),
-            Err(errno) => return Err(errno.into()),
-        };
-        let state = fstat(&found)?;
-        let is_link = FileType::from_raw_mode(state.st_mode) == FileType::Symlink;
-        if !is_link || fstatfs(&found)?.f_type == PROC_SUPER_MAGIC {
-            return Ok(path);
-        }
-        if !is_trusted(state.st_uid) {
-            return Err(planted(&path, Some(state.st_uid)));
-        }
-        let target = readlinkat(&found, "", Vec::new())?;
-        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-        path = path.parent().unwrap_or(Path::new("/")).join(target);
-    }
-    Err(Errno::LOOP.into())
+/// A path whose links were followed one by one, each of them one of root's or of this user's: what
+/// it ends in, and the open directory that this is in. What is not there may yet be made.
+pub struct Followed {
+    pub directory: OwnedFd,
+    pub name: OsString,
+    /// Whether the name is a link in /proc, which stands for something open and is the kernel's own.
+    is_kernels: bool,
 }
 
-fn planted(path: &Path, uid: Option<u32>) -> io::Error {
-    let whose = uid.map_or_else(String::new, |uid| format!(" of user {uid}"));
+impl Followed {
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let mut left: VecDeque<_> = components(path).collect();
+        let mut directory = beginning(path)?;
+        let mut links = 0;
+        while let Some(name) = left.pop_front() {
+            let found = match openat(&directory, &name, LOOK, Mode::empty()) {
+                Ok(found) => found,
+                Err(Errno::NOENT) if left.is_empty() => {
+                    return Ok(Self { directory, name, is_kernels: false });
+                }
+                Err(errno) => return Err(errno.into()),
+            };
+            let state = fstat(&found)?;
+            let is_link = FileType::from_raw_mode(state.st_mode) == FileType::Symlink;
+            let is_kernels = is_link && fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
+            if is_link && !is_kernels {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(Errno::LOOP.into());
+                }
+                if !is_trusted(state.st_uid) {
+                    return Err(planted(path, &name, state.st_uid));
+                }
+                let target = readlinkat(&found, "", Vec::new())?;
+                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                if target.is_absolute() {
+                    directory = beginning(&target)?;
+                }
+                components(&target).rev().for_each(|it| left.push_front(it));
+            } else if left.is_empty() {
+                return Ok(Self { directory, name, is_kernels });
+            } else if is_kernels {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                directory = openat(&directory, &name, flags, Mode::empty())?;
+            } else {
+                directory = found;
+            }
+        }
+        Ok(Self { directory, name: ".".into(), is_kernels: false })
+    }
+
+    /// Opens what the path ends in, without waiting for anything.
+    fn open(&self, flags: OFlags, mode: u32) -> rustix::io::Result<OwnedFd> {
+        let no_follow = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = flags | no_follow | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        openat(&self.directory, &self.name, flags, Mode::from_bits_retain(mode))
+    }
+
+    /// What is known of the directory that it is in.
+    pub fn directory_metadata(&self) -> io::Result<Metadata> {
+        File::from(self.directory.try_clone()?).metadata()
+    }
+
+    /// Reads a regular file of at most so many bytes from its beginning to its end.
+    pub fn read(&self, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
+        read_to_end(self.open(OFlags::RDONLY, 0)?, most)
+    }
+}
+
+/// Looks at what a name stands for, without opening it.
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Where the walk along a path begins.
+fn beginning(path: &Path) -> io::Result<OwnedFd> {
+    let directory = if path.is_absolute() { "/" } else { "." };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, directory, flags, Mode::empty())?)
+}
+
+/// The names on a path, `..` among them: what is above a directory is known only when it is open.
+fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    })
+}
+
+fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
+    let which = if path.ends_with(name) {
+        format!("{} is", path.display())
+    } else {
+        format!("{} on the way to {} is", name.display(), path.display())
+    };
     io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "{} is a symbolic link{whose}, which is followed only if root or this user has made it",
-            path.display()
+            "{which} a symbolic link of user {uid}, which is followed only if root or this user has \
+             made it"
         ),
     )
 }
 
-fn is_proc(directory: &Path) -> bool {
-    rustix::fs::statfs(directory).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
-}
-
-/// Opens a file that is to be read from its beginning to its end, without waiting for anything,
-/// and reads it. Only regular files of at most so many bytes are read.
+/// Reads a regular file of at most so many bytes from its beginning to its end, without waiting for
+/// anything.
 pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    read_to_end(openat(CWD, path, flags, Mode::empty())?, most)
+}
+
+fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    let file = File::from(file);
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    (&file).take(most + 1).read_to_end(&mut bytes)?;
+    file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
@@ -120,7 +192,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
 }
 
 /// Why a file or directory is not only root's and this user's, if so.
-pub fn distrust(found: &Metadata) -> Option<String> {
+pub fn why_untrusted(found: &Metadata) -> Option<String> {
     if !is_trusted(found.uid()) {
         return Some(format!("belongs to user {}", found.uid()));
     }

@@ -45,7 +45,7 @@ impl Line {
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, schedule, database);
         let Some(lock) = state.lock_line(&name, wait)? else { return Ok(None) };
-        let last = state.line_state(&name)?;
+        let last = state.line_state_of_pass(&name)?;
         Ok(Some((Self::standing(queue, state, name, last, schedule, database), lock)))
     }
 

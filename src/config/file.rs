@@ -44,7 +44,7 @@ impl File {
         let directory = path.parent().unwrap_or(Path::new("/"));
         let parsed = parse(table, directory);
         let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
-        log::info!("read {}", one_line(&path.to_string_lossy()));
+        log::info!("read {}", path.display());
         Ok(Self { path, defaults, queues, is_readable_by_others })
     }
 

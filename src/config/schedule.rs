@@ -8,9 +8,6 @@ use crate::mapping::Counting;
 use crate::policy::{self, Age, Options, Policy, Rules, Slots, Spec, Tiers};
 use crate::secure_file;
 
-/// No retry policy of SNS or Zaqar is longer.
-const MOST_READ: u64 = 1024 * 1024;
-
 /// When records are due, and when they are given up.
 #[derive(Debug, Clone)]
 pub struct Schedule {
@@ -132,7 +129,7 @@ fn progressive(tiers: Option<&str>, pace: &cli::Pace) -> Result<Policy, ExitErro
 /// A policy by what was typed behind `--policy`.
 fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitError> {
     let file = policy::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
-        let read = secure_file::read(Path::new(path), MOST_READ).map(|(text, _)| text);
+        let read = secure_file::read(Path::new(path), secure_file::LONGEST).map(|(text, _)| text);
         read.map_err(|error| usage(format!("--policy: could not read {path}: {error}")))
     });
     let file = file.transpose()?;

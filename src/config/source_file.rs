@@ -4,15 +4,13 @@
 //! but root and this user can have put it there, and one that root names only if it is root's.
 
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use crate::exit::{ExitError, usage};
-use crate::secure_file::{self, is_root};
-
-/// No such file is longer.
-const MOST_READ: u64 = 1024 * 1024;
+use crate::secure_file::{self, Followed, is_root, why_untrusted};
 
 /// A file that was read, and may be believed.
 pub struct SourceFile {
@@ -29,7 +27,7 @@ impl SourceFile {
     ) -> Result<Option<Self>, ExitError> {
         let named = named.map(|path| environment.directory.join(path));
         if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
-            let (text, found) = read(&path, &path)?;
+            let (text, found) = read_named(&path)?;
             if is_root() {
                 require_roots(&path, &found)?;
             }
@@ -46,44 +44,50 @@ impl SourceFile {
     }
 }
 
-/// The text of the file at `path`, which was said to be at `named`.
-fn read(named: &Path, path: &Path) -> Result<(String, Metadata), ExitError> {
-    let wrong = |error: String| usage(format!("could not read {}: {error}", named.display()));
-    let (bytes, found) =
-        secure_file::read(path, MOST_READ).map_err(|error| wrong(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".into()))?;
-    Ok((text, found))
+/// The text of a file that was named.
+fn read_named(path: &Path) -> Result<(String, Metadata), ExitError> {
+    let read = secure_file::read(path, secure_file::LONGEST);
+    read.and_then(decoded).map_err(|error| not_read(path, &error))
 }
 
-/// The same of a file that nobody has named: what it says is done, so it counts only if none but
-/// root and this user can have put it there.
+/// The same of one that nobody has named: what it says is done, so it counts only if none but root
+/// and this user can have put it there.
 fn read_found(path: &Path) -> Result<(String, Metadata), ExitError> {
-    let shown = path.display();
     let refused = |why: &str| {
+        let shown = path.display();
         usage(format!(
             "{shown} is not read, because it {why}; to use it all the same: --config {shown}"
         ))
     };
-    let real = secure_file::followed(path)
-        .and_then(|followed| followed.canonicalize())
-        .map_err(|error| usage(format!("could not read {shown}: {error}")))?;
-    let (text, found) = read(path, &real)?;
-    if let Some(why) = secure_file::distrust(&found) {
+    let read = || {
+        let followed = Followed::new(path)?;
+        let (text, found) = followed.read(secure_file::LONGEST).and_then(decoded)?;
+        let real = followed.directory_metadata()?;
+        let named = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
+        Ok((text, found, [named, real]))
+    };
+    let (text, found, directories) = read().map_err(|error| not_read(path, &error))?;
+    if let Some(why) = why_untrusted(&found) {
         return Err(refused(&why));
     }
-    for directory in [path, &real].into_iter().filter_map(Path::parent) {
-        let found = fs::metadata(directory)
-            .map_err(|error| usage(format!("could not read {}: {error}", directory.display())))?;
-        if let Some(why) = secure_file::distrust(&found) {
-            return Err(refused(&format!("is in {}, which {why}", directory.display())));
-        }
+    if let Some(why) = directories.iter().find_map(why_untrusted) {
+        return Err(refused(&format!("is in a directory that {why}")));
     }
     Ok((text, found))
 }
 
+fn decoded((bytes, found): (Vec<u8>, Metadata)) -> io::Result<(String, Metadata)> {
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+    Ok((text, found))
+}
+
+fn not_read(path: &Path, error: &io::Error) -> ExitError {
+    usage(format!("could not read {}: {error}", path.display()))
+}
+
 /// Fails if root has named a file that others could have written.
 fn require_roots(path: &Path, found: &Metadata) -> Result<(), ExitError> {
-    let Some(why) = secure_file::distrust(found) else { return Ok(()) };
+    let Some(why) = why_untrusted(found) else { return Ok(()) };
     let shown = path.display();
     let mend = if found.uid() == 0 {
         format!("chmod go-w {shown}")

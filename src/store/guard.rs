@@ -20,30 +20,28 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, ensure};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::orphans::{Mark, own_beginning};
+use super::orphans::{GUARD, Mark, own_beginning};
 use crate::exit::usage;
 use crate::lock::lock;
-
-/// The name of the hidden subcommand that is the guard.
-const SUBCOMMAND: &str = "guard";
 
 /// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
 const MARKER_FROM: i32 = 30;
 
-/// So often a guard is replaced. If it cannot live here, a pass does not do nothing else.
+/// How often a guard is replaced, so that a pass does not spend its time on starting guards.
 const MOST_GUARDS: u32 = 100;
+/// How long to wait where one cannot be started.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A guard at work, as the pass holds it.
 pub struct Guard {
@@ -105,23 +103,34 @@ impl Drop for Guard {
 /// Replaces the guard whenever it dies, until the bell rings.
 fn attend(watch: &Mutex<Watch>, bell: &OwnedFd) {
     for _ in 0..MOST_GUARDS {
-        let Ok(line) = lock(watch).line.try_clone() else { return };
+        let Ok(line) = lock(watch).line.try_clone() else { break };
         // Nothing comes from a guard that watches, but its end.
         let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
         if retry_on_intr(|| poll(&mut events, None)).is_err() || !events[1].revents().is_empty() {
             return;
         }
-        let mut watch = lock(watch);
-        let _ = watch.child.wait();
         log::warn!("the guard of the handlers died; starting another");
-        let Some(marker) = &watch.marker else { return };
-        match spawn(watch.claims.as_ref(), &watch.token, marker) {
-            Ok((child, line)) => (watch.child, watch.line) = (child, line),
-            Err(error) => {
-                log::error!("{error:#}: handlers would outlive this pass if it were killed");
+        if let Err(error) = lock(watch).replace() {
+            log::warn!("{error:#}; trying again");
+            let mut rings = [PollFd::new(bell, PollFlags::IN)];
+            if retry_on_intr(|| poll(&mut rings, Some(&PAUSE))).is_ok_and(|ready| ready > 0) {
                 return;
             }
         }
+    }
+    log::error!(
+        "no guard watches over the handlers: they would outlive this pass if it were killed"
+    );
+}
+
+impl Watch {
+    /// Starts another guard in the place of one that has died.
+    fn replace(&mut self) -> Result<()> {
+        let _ = self.child.wait();
+        if let Some(marker) = &self.marker {
+            (self.child, self.line) = spawn(self.claims.as_ref(), &self.token, marker)?;
+        }
+        Ok(())
     }
 }
 
@@ -135,7 +144,7 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     // This process's copy of the guard's end goes with the statement, so that it sees an early
     // end of the guard.
     let child = Command::new("/proc/self/exe")
-        .arg(SUBCOMMAND)
+        .arg(GUARD)
         .stdin(OwnedFd::from(its_line))
         .stdout(claims.map_or_else(Stdio::null, Stdio::from))
         .stderr(its_marker)
@@ -203,11 +212,4 @@ fn require_descriptors() -> Result<()> {
 /// Whether the other end was closed. It is reset if it was before all was read that was sent to it.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
-}
-
-/// Whether a process is a guard: this one, or that of a pass which a handler started. It ends by
-/// itself, not before its own handlers.
-pub fn is_guard(proc: &Path) -> bool {
-    let command = format!("backlog\0{SUBCOMMAND}\0");
-    fs::read(proc.join("cmdline")).is_ok_and(|it| it == command.as_bytes())
 }

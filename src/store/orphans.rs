@@ -11,8 +11,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.
 pub const TOKEN: &str = "BACKLOG_PASS";
 
-/// So many looks in a row must find nobody: a handler that was just being started shows its
-/// environment a moment later.
+/// The name of the hidden subcommand that is the guard.
+pub const GUARD: &str = "guard";
+
+/// So many scans of /proc in a row must find nobody: a handler that was just being started shows
+/// its environment a moment later.
 const QUIET_LOOKS: u32 = 3;
 const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -24,14 +27,12 @@ pub struct Mark {
     /// When the pass began, in ticks since the machine did: what is older is none of its own,
     /// whatever it carries.
     since: u64,
-    /// Only processes of this user count, where the token is that user's word.
-    pub only_of: Option<u32>,
 }
 
 impl Mark {
     pub fn new(token: &str, since: u64) -> Self {
         let variable = format!("{TOKEN}={token}").into_bytes();
-        Self { variable, descriptor: None, since, only_of: None }
+        Self { variable, descriptor: None, since }
     }
 
     /// Kills every process that carries the mark, and what those were just starting, and waits
@@ -77,9 +78,7 @@ impl Mark {
 
     fn is_on(&self, pid: Pid) -> bool {
         let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
-        self.is_carried(&proc)
-            && began_at(&proc).is_some_and(|began| began >= self.since)
-            && self.only_of.is_none_or(|uid| is_of(&proc, uid))
+        self.is_carried(&proc) && began_at(&proc).is_some_and(|began| began >= self.since)
     }
 
     fn is_carried(&self, proc: &Path) -> bool {
@@ -92,7 +91,7 @@ impl Mark {
         let inherited = descriptors
             .filter_map(|entry| fs::read_link(entry.path()).ok())
             .any(|target| target == *descriptor);
-        inherited && !super::guard::is_guard(proc)
+        inherited && !is_guard(proc)
     }
 }
 
@@ -110,11 +109,17 @@ pub fn own_beginning() -> Result<u64> {
     began_at(Path::new("/proc/self")).context("could not read when this process began from /proc")
 }
 
-/// Whether a process has the rights of this user and no others.
-fn is_of(proc: &Path, uid: u32) -> bool {
-    let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    uids.is_some_and(|uids| uids.split_whitespace().all(|it| it.parse() == Ok(uid)))
+/// What tells this time of the machine's life from others.
+pub fn boot_id() -> Result<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    Ok(id.context("could not read the machine's boot id")?.trim().into())
+}
+
+/// Whether a process is a guard: this one, or that of a pass which a handler started. It ends by
+/// itself, not before its own handlers.
+fn is_guard(proc: &Path) -> bool {
+    let command = format!("backlog\0{GUARD}\0");
+    fs::read(proc.join("cmdline")).is_ok_and(|it| it == command.as_bytes())
 }
 
 #[cfg(test)]
@@ -139,18 +144,6 @@ mod tests {
         Mark::new(&token, began + 1).kill_all().unwrap();
         assert!(is_alive(&mut child));
         Mark::new(&token, began).kill_all().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(9));
-    }
-
-    #[test]
-    fn only_processes_of_the_user_are_killed_on_his_word() {
-        let token = format!("user-{}", std::process::id());
-        let mut child = marked(&token);
-        let me = rustix::process::geteuid().as_raw();
-        let mark = Mark::new(&token, 0);
-        Mark { only_of: Some(me + 1), ..mark }.kill_all().unwrap();
-        assert!(is_alive(&mut child));
-        Mark { only_of: Some(me), ..Mark::new(&token, 0) }.kill_all().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 }

@@ -77,15 +77,15 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
     };
     let not_a_directory = "Not a directory (os error 20)";
     for (dir, says) in [
-        ("file/state", format!("could not open the claims file/state: {not_a_directory}\n")),
-        ("file", format!("could not open the claims file: {not_a_directory}\n")),
+        ("file/state", format!("could not open file/state: {not_a_directory}\n")),
+        ("file", format!("could not open file: {not_a_directory}\n")),
     ] {
         assert_eq!(said(dir), format!("backlog: {says}"));
     }
     // Where not even root may make a directory.
     let said = said("/sys/state");
     for says in [
-        "could not open the claims /sys/state: ",
+        "could not open /sys/state: ",
         "; /sys belongs to user ",
         ": run as that user, or give every line of this table the same --state-dir, because ",
     ] {

@@ -90,6 +90,16 @@ impl Shop {
     }
 }
 
+impl Drop for Shop {
+    /// Root's notes of passes over the database are not in the directory.
+    fn drop(&mut self) {
+        if let Ok(found) = fs::metadata(self.state("")) {
+            let name = format!("/run/backlog/{}-{}.passes", found.dev(), found.ino());
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
 fn as_owner<T>(path: &Path, of: impl Fn(&fs::Metadata) -> T) -> T {
     of(&fs::symlink_metadata(path).unwrap())
 }
@@ -113,13 +123,14 @@ fn a_link_that_is_planted_in_the_state_directory_leads_nowhere() {
     for name in ["lines", &cursor] {
         shop.plant_state();
         symlink(&target, shop.state(name)).unwrap();
-        let path =
-            format!("app.db.backlog/{name} is a symbolic link, which no pass has made: remove it");
+        let path = format!(
+            "app.db.backlog/{name}: it is a symbolic link, which no pass has made; remove it"
+        );
         shop.pass(&[]).fails(1, &[&path]);
         assert!(!target.exists(), "root made it");
         shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]).fails(1, &[]);
         let checked = shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
-        assert!(checked.stdout.contains("is a symbolic link"), "{checked:?}");
+        assert!(checked.stdout.contains("it is a symbolic link"), "{checked:?}");
         assert_eq!(shop.statuses(), "NEW");
         fs::remove_dir_all(shop.state("")).unwrap();
     }
@@ -131,7 +142,7 @@ fn a_state_directory_that_is_a_link_is_not_followed() {
     let target = shop.env.path("of-root");
     fs::create_dir(&target).unwrap();
     symlink(&target, shop.env.path("shop/app.db.backlog")).unwrap();
-    shop.pass(&[]).fails(1, &["app.db.backlog is a symbolic link: remove it"]);
+    shop.pass(&[]).fails(1, &["app.db.backlog: it is a symbolic link; remove it"]);
     assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
     assert_eq!(as_owner(&target, MetadataExt::uid), 0);
 }
@@ -140,17 +151,22 @@ fn a_state_directory_that_is_a_link_is_not_followed() {
 fn a_hard_link_in_the_place_of_a_cursor_is_left_as_it_is() {
     let Some(shop) = Shop::new("a hard link in the state directory") else { return };
     let cursor = cursor(&shop);
-    for (uid, says) in [
-        (NOBODY, "has another name, a hard link, which no pass has made: remove it"),
-        (SOMEBODY, "has another name, a hard link, which no pass has made: remove it"),
+    // One of root's cannot be opened by the owner of the database at all.
+    for (uid, mode, says) in [
+        (NOBODY, 0o666, "it has another name, a hard link, which no pass has made; remove it"),
+        (SOMEBODY, 0o666, "it has another name, a hard link, which no pass has made; remove it"),
+        (0, 0o600, "Permission denied"),
+        (0, 0o644, "Permission denied"),
+        (0, 0o666, "it has another name, a hard link, which no pass has made; remove it"),
     ] {
         let target = shop.env.path("shop/precious");
         fs::write(&target, "precious").unwrap();
-        shop.own("shop/precious", uid, uid, 0o666);
+        shop.own("shop/precious", uid, uid, mode);
         shop.plant_state();
         fs::hard_link(&target, shop.state(&cursor)).unwrap();
         shop.pass(&[]).fails(1, &[says]);
         assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        assert_eq!(as_owner(&target, |it| (it.uid(), it.mode() & 0o777)), (uid, mode));
         fs::remove_dir_all(shop.state("")).unwrap();
     }
 }
@@ -164,7 +180,7 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
         let path = shop.state(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
-        shop.pass(&[]).fails(1, &["is no regular file, which no pass has made: remove it"]);
+        shop.pass(&[]).fails(1, &["it is no regular file, which no pass has made; remove it"]);
         shop.env.run(&["status", "--db", "shop/app.db", "--progressive"]).success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
@@ -177,15 +193,18 @@ fn a_state_directory_that_somebody_else_made_beforehand_is_refused() {
     shop.own("shop/app.db", 0, 0, 0o644);
     shop.plant_state();
     let says = [
-        "app.db.backlog is a directory of user 65534, not of root: remove it, or name another with \
-         --state-dir",
+        "app.db.backlog: it is a directory of user 65534, and must be root's; remove it, or name \
+         another with --state-dir",
     ];
     shop.pass(&[]).fails(1, &says);
     // Nor if it is somebody else's database.
     shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o644);
-    shop.pass(&[]).fails(1, &["user 65534, not of root, user 0 or user 65533, whose"]);
+    shop.pass(&[]).fails(1, &["must be root's or user 65533's, who owns the database; remove it"]);
     let theirs = shop.pass_as(SOMEBODY, SOMEBODY, &[]);
-    theirs.fails(1, &["is a directory of user 65534, not of root or user 65533: remove it"]);
+    theirs.fails(
+        1,
+        &["it is a directory of user 65534, and must be root's or user 65533's; remove it"],
+    );
     assert_eq!(fs::read_dir(shop.state("")).unwrap().count(), 0);
 }
 
@@ -200,9 +219,9 @@ fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
     fs::create_dir(&state).unwrap();
     fs::set_permissions(env.db(), fs::Permissions::from_mode(0o644)).unwrap();
     for (mode, says) in [
-        (0o777, "everybody can write into "),
-        (0o777, "test.db.backlog, but not into the database: chmod o-w "),
-        (0o775, "its group can write into "),
+        (0o777, "could not use "),
+        (0o777, "test.db.backlog: everybody can write to it, but not to the database; chmod o-w "),
+        (0o775, "its group can write to it, but not to the database; chmod g-w "),
     ] {
         fs::set_permissions(&state, fs::Permissions::from_mode(mode)).unwrap();
         run(says);
@@ -214,7 +233,7 @@ fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
     let args = ["process", "--ndays", "1", "--state-dir", "shared", "--", "true"];
     env.run_at(MIDNIGHT, &args)
-        .fails(1, &["into the database: name a directory of its own with --state-dir"]);
+        .fails(1, &["to the database; name a directory of its own with --state-dir"]);
 }
 
 #[test]
@@ -312,7 +331,10 @@ fn a_named_state_directory_is_its_owners() {
         .fails(1, &["shop/link is a symbolic link of user 65534, which is followed only if"]);
     fs::create_dir(shop.env.path("theirs")).unwrap();
     shop.own("theirs", SOMEBODY, SOMEBODY, 0o755);
-    shop.pass(&["--state-dir", "theirs"]).fails(1, &["theirs is a directory of user 65533, not"]);
+    shop.pass(&["--state-dir", "theirs"]).fails(
+        1,
+        &["theirs: it is a directory of user 65533, and must be root's or user 65534's, who"],
+    );
 }
 
 #[test]
@@ -320,23 +342,34 @@ fn files_of_roots_are_replaced_once_nobody_uses_them() {
     let Some(shop) = Shop::new("files that root has left") else { return };
     let cursor = cursor(&shop);
     shop.plant_state();
-    fs::write(shop.state("lines"), "").unwrap();
-    fs::set_permissions(shop.state("lines"), fs::Permissions::from_mode(0o600)).unwrap();
-    // Far ahead: this line has had its pass.
-    let ahead = r#"{"began_at":1795219200,"slot":[99999999,0]}"#;
-    fs::write(shop.state(&cursor), ahead).unwrap();
+    // Where the last pass of the line came to. What else stands there is for root to read.
+    let reached = r#"{"began_at":1795218600,"slot":[5984062,7],"secret":"of root"}"#;
+    for (name, text) in [("lines", "of root"), ("passes", "of root"), (&cursor, reached)] {
+        fs::write(shop.state(name), text).unwrap();
+        fs::set_permissions(shop.state(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let locked = fs::File::options().read(true).write(true).open(shop.state("lines")).unwrap();
     lock(&locked, 7, 1);
     let says =
         ["lines: it belongs to root, and a pass is using it; once that has ended: chown 65534 "];
     shop.pass(&[]).fails(1, &says);
     drop(locked);
-    shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
+    let checked = shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
+    assert!(checked.stdout.contains("claims      kept in "), "{checked:?}");
     shop.pass(&[]).silent();
-    assert_eq!(as_owner(&shop.state("lines"), MetadataExt::uid), NOBODY);
-    assert_eq!(as_owner(&shop.state(&cursor), MetadataExt::uid), NOBODY);
-    let kept = fs::read_to_string(shop.state(&cursor)).unwrap();
-    assert!(kept.contains("99999999") || shop.statuses() == "SUCCESS", "{kept}");
+    for name in ["lines", &cursor] {
+        assert_eq!(as_owner(&shop.state(name), MetadataExt::uid), NOBODY);
+        let text = fs::read_to_string(shop.state(name)).unwrap();
+        assert!(!text.contains("of root"), "{name}: {text}");
+    }
+    let went_on = fs::read_to_string(shop.state(&cursor)).unwrap();
+    assert!(went_on.contains(r#""began_behind":[5984062,7]"#), "{went_on}");
+    assert_eq!(shop.statuses(), "SUCCESS");
+    assert_eq!(
+        as_owner(&shop.state("passes"), |it| (it.uid(), it.mode() & 0o777)),
+        (NOBODY, 0o600)
+    );
+    assert_eq!(fs::read_to_string(shop.state("passes")).unwrap(), "");
 }
 
 /// Has some bytes of a file locked, as a pass has.
@@ -386,6 +419,24 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     assert_eq!(shop.statuses(), "NEW");
     assert!(Command::new("mkfifo").arg(shop.env.path("shop/fifo")).status().unwrap().success());
     shop.pass(&["--joblog", "shop/fifo"]).fails(1, &["shop/fifo: nobody reads from it"]);
+    // Nor one on the way.
+    let planted = shop.env.path("shop/logs");
+    fs::create_dir(shop.env.path("roots")).unwrap();
+    symlink("../roots", &planted).unwrap();
+    std::os::unix::fs::lchown(&planted, Some(NOBODY), Some(NOBODY)).unwrap();
+    let says =
+        "logs on the way to shop/logs/jobs is a symbolic link of user 65534, which is followed";
+    shop.pass(&["--joblog", "shop/logs/jobs"]).fails(1, &[says]);
+    assert_eq!(fs::read_dir(shop.env.path("roots")).unwrap().count(), 0);
+    shop.pass(&["--state-dir", "shop/logs/state"])
+        .fails(1, &["logs on the way to shop/logs/state"]);
+    // Whoever reads from a FIFO of his need not go on.
+    shop.own("shop/fifo", NOBODY, NOBODY, 0o666);
+    let reader =
+        fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
+    shop.pass(&["--joblog", "shop/fifo"])
+        .fails(1, &["shop/fifo: it is no regular file, but one of user 65534"]);
+    drop(reader);
     // The kernel's own links are its word.
     shop.pass(&["--joblog", "/dev/stdout"]).success();
     assert_eq!(shop.statuses(), "SUCCESS");
@@ -423,9 +474,9 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     refused("it can be written by group 65534; ");
     own(file, 0, 0, 0o664);
     own(dir, NOBODY, NOBODY, 0o755);
-    refused("which belongs to user 65534; ");
+    refused("it is in a directory that belongs to user 65534; ");
     own(dir, 0, 0, 0o777);
-    refused("which can be written by everybody; ");
+    refused("it is in a directory that can be written by everybody; ");
     // A link counts by where it leads, and by who has made it.
     own(dir, 0, 0, 0o1777);
     fs::rename(&config, shop.env.path("real.toml")).unwrap();

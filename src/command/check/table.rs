@@ -25,7 +25,7 @@ pub fn the_database(
         Some(why) => findings.mend("database", format!("{place}: {why}")),
     }
     match database.state_dir(queue.state_dir.as_deref()) {
-        Ok(state) => match state.check_writable() {
+        Ok(state) => match state.check_writable(&database.table().name) {
             Ok(()) => {
                 let path = state.path().display();
                 let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };

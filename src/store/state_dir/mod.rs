@@ -1,10 +1,11 @@
-//! The state directory: the claims files, the locks of the crontab lines and the cursors.
-//! Nothing in it that a person would miss.
+//! The state directory: the claims files, the locks of the crontab lines, the cursors, and the notes
+//! of the passes that are at work. Nothing in it that a person would miss.
 
 mod acting;
 mod directory;
 mod line_state;
-mod running;
+mod pass_note;
+mod place;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -17,17 +18,18 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
-use directory::{Directory, Place, Purpose};
-use running::Trust;
+use acting::with_rights_of;
+use directory::{CURSOR, Directory, PASSES, Purpose};
+use place::Place;
 
 pub use line_state::LineState;
-pub use running::Running;
+pub use pass_note::PassNote;
 
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
 
-/// What all databases of a shared directory had in common in version 0.1.0.
-const SHARED_LINES: &str = "lines";
+/// The locks of the crontab lines. In a shared directory all databases had one file in version 0.1.0.
+const LINES: &str = "lines";
 
 /// Where root notes its passes over databases of others. A note is worth nothing after a restart.
 const ROOTS_NOTES: &str = "/run/backlog";
@@ -75,32 +77,38 @@ impl StateDir {
         &self.place.path
     }
 
-    /// Fails if this user cannot use the directory and what is in it, or make it, or if somebody
-    /// could have put something there that does not belong there. Nothing is made.
-    pub fn check_writable(&self) -> Result<()> {
-        if let Some(directory) = self.opened()? {
-            return directory.check_writable();
-        }
+    /// Fails if this user cannot use the directory and what passes over `table` use in it, or make
+    /// it, or if somebody could have put something there that does not belong there. Nothing is
+    /// made.
+    pub fn check_writable(&self, table: &str) -> Result<()> {
         let path = self.path();
+        if let Some(directory) = self.opened()? {
+            let mut own =
+                vec![self.own_name(LINES), self.own_name(PASSES), self.claims_name(table)];
+            if !self.place.is_named {
+                own.extend(directory.cursors()?);
+            }
+            return directory.check_writable(&own);
+        }
         let above = path.ancestors().skip(1).find(|place| place.exists());
         let above = above.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
         accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
-            .map_err(|errno| directory::not_opened(path, &errno.into()))
+            .map_err(|errno| place::not_opened(path, &errno.into()))
     }
 
     /// The file whose bytes are the claims on the records of `table`.
     pub fn claims_file(&self, table: &str) -> Result<File> {
-        self.file(&format!("{}.claims", self.file_name(table)))
+        self.file(&self.claims_name(table))
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
     pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
-        let name = self.own_name(SHARED_LINES);
+        let name = self.own_name(LINES);
         let mut files = vec![self.file(&name)?];
-        if name != SHARED_LINES {
+        if name != LINES {
             // A pass of version 0.1.0 has its lock there. Where that is somebody else's file, no
             // such pass over this database could have it.
-            let before = self.made()?.file(SHARED_LINES, Purpose::Change);
+            let before = self.made()?.file(LINES, Purpose::Change);
             files.extend(before.ok().flatten());
         }
         LineLock::take(files, &format!("{}{line}", self.scope), wait)
@@ -108,39 +116,45 @@ impl StateDir {
     }
 
     /// Notes that a pass with this token is at work, after the handlers have been ended that passes
-    /// killed together with their guards have left. Called before anything is claimed.
-    pub fn begin_pass(&self, token: &str) -> Result<Option<Running>> {
+    /// killed together with their guards have left. Called before anything is claimed: fails where
+    /// such handlers may live on. Without a note this pass may leave some itself, so that it cannot
+    /// be written is only a warning.
+    pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
         let directory = self.made()?;
-        let shared = self.file(&self.own_name("passes"))?;
+        let shared = self.file(&self.own_name(PASSES))?;
         let Some(owner) = directory.other_writer() else {
-            running::end_orphans(&shared, Trust::Own)?;
-            return Running::note(shared, token);
+            pass_note::end_orphans(&shared)?;
+            return Ok(noted(PassNote::write(shared, token)));
         };
-        // Whoever can write there must not have root kill what is not his. So root's own passes are
-        // noted where only root can write.
-        if owner != 0 {
-            running::end_orphans(&shared, Trust::User(owner))?;
+        // Whoever can write there must not have root kill what is not his. So his notes are believed
+        // with his rights, and root's own passes are noted where only root can write.
+        if owner.uid != 0 {
+            with_rights_of(owner, || pass_note::end_orphans(&shared))?;
         }
         let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
-        let noted = Directory::make(&place).and_then(|roots| {
-            let name = format!("{}.passes", directory.identity()?);
-            let file = roots.file(&name, Purpose::Make)?;
-            let Some(file) = file else { return Ok(None) };
-            running::end_orphans(&file, Trust::Own)?;
-            Running::note(file, token)
-        });
-        Ok(noted.unwrap_or_else(|error| {
-            log::warn!(
-                "{error:#}: if this pass is killed together with its guard, handlers live on"
-            );
-            None
-        }))
+        let name = format!("{}.{PASSES}", directory.identity()?);
+        let roots = match Directory::make(&place).and_then(|it| it.file(&name, Purpose::Make)) {
+            Ok(Some(roots)) => roots,
+            Ok(None) => return Ok(None),
+            Err(error) => return Ok(noted(Err(error))),
+        };
+        pass_note::end_orphans(&roots)?;
+        Ok(noted(PassNote::write(roots, token)))
     }
 
-    /// What the last pass of a line left; nothing if there was none.
+    /// What the last pass of a line left, to be looked at; nothing if there was none.
     pub fn line_state(&self, line: &str) -> Result<LineState> {
+        self.read_line_state(line, Purpose::Read)
+    }
+
+    /// The same for a pass, which is going to write it.
+    pub fn line_state_of_pass(&self, line: &str) -> Result<LineState> {
+        self.read_line_state(line, Purpose::Change)
+    }
+
+    fn read_line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
         let Some(directory) = self.opened()? else { return Ok(LineState::default()) };
-        Ok(LineState::from_json(&directory.read(&self.cursor_name(line))?))
+        Ok(LineState::from_json(&directory.read(&self.cursor_name(line), purpose)?))
     }
 
     /// Notes where a pass came to. Without it the next pass begins at the head again, which is
@@ -184,7 +198,11 @@ impl StateDir {
     }
 
     fn cursor_name(&self, line: &str) -> String {
-        format!("{}.cursor", self.file_name(line))
+        format!("{}{CURSOR}", self.file_name(line))
+    }
+
+    fn claims_name(&self, table: &str) -> String {
+        format!("{}.claims", self.file_name(table))
     }
 
     /// The directory, if it is there.
@@ -213,6 +231,17 @@ impl StateDir {
     }
 }
 
+/// The note, or a warning of what may come of it that there is none.
+fn noted(written: Result<PassNote>) -> Option<PassNote> {
+    let warn = |error: &anyhow::Error| {
+        log::warn!(
+            "{error:#}: if this pass is killed together with its guard, the next one does not know \
+             of the handlers that it leaves"
+        );
+    };
+    written.inspect_err(warn).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,11 +249,17 @@ mod tests {
     use crate::record::{Id, Key, Value};
     use crate::selection::{Reached, Slot};
 
+    /// The directory beside a database.
+    fn beside(dir: &Path) -> StateDir {
+        let database = dir.join("x.db");
+        std::fs::write(&database, "").unwrap();
+        StateDir::beside(dir.join("x.db.backlog"), std::fs::metadata(&database).unwrap())
+    }
+
     #[test]
     fn a_state_reads_back_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
-        let model = std::fs::metadata(dir.path()).unwrap();
-        let state = StateDir::beside(dir.path().join("state"), model);
+        let state = beside(dir.path());
 
         assert_eq!(state.line_state("line").unwrap(), LineState::default());
         let keys = [
@@ -255,8 +290,8 @@ mod tests {
     #[test]
     fn a_damaged_state_counts_as_none() {
         let dir = tempfile::tempdir().unwrap();
-        let model = std::fs::metadata(dir.path()).unwrap();
-        let state = StateDir::beside(dir.path().into(), model);
+        let state = beside(dir.path());
+        state.made().unwrap();
         for damaged in [
             "",
             "{",
@@ -268,7 +303,7 @@ mod tests {
             r#"{"slot":[1]}"#,
             r#"{"slot":[1,-1]}"#,
         ] {
-            std::fs::write(dir.path().join(state.cursor_name("line")), damaged).unwrap();
+            std::fs::write(state.path().join(state.cursor_name("line")), damaged).unwrap();
             assert_eq!(state.line_state("line").unwrap(), LineState::default(), "{damaged}");
         }
     }

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::fs::FileExt;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::store::claims;
-use crate::store::orphans::{Mark, own_beginning};
+use crate::store::orphans::{Mark, boot_id, own_beginning};
 
 /// How long a note is. It ends in a line break, so that the file can be read by people.
 const LENGTH: usize = 128;
@@ -32,24 +32,15 @@ struct Note {
 
 /// The note of this pass, which goes when the pass has ended well.
 #[derive(Debug)]
-pub struct Running {
+pub struct PassNote {
     file: File,
     slot: usize,
-}
-
-/// Whose handlers may be killed on the word of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// The file is this user's own, or root's.
-    Own,
-    /// It is this user's, who may have written anything.
-    User(u32),
 }
 
 impl Note {
     fn own(token: &str) -> Result<Self> {
         let uid = rustix::process::geteuid().as_raw();
-        Ok(Self { token: token.into(), boot: boot()?, since: own_beginning()?, uid })
+        Ok(Self { token: token.into(), boot: boot_id()?, since: own_beginning()?, uid })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -65,29 +56,26 @@ impl Note {
         Some(Self { token: token.into(), boot: boot.into(), since, uid })
     }
 
-    /// Kills what the pass has left, as far as that is ours to do. Says whether it was.
-    fn end(&self, trust: Trust) -> Result<bool> {
+    /// Kills what the pass has left, unless it is another user's business. Says whether it was not.
+    fn end(&self) -> Result<bool> {
         let me = rustix::process::geteuid().as_raw();
-        let mut mark = Mark::new(&self.token, self.since);
-        match trust {
-            Trust::Own if self.uid == me || me == 0 => {}
-            Trust::User(uid) if self.uid == uid => mark.only_of = Some(uid),
-            Trust::Own | Trust::User(_) => return Ok(false),
+        if self.uid != me && me != 0 {
+            return Ok(false);
         }
         // Nothing lives on from one time of the machine's life to the next.
-        if self.boot == boot()? {
+        if self.boot == boot_id()? {
             log::warn!(
                 "a pass was killed together with its guard: ending the handlers it has left"
             );
-            mark.kill_all()?;
+            Mark::new(&self.token, self.since).kill_all()?;
         }
         Ok(true)
     }
 }
 
-impl Running {
+impl PassNote {
     /// Notes a pass in the first slot that is free.
-    pub fn note(file: File, token: &str) -> Result<Option<Self>> {
+    pub fn write(file: File, token: &str) -> Result<Self> {
         let note = Note::own(token)?.to_bytes();
         let noted = notes(&file)?;
         // Behind the end of the file all slots are free.
@@ -97,16 +85,16 @@ impl Running {
                 // Another pass may have been here since it was read.
                 if read(&file, slot)?.is_none() {
                     file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
-                    return Ok(Some(Self { file, slot }));
+                    return Ok(Self { file, slot });
                 }
                 claims::unlock_at(&file, offset(slot));
             }
         }
-        Ok(None)
+        bail!("could not note the pass: {SLOTS} others are noted")
     }
 }
 
-impl Drop for Running {
+impl Drop for PassNote {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let _ = self.file.write_all_at(&padded(""), offset(self.slot));
@@ -114,16 +102,16 @@ impl Drop for Running {
     }
 }
 
-/// Ends the handlers of passes that were killed together with their guards. When this returns none
-/// is left of those that may be killed on the word of the file.
-pub fn end_orphans(file: &File, trust: Trust) -> Result<()> {
+/// Ends the handlers of passes of this user's that were killed together with their guards; root ends
+/// those of all. None is left when this returns.
+pub fn end_orphans(file: &File) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
         if noted.is_none() || !claims::lock_at(file, offset(slot))? {
             continue;
         }
         // Another pass may have done it since it was read.
         let note = read(file, slot)?;
-        let ended = note.as_ref().map_or(Ok(false), |note| note.end(trust));
+        let ended = note.as_ref().map_or(Ok(false), Note::end);
         if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }
@@ -157,12 +145,6 @@ fn padded(text: &str) -> Vec<u8> {
     format!("{text:<width$}\n", width = LENGTH - 1).into_bytes()
 }
 
-/// What tells this time of the machine's life from others.
-fn boot() -> Result<String> {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    Ok(id.context("could not read the machine's boot id")?.trim().into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,22 +157,32 @@ mod tests {
     fn a_note_goes_with_its_pass_and_stays_without() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("passes");
-        let first = Running::note(file(&path), "one").unwrap().unwrap();
-        let second = Running::note(file(&path), "two").unwrap().unwrap();
+        let first = PassNote::write(file(&path), "one").unwrap();
+        let second = PassNote::write(file(&path), "two").unwrap();
         assert_eq!((first.slot, second.slot), (0, 1));
         // Passes that run are left alone.
-        end_orphans(&file(&path), Trust::Own).unwrap();
+        end_orphans(&file(&path)).unwrap();
         let noted = |slot| read(&file(&path), slot).unwrap().map(|note| note.token);
         assert_eq!((noted(0), noted(1)), (Some("one".into()), Some("two".into())));
         drop(first);
         assert_eq!(noted(0), None);
         // As if it were killed.
-        second.file.write_all_at(&Note::own("dead").unwrap().to_bytes(), offset(0)).unwrap();
-        let me = rustix::process::geteuid().as_raw();
-        end_orphans(&file(&path), Trust::User(me + 1)).unwrap();
-        assert_eq!(noted(0), Some("dead".into()), "somebody else's is his own business");
-        end_orphans(&file(&path), Trust::User(me)).unwrap();
+        let dead = Note::own("dead").unwrap();
+        second.file.write_all_at(&dead.to_bytes(), offset(0)).unwrap();
+        end_orphans(&file(&path)).unwrap();
         assert_eq!((noted(0), noted(1)), (None, Some("two".into())));
+    }
+
+    #[test]
+    fn there_is_an_end_to_the_notes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("passes");
+        let passes: Vec<_> =
+            (0..SLOTS).map(|_| PassNote::write(file(&path), "x").unwrap()).collect();
+        let error = PassNote::write(file(&path), "one too many").unwrap_err().to_string();
+        assert_eq!(error, "could not note the pass: 256 others are noted");
+        drop(passes);
+        PassNote::write(file(&path), "one").unwrap();
     }
 
     #[test]

@@ -1,0 +1,206 @@
+//! Where a state directory is, and who may have put what is there.
+
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::acting::{Owner, acting_as};
+use crate::secure_file::{Followed, GROUP_WRITE, OTHERS_WRITE, is_root};
+
+/// Where a state directory is, and whose.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub path: PathBuf,
+    /// Whether the user has named it, or its name follows from that of the database.
+    pub is_named: bool,
+    /// The database, if it is a file: who may write that may take claims.
+    pub database: Option<Metadata>,
+}
+
+impl Place {
+    /// The owner of the database, if root is at work for somebody else.
+    pub fn other_owner(&self) -> Option<Owner> {
+        let database = self.database.as_ref()?;
+        let owner = Owner { uid: database.uid(), gid: database.gid() };
+        (is_root() && owner.uid != 0).then_some(owner)
+    }
+
+    /// Whether somebody may have a file or a directory here without being able to gain anything:
+    /// root, this user, the owner of the database, and whoever else may write that.
+    pub fn may_own(&self, found: &Stat) -> bool {
+        let me = rustix::process::geteuid().as_raw();
+        found.st_uid == 0
+            || found.st_uid == me
+            || self.database.as_ref().is_some_and(|database| {
+                let is_of_its_group =
+                    database.mode() & GROUP_WRITE != 0 && found.st_gid == database.gid();
+                let is_everybodys = database.mode() & OTHERS_WRITE != 0;
+                found.st_uid == database.uid() || is_of_its_group || is_everybodys
+            })
+    }
+
+    /// Fails unless the directory is somebody's who may have one, and nobody can put files into it
+    /// who cannot write the database.
+    pub fn check(&self, found: &Stat) -> Result<()> {
+        let shown = self.path.display();
+        if !self.may_own(found) {
+            bail!(
+                "could not use {shown}: it is a directory of user {}, and must be {}; remove it, or \
+                 name another with --state-dir",
+                found.st_uid,
+                self.rightful_owners()
+            );
+        }
+        let (group, others) = match &self.database {
+            None => (true, false),
+            Some(database) => {
+                let others = database.mode() & OTHERS_WRITE != 0;
+                let group = database.mode() & GROUP_WRITE != 0 && database.gid() == found.st_gid;
+                (group || others, others)
+            }
+        };
+        let (who, mode) = match found.st_mode {
+            mode if mode & OTHERS_WRITE != 0 && !others => ("everybody", "o-w"),
+            mode if mode & GROUP_WRITE != 0 && !group => ("its group", "g-w"),
+            _ => return Ok(()),
+        };
+        // A directory for everybody's files is not to be taken away from them.
+        let mend = if found.st_mode & Mode::SVTX.bits() != 0 {
+            "name a directory of its own with --state-dir".into()
+        } else {
+            format!("chmod {mode} {shown}, or name another directory with --state-dir")
+        };
+        bail!("could not use {shown}: {who} can write to it, but not to the database; {mend}");
+    }
+
+    /// `root's or user 1000's, who owns the database`
+    fn rightful_owners(&self) -> String {
+        let me = rustix::process::geteuid().as_raw();
+        let mut owners = vec!["root's".to_string()];
+        if me != 0 {
+            owners.push(format!("user {me}'s"));
+        }
+        let owner = self.database.as_ref().map(MetadataExt::uid);
+        owners.extend(
+            owner
+                .filter(|owner| *owner != 0 && *owner != me)
+                .map(|owner| format!("user {owner}'s, who owns the database")),
+        );
+        owners.join(" or ")
+    }
+
+    /// What is wrong with a file here that no pass has made.
+    pub fn refused(&self, name: &str, why: &str) -> anyhow::Error {
+        let path = self.path.join(name);
+        anyhow!("could not use {}: {why}, which no pass has made; remove it", path.display())
+    }
+
+    pub fn not_opened(&self, error: &io::Error) -> anyhow::Error {
+        let is_planted =
+            !self.is_named && self.path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        if is_planted || is_link(error) {
+            return anyhow!(
+                "could not use {}: it is a symbolic link; remove it, or name a directory with \
+                 --state-dir",
+                self.path.display()
+            );
+        }
+        not_opened(&self.path, error)
+    }
+
+    /// The directory that the state directory is in; `None` if that is not there.
+    pub fn parent(&self) -> Result<Option<Parent>> {
+        let opened = if self.is_named { self.named_parent() } else { self.parent_of_database() };
+        match opened {
+            Ok(parent) => Ok(Some(parent)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.not_opened(&error)),
+        }
+    }
+
+    fn named_parent(&self) -> io::Result<Parent> {
+        let Followed { directory, name, .. } = Followed::new(&self.path)?;
+        Ok(Parent { directory, name })
+    }
+
+    /// The very directory that the database was found in, also where somebody has put another into
+    /// its place since.
+    fn parent_of_database(&self) -> io::Result<Parent> {
+        let (parent, name) = (self.path.parent(), self.path.file_name());
+        let (parent, name) = (parent.unwrap_or(Path::new("/")), name.unwrap_or_default());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, parent, flags, Mode::empty())?;
+        // It is called after the database.
+        let database = Path::new(name).with_extension("");
+        let found = statat(&directory, &database, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_same = |model: &Metadata| (model.dev(), model.ino()) == (found.st_dev, found.st_ino);
+        if !self.database.as_ref().is_some_and(is_same) {
+            return Err(io::Error::other("the database was moved or replaced just now"));
+        }
+        Ok(Parent { directory, name: name.into() })
+    }
+
+    /// Does something in the parent directory with the rights that are due there, and tells it
+    /// whose they are. The owner of the database may have none to a directory of root's.
+    pub fn with_rights<T>(
+        &self,
+        parent: &Parent,
+        act: impl Fn(u32) -> rustix::io::Result<T>,
+    ) -> io::Result<T> {
+        let (me, found) = (rustix::process::geteuid().as_raw(), fstat(&parent.directory)?);
+        // A named directory is root's own business, unless it lies with the owner of the database.
+        let acting = self.other_owner().filter(|owner| !self.is_named || found.st_uid == owner.uid);
+        let uid = acting.map_or(me, |owner| owner.uid);
+        match acting_as(acting, || act(uid)) {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && acting.is_some()
+                    && found.st_uid == 0 =>
+            {
+                acting_as(None, || act(me))
+            }
+            done => done,
+        }
+    }
+}
+
+/// The directory that a state directory is in, and its name there.
+pub struct Parent {
+    pub directory: OwnedFd,
+    pub name: OsString,
+}
+
+/// Whether a path was refused because it ends in a link.
+pub fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// What could not be done, and whose the place is, if that is why.
+pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
+    let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem]
+        .contains(&error.kind());
+    // An error of our own says what to do.
+    let hint = if denied && error.raw_os_error().is_some() { whose(path) } else { None };
+    anyhow!("could not open {}: {error}{}", path.display(), hint.unwrap_or_default())
+}
+
+fn whose(path: &Path) -> Option<String> {
+    let (place, found) =
+        path.ancestors().find_map(|place| Some((place, std::fs::metadata(place).ok()?)))?;
+    let place = if place == path { "it".into() } else { place.display().to_string() };
+    Some(format!(
+        "; {place} belongs to user {} with mode {:o}, this is user {}: run as that user, or give \
+         every line of this table the same --state-dir, because passes with different ones do not \
+         see each other's claims",
+        found.uid(),
+        found.mode() & 0o777,
+        rustix::process::geteuid().as_raw(),
+    ))
+}

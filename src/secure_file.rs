@@ -78,6 +78,13 @@ pub struct Followed {
 
 impl Followed {
     pub fn new(path: &Path) -> io::Result<Self> {
+        Self::walk(path, &mut |name, uid| {
+            if is_trusted(uid) { Ok(()) } else { Err(planted(path, name, uid)) }
+        })
+    }
+
+    /// Follows a path, and asks about the owner of each link on it.
+    fn walk(path: &Path, ask: &mut dyn FnMut(&OsStr, u32) -> io::Result<()>) -> io::Result<Self> {
         let mut left: VecDeque<_> = components(path).collect();
         let mut directory = beginning(path)?;
         let mut links = 0;
@@ -97,9 +104,7 @@ impl Followed {
                 if links > MOST_LINKS {
                     return Err(Errno::LOOP.into());
                 }
-                if !is_trusted(state.st_uid) {
-                    return Err(planted(path, &name, state.st_uid));
-                }
+                ask(&name, state.st_uid)?;
                 let target = readlinkat(&found, "", Vec::new())?;
                 let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                 if target.is_absolute() {
@@ -134,6 +139,15 @@ impl Followed {
     pub fn read(&self, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
         read_to_end(self.open(OFlags::RDONLY, 0)?, most)
     }
+}
+
+/// Fails if a path to what a user owns has a link of somebody's on it who is neither root, nor this
+/// user, nor that one.
+pub fn require_way_of(path: &Path, owner: u32) -> io::Result<()> {
+    let ask = &mut |name: &OsStr, uid| {
+        if uid == owner || is_trusted(uid) { Ok(()) } else { Err(planted(path, name, uid)) }
+    };
+    Followed::walk(path, ask).map(drop)
 }
 
 /// Looks at what a name stands for, without opening it.
@@ -189,6 +203,21 @@ fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
     Ok((bytes, found))
+}
+
+/// Whether nobody but root can change what is on the way to a path that has no links: all directories
+/// above it are root's, and nobody else can write them, or put anything in the place of what is
+/// root's there.
+pub fn is_roots_way(path: &Path) -> bool {
+    let is_roots = |directory: &Path| {
+        let is_safe = |found: &Metadata, is_last: bool| {
+            let is_shared = found.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
+            found.uid() == 0 && (!is_shared || !is_last && found.mode() & STICKY != 0)
+        };
+        let is_last = path.parent() == Some(directory);
+        std::fs::symlink_metadata(directory).is_ok_and(|found| is_safe(&found, is_last))
+    };
+    path.ancestors().skip(1).all(is_roots)
 }
 
 /// Why a file or directory is not only root's and this user's, if so.

@@ -1,5 +1,6 @@
 //! WHERE the records are: what a store must do, and the stores there are.
 
+mod acting;
 mod claims;
 mod examination;
 mod gathering;

@@ -628,3 +628,65 @@ fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
     roots.kill().unwrap();
     roots.wait().unwrap();
 }
+
+#[test]
+fn root_works_on_somebodys_database_with_that_users_rights() {
+    let Some(shop) = Shop::new("the rights over a database") else { return };
+    shop.pass(&["--state-dir", "state"]).silent();
+    // What SQLite makes beside it cannot be put where its owner cannot write.
+    let mode = "PRAGMA journal_mode = delete";
+    rusqlite::Connection::open(shop.env.path("shop/app.db"))
+        .unwrap()
+        .query_row(mode, [], |_| Ok(()))
+        .unwrap();
+    shop.insert(1);
+    shop.own("shop", SOMEBODY, SOMEBODY, 0o755);
+    let says = "; root works on it with the rights of its owner, user 65534, for whom the file and its \
+                directory must be writable";
+    shop.pass(&["--state-dir", "state"]).fails(1, &["shop/app.db: ", says]);
+    assert_eq!(shop.statuses(), "NEW");
+    // Where nobody but root can change what is on the way to it, root uses its own.
+    let is_roots = |path: &Path| as_owner(path, |it| it.uid() == 0 && it.mode() & 0o022 == 0);
+    if shop.dir.ancestors().skip(1).all(|it| is_roots(it) || it == Path::new("/tmp")) {
+        shop.own("shop", 0, 0, 0o755);
+        shop.pass(&["--state-dir", "state"]).silent();
+        assert_eq!(shop.statuses(), "SUCCESS");
+    }
+}
+
+#[test]
+fn a_link_does_not_have_root_work_on_what_its_maker_has_no_right_to() {
+    let Some(shop) = Shop::new("a link to somebody's database") else { return };
+    fs::create_dir(shop.env.path("theirs")).unwrap();
+    fs::rename(shop.env.path("shop/app.db"), shop.env.path("theirs/private.db")).unwrap();
+    shop.own("theirs", SOMEBODY, SOMEBODY, 0o700);
+    shop.own("theirs/private.db", SOMEBODY, SOMEBODY, 0o600);
+    symlink("../theirs/private.db", shop.env.path("shop/app.db")).unwrap();
+    let link = |uid| std::os::unix::fs::lchown(shop.env.path("shop/app.db"), Some(uid), Some(uid));
+    link(NOBODY).unwrap();
+    shop.pass(&[]).fails(1, &["could not open shop/app.db: ", "is a symbolic link of user 65534"]);
+    assert_eq!(shop.statuses(), "NEW");
+    assert!(!shop.env.path("theirs/private.db.backlog").exists());
+    // The owner of what it leads to may make one, and so may root.
+    for uid in [SOMEBODY, 0] {
+        link(uid).unwrap();
+        shop.insert(1);
+        shop.pass(&[]).silent();
+        assert_eq!(shop.statuses(), "SUCCESS");
+    }
+}
+
+#[test]
+fn what_stands_beside_a_database_holds_nobody_up() {
+    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    for end in ["journal", "wal", "shm"] {
+        let path = env.path(&format!("test.db-{end}"));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let says = format!("test.db-{end}: it is no regular file; remove it");
+        for args in [&["status"][..], &["process", "--ndays", "1", "--", "true"], &["init"]] {
+            env.run(args).fails(1, &[&says]);
+        }
+        fs::remove_file(path).unwrap();
+    }
+    env.run(&["status"]).success();
+}

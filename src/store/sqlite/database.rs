@@ -1,7 +1,8 @@
 //! Opening a SQLite file: what is checked before anything is done with it.
 
 use std::cell::RefCell;
-use std::fs;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,18 @@ use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
-use rustix::fs::{Access as Permission, access};
+use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
+use super::rights::{Owned, Rights, require_files};
 use super::sql::{param, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
+use crate::secure_file::{self, is_root};
 use crate::store::Access;
 use crate::store::gathering::Reported;
 use crate::store::table::{Table, count, has_failed};
@@ -41,8 +44,10 @@ const FULL_TEXT: [(&str, i32); 7] = [
 
 /// An open database and the table in it that the command is about.
 pub struct SqliteDatabase {
-    pub connection: Connection,
+    pub connection: Owned,
     pub path: PathBuf,
+    /// The file, when it was opened.
+    found: Metadata,
     pub table: Table,
     pub reported: Reported,
     /// What reads the row with an id.
@@ -67,8 +72,22 @@ impl SqliteDatabase {
         if found.is_dir() {
             bail!("could not open {}: it is a directory, not a database", path.display());
         }
-        let path = path.canonicalize()?;
-        let mut connection = connect(&path, OpenFlags::empty())?;
+        if is_root() {
+            // A link must not have root work on what its maker has no right to.
+            secure_file::require_way_of(path, found.uid())
+                .with_context(|| format!("could not open {}", path.display()))?;
+        }
+        let not_opened = || format!("could not open {}", path.display());
+        let path = path.canonicalize().with_context(not_opened)?;
+        let rights = Rights::over(&path, &found)?;
+        let acting = rights.take()?;
+        require_files(&path)?;
+        let connection = connect(&path, OpenFlags::empty())?;
+        let mut connection = Owned::new(connection, rights);
+        let opened = fs::metadata(&path).with_context(not_opened)?;
+        if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
+            bail!("could not open {}: it was replaced just now", path.display());
+        }
         if access == Access::ReadOnly {
             // A function may write: optimize() of a full-text table does.
             let limited = connection.execute_batch("PRAGMA query_only = 1");
@@ -82,7 +101,8 @@ impl SqliteDatabase {
         })?;
         add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
         let (by_id, names) = (query::by_id(&table), RefCell::new(Arc::from([])));
-        Ok(Self { connection, path, table, reported: Reported::default(), by_id, names })
+        drop(acting);
+        Ok(Self { connection, path, found, table, reported: Reported::default(), by_id, names })
     }
 
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
@@ -122,8 +142,7 @@ impl Database for SqliteDatabase {
 
     /// Beside the database, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        let model = fs::metadata(&self.path)
-            .with_context(|| format!("could not read {}", self.path.display()))?;
+        let model = self.found.clone();
         Ok(match named {
             Some(path) => StateDir::shared(path.into(), model),
             None => {
@@ -135,6 +154,7 @@ impl Database for SqliteDatabase {
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        let _acting = self.connection.rights.take()?;
         let table = &self.table;
         let payload = table.require_payload()?;
         let inserted = param(&table.inserted.spelling.write(now, &table.dates.zone));
@@ -155,6 +175,7 @@ impl Database for SqliteDatabase {
     }
 
     fn leave_alone(&mut self) -> Result<()> {
+        let _acting = self.connection.rights.take()?;
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         let left = self.connection.set_db_config(config, true);
         left.map(|_| ()).map_err(|error| self.explain(&error, "open"))
@@ -162,7 +183,9 @@ impl Database for SqliteDatabase {
 
     /// Its journal is made beside it.
     fn obstacle(&mut self) -> Result<Option<String>> {
+        let _acting = self.connection.rights.take()?;
         let directory = self.path.parent().unwrap_or(Path::new("/"));
+        let access = |path: &Path, wanted| accessat(CWD, path, wanted, AtFlags::EACCESS);
         let writable = access(&self.path, Permission::WRITE_OK)
             .and_then(|()| access(directory, Permission::WRITE_OK | Permission::EXEC_OK));
         let why = |error| format!("it or its directory cannot be written by this user: {error}");
@@ -178,6 +201,13 @@ impl Database for SqliteDatabase {
 /// a new one gets write-ahead logging, an existing one keeps its journal mode.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
+    // A database that is there is worked on as by a pass.
+    let rights = match path.canonicalize() {
+        Ok(real) => Rights::over(&real, &fs::metadata(&real)?)?,
+        Err(_) => Rights::own(),
+    };
+    let _acting = rights.take()?;
+    require_files(path)?;
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let run = |connection: &mut Connection| {
         if is_new {

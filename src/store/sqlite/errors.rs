@@ -1,11 +1,13 @@
 //! What SQLite's errors mean, and how the user is told.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::anyhow;
 use rusqlite::{Error as SqlError, ErrorCode};
 
 use crate::exit::try_later;
+use crate::secure_file::is_root;
 
 pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
     let shown = path.display();
@@ -16,10 +18,16 @@ pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
     }
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            "; the file and its directory must be writable for this user"
+            match std::fs::metadata(path).map_or(0, |found| found.uid()) {
+                owner if is_root() && owner != 0 => format!(
+                    "; root works on it with the rights of its owner, user {owner}, for whom the file \
+                     and its directory must be writable"
+                ),
+                _ => "; the file and its directory must be writable for this user".into(),
+            }
         }
-        Some(ErrorCode::DiskFull) => "; make room and run the same command again",
-        _ => "",
+        Some(ErrorCode::DiskFull) => "; make room and run the same command again".into(),
+        _ => String::new(),
     };
     anyhow!("could not {verb} {shown}: {}{hint}", words(error))
 }

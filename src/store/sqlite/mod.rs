@@ -10,6 +10,7 @@ mod errors;
 mod examine;
 mod query;
 mod reader;
+mod rights;
 mod sql;
 mod waiting;
 
@@ -176,6 +177,7 @@ impl Store for SqliteStore {
     }
 
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        let _acting = self.database.connection.rights.take()?;
         let claimed = self.claim_free(ids)?;
         let found = self.read_claimed(ids, &claimed);
         let mut claims = self.claims();
@@ -203,6 +205,7 @@ impl Store for SqliteStore {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
+        let _acting = self.database.connection.rights.take()?;
         match self.write_patiently(changes) {
             // One row that the table refuses must not take the others' outcomes with it.
             Err(error) if is_refusal(&error) => changes
@@ -220,6 +223,7 @@ impl Store for SqliteStore {
     }
 
     fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
+        let _acting = self.database.connection.rights.take()?;
         let proof = self.try_out(record, chains);
         let proof = proof.map_err(|error| self.database.explain(&error, "write to"))?;
         proof.into_result(&self.database.place(), &self.database.table, record)
@@ -229,6 +233,7 @@ impl Store for SqliteStore {
         let claims = self.claims().as_fd().try_clone_to_owned();
         let claims = claims.context("could not duplicate the claims")?;
         self.guard = Some(Guard::start(Some(claims), token)?);
+        let _acting = self.database.connection.rights.take()?;
         if let Some(log) = self.database.defer_sync()? {
             self.log_sync = Some(LogSync::start(log, self.claims.clone())?);
         }

@@ -22,6 +22,7 @@ impl Reader for SqliteDatabase {
         selection: &Selection,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
+        let _acting = self.connection.rights.take()?;
         if selection.after.is_none() && !self.has_any(&selection.statuses)? {
             return Ok(Page::default());
         }
@@ -39,6 +40,7 @@ impl Reader for SqliteDatabase {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
+        let _acting = self.connection.rights.take()?;
         self.read_row(&query::shown_by_id(&self.table), id)
     }
 }
@@ -50,6 +52,7 @@ impl Survey for SqliteDatabase {
         order: Order,
         each: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
+        let _acting = self.connection.rights.take()?;
         let sql = query::scan(&self.table, statuses, order);
         self.each_record(&sql, [], &mut |record| {
             let is_wanted = statuses.is_empty() || statuses.contains(&record.status);
@@ -58,6 +61,7 @@ impl Survey for SqliteDatabase {
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        let _acting = self.connection.rights.take()?;
         let sql = query::census(&self.table, bounds, now);
         let mut statement = self.prepare(&sql)?;
         let counts = statement.query_map([], |row| {
@@ -74,6 +78,7 @@ impl Survey for SqliteDatabase {
     }
 
     fn examine(&mut self, by_count: bool) -> Result<Examination> {
+        let _acting = self.connection.rights.take()?;
         self.examined(by_count).map_err(|error| self.explain(&error, "read"))
     }
 }

@@ -18,10 +18,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::acting::{Owner, acting_as};
 use super::line_state::LineState;
 use super::place::{Parent, Place, is_link, not_opened};
 use crate::secure_file::{GROUP_WRITE, OTHERS_WRITE, is_root};
+use crate::store::acting::{Owner, acting_as};
 use crate::store::claims;
 
 const OPEN_DIRECTORY: OFlags =

@@ -1,7 +1,6 @@
 //! The state directory: the claims files, the locks of the crontab lines, the cursors, and the notes
 //! of the passes that are at work. Nothing in it that a person would miss.
 
-mod acting;
 mod directory;
 mod line_state;
 mod pass_note;
@@ -15,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+use super::acting::with_rights_of;
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
-use acting::with_rights_of;
 use directory::{CURSOR, Directory, PASSES, Purpose};
 use place::Place;
 

@@ -11,8 +11,8 @@ use anyhow::{Result, anyhow, bail};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::acting::{Owner, acting_as};
 use crate::secure_file::{Followed, GROUP_WRITE, OTHERS_WRITE, is_root};
+use crate::store::acting::{Owner, acting_as};
 
 /// Where a state directory is, and whose.
 #[derive(Debug, Clone)]

@@ -18,15 +18,17 @@ pub struct Owner {
 /// The file-system rights of an owner: as long as this value lives, its thread opens and makes
 /// files as that owner would, so that a link which the owner has planted leads nowhere that the
 /// owner could not go. Only root can take them.
+#[derive(Debug)]
 pub struct ActingAs {
     before: Owner,
     groups: Vec<Gid>,
 }
 
 impl ActingAs {
-    pub fn start(owner: Owner) -> io::Result<Self> {
+    /// Takes the rights of an owner and of these groups besides the owner's.
+    pub fn start(owner: Owner, others: &[Gid]) -> io::Result<Self> {
         let groups = getgroups()?;
-        set_thread_groups(&[])?;
+        set_thread_groups(others)?;
         // In the order in which they are taken back the other way round.
         let gid = setfsgid(owner.gid.into()).as_raw();
         let uid = setfsuid(owner.uid.into()).as_raw();
@@ -58,7 +60,7 @@ pub fn acting_as<T>(
     owner: Option<Owner>,
     act: impl FnOnce() -> rustix::io::Result<T>,
 ) -> io::Result<T> {
-    let _acting = owner.map(ActingAs::start).transpose()?;
+    let _acting = owner.map(|owner| ActingAs::start(owner, &[])).transpose()?;
     Ok(act()?)
 }
 
@@ -90,11 +92,11 @@ mod tests {
         let other = Owner { uid: 65_534, gid: 65_533 };
         if before.2 != 0 {
             // A refusal leaves all as it was.
-            assert!(ActingAs::start(other).is_err());
+            assert!(ActingAs::start(other, &[]).is_err());
             assert_eq!(own(), before);
             return;
         }
-        let acting = ActingAs::start(other).unwrap();
+        let acting = ActingAs::start(other, &[]).unwrap();
         assert_eq!(own(), (other, Vec::new(), 0));
         drop(acting);
         assert_eq!(own(), before);

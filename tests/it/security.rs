@@ -566,8 +566,8 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
         "INSERT INTO BACKLOG (DATE_INSERTED, PAYLOAD) VALUES ('2026-11-20', '\"; touch ran\"')",
     );
     let code = ["--", "sh", "-c", "echo {PAYLOAD}"];
-    let says = "sh would run the record's {PAYLOAD} as code, in \"echo {PAYLOAD}\"; write it as an \
-                argument of its own: sh -c 'mail \"$1\"' sh {to}";
+    let says = "sh would run the record's {PAYLOAD} as code, in \"echo {PAYLOAD}\"; give it as an \
+                argument of its own, as in sh -c 'mail \"$1\"' sh {to}";
     let schedule = ["--ndays", "9"];
     let run = |command: &str, rest: &[&str]| {
         env.run_at(MIDNIGHT, &[&[command], &schedule[..], rest].concat())

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -24,7 +24,12 @@ pub const LONGEST: u64 = 1024 * 1024;
 
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
+const GROUP_READ: u32 = 0o040;
+const OTHERS_READ: u32 = 0o004;
 const STICKY: u32 = 0o1000;
+
+/// Where the kernel keeps the access control list of a file.
+const ACL: &str = "system.posix_acl_access";
 
 /// As many links on a path as the kernel follows.
 const MOST_LINKS: usize = 40;
@@ -130,13 +135,13 @@ impl Followed {
         openat(&self.directory, &self.name, flags, Mode::from_bits_retain(mode))
     }
 
-    /// What is known of the directory that it is in.
-    pub fn directory_metadata(&self) -> io::Result<Metadata> {
-        File::from(self.directory.try_clone()?).metadata()
+    /// Whose the directory is that it is in.
+    pub fn directory_standing(&self) -> io::Result<Standing> {
+        Standing::of_open(&self.directory)
     }
 
     /// Reads a regular file of at most so many bytes from its beginning to its end.
-    pub fn read(&self, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    pub fn read(&self, most: u64) -> io::Result<(Vec<u8>, Standing)> {
         read_to_end(self.open(OFlags::RDONLY, 0)?, most)
     }
 }
@@ -186,23 +191,22 @@ fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
 
 /// Reads a regular file of at most so many bytes from its beginning to its end, without waiting for
 /// anything.
-pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
+pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Standing)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     read_to_end(openat(CWD, path, flags, Mode::empty())?, most)
 }
 
-fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
-    let file = File::from(file);
-    let found = file.metadata()?;
-    if !found.is_file() {
+fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
+    let standing = Standing::of_open(&file)?;
+    if !standing.found.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
+    File::from(file).take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
-    Ok((bytes, found))
+    Ok((bytes, standing))
 }
 
 /// Whether nobody but root can change what is on the way to a path that has no links: all directories
@@ -220,24 +224,59 @@ pub fn is_roots_way(path: &Path) -> bool {
     path.ancestors().skip(1).all(is_roots)
 }
 
-/// Why a file or directory is not only root's and this user's, if so.
-pub fn why_untrusted(found: &Metadata) -> Option<String> {
-    if !is_trusted(found.uid()) {
-        return Some(format!("belongs to user {}", found.uid()));
+/// Whose a file or directory is, and who may change it.
+pub struct Standing {
+    found: Metadata,
+    /// Whether its access control list may name more users than its mode shows.
+    has_acl: bool,
+}
+
+impl Standing {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let has_acl = rustix::fs::getxattr_query(path, ACL).is_ok_and(|length| length > 0);
+        Ok(Self { found: std::fs::metadata(path)?, has_acl })
     }
-    if found.is_dir() && found.mode() & STICKY != 0 {
-        // Others can make files there, but put none in the place of this one.
-        return None;
+
+    /// The same of something open.
+    fn of_open(descriptor: &impl AsRawFd) -> io::Result<Self> {
+        Self::of(Path::new(&format!("/proc/self/fd/{}", descriptor.as_raw_fd())))
     }
-    if found.mode() & OTHERS_WRITE != 0 {
-        return Some("can be written by everybody".into());
+
+    pub fn uid(&self) -> u32 {
+        self.found.uid()
     }
-    let is_shared = found.mode() & GROUP_WRITE != 0 && !is_private(found.uid(), found.gid());
-    is_shared.then(|| format!("can be written by group {}", found.gid()))
+
+    /// Why it is not only root's and this user's, if so.
+    pub fn why_untrusted(&self) -> Option<String> {
+        let found = &self.found;
+        if !is_trusted(found.uid()) {
+            return Some(format!("belongs to user {}", found.uid()));
+        }
+        if found.is_dir() && found.mode() & STICKY != 0 {
+            // Others can make files there, but put none in the place of this one.
+            return None;
+        }
+        if found.mode() & OTHERS_WRITE != 0 {
+            return Some("can be written by everybody".into());
+        }
+        // With an access control list these bits are what any user in it may do at most.
+        let is_shared = found.mode() & GROUP_WRITE != 0;
+        if is_shared && self.has_acl {
+            return Some("can be written by users in its access control list".into());
+        }
+        let is_shared = is_shared && !is_private(found.uid(), found.gid());
+        is_shared.then(|| format!("can be written by group {}", found.gid()))
+    }
+
+    pub fn is_readable_by_others(&self) -> bool {
+        let mode = self.found.mode();
+        let is_of_one = !self.has_acl && is_private(self.found.uid(), self.found.gid());
+        mode & OTHERS_READ != 0 || mode & GROUP_READ != 0 && !is_of_one
+    }
 }
 
 /// Whether a group is that of one user only: his own, with his name, and nobody else's.
-pub fn is_private(uid: u32, gid: u32) -> bool {
+fn is_private(uid: u32, gid: u32) -> bool {
     let user = User::from_uid(uid.into()).ok().flatten();
     let group = Group::from_gid(gid.into()).ok().flatten();
     let (Some(user), Some(group)) = (user, group) else { return false };

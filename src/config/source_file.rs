@@ -3,14 +3,13 @@
 //! What stands in it is run, by root if need be. So one that nobody has named counts only if none
 //! but root and this user can have put it there, and one that root names only if it is root's.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use crate::exit::{ExitError, usage};
-use crate::secure_file::{self, Followed, is_root, why_untrusted};
+use crate::secure_file::{self, Followed, Standing, is_root};
 
 /// A file that was read, and may be believed.
 pub struct SourceFile {
@@ -27,80 +26,79 @@ impl SourceFile {
     ) -> Result<Option<Self>, ExitError> {
         let named = named.map(|path| environment.directory.join(path));
         if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
-            let (text, found) = read_named(&path)?;
-            if is_root() {
-                require_roots(&path, &found)?;
-            }
-            return Ok(Some(Self::new(path, text, &found)));
+            let (text, standing) = read_named(&path)?;
+            return Ok(Some(Self::new(path, text, &standing)));
         }
         let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
         let Some(path) = environment.places().into_iter().find(is_there) else { return Ok(None) };
-        let (text, found) = read_found(&path)?;
-        Ok(Some(Self::new(path, text, &found)))
+        let (text, standing) = read_found(&path)?;
+        Ok(Some(Self::new(path, text, &standing)))
     }
 
-    fn new(path: PathBuf, text: String, found: &Metadata) -> Self {
-        Self { path, text, is_readable_by_others: is_readable_by_others(found) }
+    fn new(path: PathBuf, text: String, standing: &Standing) -> Self {
+        Self { path, text, is_readable_by_others: standing.is_readable_by_others() }
     }
 }
 
-/// The text of a file that was named.
-fn read_named(path: &Path) -> Result<(String, Metadata), ExitError> {
-    let read = secure_file::read(path, secure_file::LONGEST);
-    read.and_then(decoded).map_err(|error| not_read(path, &error))
+/// The text of a file that was named. What root is to do must be root's word, also where a link has
+/// led to it.
+fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
+    let read = if is_root() {
+        Followed::new(path).and_then(|followed| followed.read(secure_file::LONGEST))
+    } else {
+        secure_file::read(path, secure_file::LONGEST)
+    };
+    let (text, standing) = read.and_then(decoded).map_err(|error| not_read(path, &error))?;
+    match standing.why_untrusted().filter(|_| is_root()) {
+        None => Ok((text, standing)),
+        Some(why) => {
+            let (shown, mend) = (path.display(), mend(path, &standing));
+            Err(usage(format!("{shown} {why}, and root would do what it says: {mend}")))
+        }
+    }
 }
 
 /// The same of one that nobody has named: what it says is done, so it counts only if none but root
 /// and this user can have put it there.
-fn read_found(path: &Path) -> Result<(String, Metadata), ExitError> {
-    let refused = |why: &str| {
-        let shown = path.display();
-        usage(format!(
-            "{shown} is not read, because it {why}; to use it all the same: --config {shown}"
-        ))
-    };
+fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
     let read = || {
         let followed = Followed::new(path)?;
-        let (text, found) = followed.read(secure_file::LONGEST).and_then(decoded)?;
-        let real = followed.directory_metadata()?;
-        let named = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
-        Ok((text, found, [named, real]))
+        let (text, standing) = followed.read(secure_file::LONGEST).and_then(decoded)?;
+        let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
+        Ok((text, standing, [named, followed.directory_standing()?]))
     };
-    let (text, found, directories) = read().map_err(|error| not_read(path, &error))?;
-    if let Some(why) = why_untrusted(&found) {
-        return Err(refused(&why));
+    let (text, standing, directories) = read().map_err(|error| not_read(path, &error))?;
+    let of_file = standing.why_untrusted();
+    // Root may not name such a file either.
+    let first = of_file.as_ref().filter(|_| is_root());
+    let first = first.map_or_else(String::new, |_| format!("{}; then ", mend(path, &standing)));
+    let of_directory = || directories.iter().find_map(Standing::why_untrusted);
+    let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
+    match why {
+        None => Ok((text, standing)),
+        Some(why) => {
+            let shown = path.display();
+            Err(usage(format!(
+                "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
+            )))
+        }
     }
-    if let Some(why) = directories.iter().find_map(why_untrusted) {
-        return Err(refused(&format!("is in a directory that {why}")));
-    }
-    Ok((text, found))
 }
 
-fn decoded((bytes, found): (Vec<u8>, Metadata)) -> io::Result<(String, Metadata)> {
+/// What makes a file root's alone, or spares root from it.
+fn mend(path: &Path, standing: &Standing) -> String {
+    let shown = path.display();
+    match standing.uid() {
+        0 => format!("chmod go-w {shown}"),
+        owner => format!("chown root {shown}, or run as user {owner}"),
+    }
+}
+
+fn decoded((bytes, standing): (Vec<u8>, Standing)) -> io::Result<(String, Standing)> {
     let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
-    Ok((text, found))
+    Ok((text, standing))
 }
 
 fn not_read(path: &Path, error: &io::Error) -> ExitError {
     usage(format!("could not read {}: {error}", path.display()))
-}
-
-/// Fails if root has named a file that others could have written.
-fn require_roots(path: &Path, found: &Metadata) -> Result<(), ExitError> {
-    let Some(why) = why_untrusted(found) else { return Ok(()) };
-    let shown = path.display();
-    let mend = if found.uid() == 0 {
-        format!("chmod go-w {shown}")
-    } else {
-        format!("chown root {shown}, or run as user {}", found.uid())
-    };
-    Err(usage(format!("{shown} {why}, and root would do what it says: {mend}")))
-}
-
-fn is_readable_by_others(found: &Metadata) -> bool {
-    const GROUP_READ: u32 = 0o040;
-    const OTHERS_READ: u32 = 0o004;
-    let of_group =
-        found.mode() & GROUP_READ != 0 && !secure_file::is_private(found.uid(), found.gid());
-    of_group || found.mode() & OTHERS_READ != 0
 }

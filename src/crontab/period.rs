@@ -105,8 +105,8 @@ fn shell_words(words: &[String]) -> Result<String, String> {
     let quoted: Result<Vec<_>, _> = words
         .iter()
         .map(|word| match shlex::try_quote(word) {
-            Ok(quoted) if !word.contains('\n') => Ok(quoted),
-            _ => Err(format!("a crontab cannot say {word:?}: it is one line")),
+            Ok(quoted) if !word.contains(char::is_control) => Ok(quoted),
+            _ => Err(format!("a crontab cannot say {word:?}: it has no control characters")),
         })
         .collect();
     Ok(quoted?.join(" "))
@@ -114,12 +114,16 @@ fn shell_words(words: &[String]) -> Result<String, String> {
 
 /// A word of ExecStart= (systemd.service(5), COMMAND LINES).
 fn systemd_word(word: &str) -> String {
-    let escaped = word
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
-        .replace('%', "%%")
-        .replace('$', "$$");
+    let escaped =
+        word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    // Not only a line break ends a line there.
+    let escape = |c: char| match c {
+        '\n' => "\\n".into(),
+        c if c.is_ascii_control() => format!("\\x{:02x}", u32::from(c)),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    let escaped: String = escaped.chars().map(escape).collect();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_=:,@+%$".contains(c);
     if !word.is_empty() && escaped.chars().all(is_plain) {
         escaped
@@ -163,5 +167,6 @@ mod tests {
     #[test]
     fn a_word_of_a_unit_is_quoted_as_systemd_reads_it() {
         assert_eq!(systemd_word("50% of $HOME"), "\"50%% of $$HOME\"");
+        assert_eq!(systemd_word("a\r\n\u{1b}\u{85}\\"), "\"a\\x0d\\n\\x1b\\u0085\\\\\"");
     }
 }

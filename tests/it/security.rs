@@ -151,20 +151,14 @@ fn a_state_directory_that_is_a_link_is_not_followed() {
 fn a_hard_link_in_the_place_of_a_cursor_is_left_as_it_is() {
     let Some(shop) = Shop::new("a hard link in the state directory") else { return };
     let cursor = cursor(&shop);
-    // One of root's cannot be opened by the owner of the database at all.
-    for (uid, mode, says) in [
-        (NOBODY, 0o666, "it has another name, a hard link, which no pass has made; remove it"),
-        (SOMEBODY, 0o666, "it has another name, a hard link, which no pass has made; remove it"),
-        (0, 0o600, "Permission denied"),
-        (0, 0o644, "Permission denied"),
-        (0, 0o666, "it has another name, a hard link, which no pass has made; remove it"),
-    ] {
+    let says = ["it has another name, a hard link, which no pass has made; remove it"];
+    for (uid, mode) in [(NOBODY, 0o666), (SOMEBODY, 0o666), (0, 0o600), (0, 0o644), (0, 0o666)] {
         let target = shop.env.path("shop/precious");
         fs::write(&target, "precious").unwrap();
         shop.own("shop/precious", uid, uid, mode);
         shop.plant_state();
         fs::hard_link(&target, shop.state(&cursor)).unwrap();
-        shop.pass(&[]).fails(1, &[says]);
+        shop.pass(&[]).fails(1, &says);
         assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
         assert_eq!(as_owner(&target, |it| (it.uid(), it.mode() & 0o777)), (uid, mode));
         fs::remove_dir_all(shop.state("")).unwrap();
@@ -293,6 +287,20 @@ fn honest_users_share_a_database_wherever_it_is() {
             assert_eq!(shop.statuses(), "SUCCESS", "{first} {next}");
         }
         fs::remove_dir_all(shop.state("")).unwrap();
+    }
+    // On another file system.
+    let elsewhere = Path::new("/dev/shm");
+    if fs::metadata(elsewhere).is_ok_and(|it| it.dev() != fs::metadata(&shop.dir).unwrap().dev()) {
+        let dir = tempfile::tempdir_in(elsewhere).unwrap();
+        let db = dir.path().join("app.db");
+        fs::copy(shop.env.path("shop/app.db"), &db).unwrap();
+        for path in [dir.path(), &db] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let db = db.to_str().unwrap();
+        shop.env.run(&["process", "--ndays", "9", "--db", db, "--", "true"]).silent();
+        let lines = dir.path().join("app.db.backlog/lines");
+        assert_eq!(as_owner(&lines, MetadataExt::uid), NOBODY);
     }
     // A database behind a link keeps its state where it really is.
     symlink("shop/app.db", shop.env.path("link.db")).unwrap();
@@ -445,6 +453,20 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
 /// A file that root's pass reads, and what it would do.
 const CONFIG: &str = "[queue.default]\ndb = \"app.db\"\nndays = 9\nexec = [\"touch\", \"ran\"]\n";
 
+/// Lets the attacker write a file, as setfacl(1) does.
+fn share_with_nobody(path: &Path) {
+    let (user, read, write) = (NOBODY, 4_u16, 6_u16);
+    let entries = [(1_u16, write, u32::MAX), (2, write, user), (4, read, u32::MAX)];
+    let entries = entries.into_iter().chain([(16, write, u32::MAX), (32, read, u32::MAX)]);
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in entries {
+        list.extend([tag.to_le_bytes(), may.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(path, "system.posix_acl_access", &list, flags).unwrap();
+}
+
 /// A pass in the shop that finds or names what it is told to do.
 fn told(shop: &Shop, args: &[&str]) -> Ran {
     let mut command = shop.env.command(&["process", "--now", "@1795219200"]);
@@ -456,11 +478,12 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     let Some(shop) = Shop::new("a backlog.toml of somebody else's") else { return };
     let config = shop.dir.join("backlog.toml");
     fs::write(&config, CONFIG).unwrap();
-    let named = format!("to use it all the same: --config {}", config.display());
+    let named = format!("--config {}", config.display());
     let own = |name: &str, uid: u32, gid: u32, mode: u32| shop.own(name, uid, gid, mode);
     let (dir, file) = ("shop", "shop/backlog.toml");
     let refused = |says: &str| {
-        told(&shop, &[]).fails(2, &[says, &named]);
+        let named = [says, "to use it all the same: ", &named];
+        told(&shop, &[]).fails(2, &named);
         assert!(!shop.dir.join("ran").exists());
         assert_eq!(shop.statuses(), "NEW");
     };
@@ -477,6 +500,12 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     refused("it is in a directory that belongs to user 65534; ");
     own(dir, 0, 0, 0o777);
     refused("it is in a directory that can be written by everybody; ");
+    own(dir, 0, 0, 0o755);
+    own(file, 0, 0, 0o644);
+    share_with_nobody(&config);
+    refused("it can be written by users in its access control list; ");
+    fs::remove_file(&config).unwrap();
+    fs::write(&config, CONFIG).unwrap();
     // A link counts by where it leads, and by who has made it.
     own(dir, 0, 0, 0o1777);
     fs::rename(&config, shop.env.path("real.toml")).unwrap();
@@ -509,8 +538,12 @@ fn a_backlog_toml_that_root_names_must_be_roots() {
         shop.own("shop/mine.toml", uid, uid, mode);
         told(&shop, &["--config", "mine.toml"]).fails(2, &[says]);
     }
-    assert!(!shop.dir.join("ran").exists());
     shop.own("shop/mine.toml", 0, 0, 0o644);
+    // Nor may somebody else choose which of root's it is, and from where its paths begin.
+    symlink("mine.toml", shop.dir.join("link.toml")).unwrap();
+    std::os::unix::fs::lchown(shop.dir.join("link.toml"), Some(NOBODY), Some(NOBODY)).unwrap();
+    told(&shop, &["--config", "link.toml"]).fails(2, &["is a symbolic link of user 65534, which"]);
+    assert!(!shop.dir.join("ran").exists());
     told(&shop, &["--config", "mine.toml"]).silent();
     assert!(shop.dir.join("ran").exists());
 }

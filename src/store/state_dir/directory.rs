@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use rustix::fs::{
     Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, fstat,
     mkdirat, openat, renameat, statat, unlinkat,
@@ -35,6 +35,9 @@ const MOST_READ: u64 = 64 * 1024;
 const TRIES: u32 = 5;
 
 const READ_WRITE: Mode = Mode::from_bits_retain(0o666);
+
+/// What is wrong with a file that also stands elsewhere.
+const HARD_LINK: &str = "it has another name, a hard link";
 
 /// The end of the name of a line's cursor.
 pub const CURSOR: &str = ".cursor";
@@ -130,7 +133,7 @@ impl Directory {
 
     /// Opens a file; `None` if there is none, and none is to be made.
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
-        let not_opened = |error: io::Error| not_opened(&self.place.path.join(name), &error);
+        let not_opened = |error: io::Error| self.not_opened(name, &error);
         for _ in 0..TRIES {
             let access = match purpose {
                 Purpose::Read => OFlags::RDONLY,
@@ -174,7 +177,7 @@ impl Directory {
         let mut text = Vec::new();
         if let Some(file) = self.file(name, purpose)? {
             let read = file.take(MOST_READ).read_to_end(&mut text);
-            read.map_err(|error| not_opened(&self.place.path.join(name), &error))?;
+            read.map_err(|error| self.not_opened(name, &error))?;
         }
         Ok(text)
     }
@@ -209,7 +212,32 @@ impl Directory {
             Err(error) if is_link(&error) => Err(self.place.refused(name, "it is a symbolic link")),
             // A pass replaces it.
             Err(_) if self.acting.is_some() && self.is_roots(name) => Ok(()),
-            Err(error) => Err(not_opened(&self.place.path.join(name), &error)),
+            Err(error) => Err(self.not_opened(name, &error)),
+        }
+    }
+
+    fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
+        let path = self.place.path.join(name);
+        match (error.raw_os_error().map(Errno::from_raw_os_error), self.acting) {
+            // A directory, or a socket.
+            (Some(Errno::ISDIR | Errno::NXIO), _) => {
+                self.place.refused(name, "it is no regular file")
+            }
+            (Some(Errno::ACCESS | Errno::PERM), Some(owner)) => {
+                let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+                if found.as_ref().is_some_and(|found| found.st_nlink != 1) {
+                    return self.place.refused(name, HARD_LINK);
+                }
+                let is_owners = found.is_some_and(|found| found.st_uid == owner.uid);
+                let mend = if is_owners { "chmod u+rw it" } else { "remove it" };
+                anyhow!(
+                    "could not open {}: root works there with the rights of user {}, who owns the \
+                     database, and that user may not; {mend}",
+                    path.display(),
+                    owner.uid
+                )
+            }
+            _ => not_opened(&path, error),
         }
     }
 
@@ -231,13 +259,12 @@ impl Directory {
 
     /// A file of somebody else's, or one that stands elsewhere as well, would be written for him.
     fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
-        let path = || self.place.path.join(name);
-        let found = fstat(file).map_err(|errno| not_opened(&path(), &errno.into()))?;
+        let found = fstat(file).map_err(|errno| self.not_opened(name, &errno.into()))?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(self.place.refused(name, "it is no regular file"));
         }
         if found.st_nlink != 1 {
-            return Err(self.place.refused(name, "it has another name, a hard link"));
+            return Err(self.place.refused(name, HARD_LINK));
         }
         if !self.place.may_own(&found) {
             let whose = format!("it belongs to user {}", found.st_uid);

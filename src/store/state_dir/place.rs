@@ -184,10 +184,9 @@ pub fn is_link(error: &io::Error) -> bool {
 
 /// What could not be done, and whose the place is, if that is why.
 pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
-    let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem]
-        .contains(&error.kind());
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
     // An error of our own says what to do.
-    let hint = if denied && error.raw_os_error().is_some() { whose(path) } else { None };
+    let hint = if is_denied && error.raw_os_error().is_some() { whose(path) } else { None };
     anyhow!("could not open {}: {error}{}", path.display(), hint.unwrap_or_default())
 }
 

@@ -9,7 +9,7 @@ CREATE TABLE backlog (
   date_inserted timestamptz NOT NULL DEFAULT now(),
   payload       jsonb,
 
-  -- Optional from here on.
+  -- Optional from here on. What last_error may begin with stands in schema.sql.
   failures      integer NOT NULL DEFAULT 0,
   last_failure  timestamptz,
   last_error    text

@@ -1,6 +1,6 @@
 //! Standard error: the log, the progress bar and the last word. All three go through here, so
 //! that they do not write over each other. Nothing panics if it cannot be written. What is said has
-//! paths, names and others' words in it, so it is made visible here, all of it.
+//! paths, names and others' words in it, so hidden characters are escaped here.
 
 use std::io::{self, IsTerminal, Write};
 

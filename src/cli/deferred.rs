@@ -28,7 +28,7 @@ impl<T> Deref for Deferred<T> {
 
 impl<T: Args> Deferred<T> {
     /// Tells clap of the options, its own and those of the table.
-    pub fn told(command: Command) -> Command {
+    pub fn augment(command: Command) -> Command {
         let about = command.get_about().cloned();
         let command = Table::augment_args(T::augment_args(command));
         // A group of options has set its own.
@@ -37,7 +37,7 @@ impl<T: Args> Deferred<T> {
 }
 
 impl<T: Args> Args for Deferred<T> {
-    /// Nothing yet: see [`Self::told`].
+    /// Nothing yet: see [`Self::augment`].
     fn augment_args(command: Command) -> Command {
         command
     }

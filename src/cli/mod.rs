@@ -106,19 +106,19 @@ pub enum Command {
 
 impl Command {
     /// What tells clap of the options of a subcommand.
-    fn teller(name: &str) -> fn(clap::Command) -> clap::Command {
+    fn augmentation(name: &str) -> fn(clap::Command) -> clap::Command {
         match name {
-            "init" => Deferred::<Init>::told,
-            "add" => Deferred::<Add>::told,
-            "process" => Deferred::<Process>::told,
-            "status" => Deferred::<Status>::told,
-            "list" => Deferred::<List>::told,
-            "explain" => Deferred::<Explain>::told,
-            "archive" | "retry" => Deferred::<Mend>::told,
-            "restore" => Deferred::<Restore>::told,
-            "check" => Deferred::<Check>::told,
-            "crontab" => Deferred::<Crontab>::told,
-            "simulate" => Deferred::<Simulate>::told,
+            "init" => Deferred::<Init>::augment,
+            "add" => Deferred::<Add>::augment,
+            "process" => Deferred::<Process>::augment,
+            "status" => Deferred::<Status>::augment,
+            "list" => Deferred::<List>::augment,
+            "explain" => Deferred::<Explain>::augment,
+            "archive" | "retry" => Deferred::<Mend>::augment,
+            "restore" => Deferred::<Restore>::augment,
+            "check" => Deferred::<Check>::augment,
+            "crontab" => Deferred::<Crontab>::augment,
+            "simulate" => Deferred::<Simulate>::augment,
             _ => |command| command,
         }
     }

@@ -35,7 +35,9 @@ fn command(argv: &[OsString]) -> clap::Command {
     let command = Cli::command();
     let names = command.get_subcommands().map(|it| it.get_name().to_string());
     let named: Vec<_> = names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect();
-    named.iter().fold(command, |command, name| command.mut_subcommand(name, Command::teller(name)))
+    named
+        .iter()
+        .fold(command, |command, name| command.mut_subcommand(name, Command::augmentation(name)))
 }
 
 /// What clap makes of a command line. A command that has been told of all it needs is used again.

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::handlers::require_harmless;
+use super::handlers::refuse_injection;
 use super::open;
 use crate::cli;
 use crate::config::{
@@ -15,6 +15,7 @@ use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::instant::days;
 use crate::policy::{Age, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
+use crate::record::one_line;
 use crate::store::Access;
 
 /// One line: how often, and what is typed for its schedule.
@@ -34,33 +35,26 @@ pub fn run(
     let queue = place.queue()?;
     let chosen = Handler::chosen(&args.handler, &queue, sources.environment())?;
     let chosen = chosen.ok_or_else(Handler::none)?;
-    // Where there is no such table yet, a pass will say it.
-    if fills_in(&chosen, &queue)
-        && let Ok(database) = open(&queue, Access::ReadOnly)
-    {
-        require_harmless(&chosen, queue.on_archive.as_deref(), database.table())?;
+    let mut text = String::new();
+    if fills_in(&chosen, &queue) {
+        match open(&queue, Access::ReadOnly) {
+            Ok(database) => {
+                refuse_injection(&chosen, queue.on_archive.as_deref(), database.table())?;
+            }
+            // There may be no such table yet. A pass looks again.
+            Err(error) => {
+                let why = one_line(&format!("{error:#}"));
+                text += &format!("# The columns in the command were not looked at: {why}\n");
+            }
+        }
     }
     let lines = lines(args, typed)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
-    let mut command = vec![text(program.into())?, "process".into()];
+    let mut command = vec![utf8(program.into())?, "process".into()];
     command.extend(sources.arguments(typed, &queue, !args.classic)?);
     let handler = handler(&args.handler.command, sources)?;
-    let mut variables = sources.connection_variables(&queue);
-    if args.systemd && !variables.is_empty() {
-        // A service of the system has none, and the password file is there.
-        let home = sources.environment().get("HOME").and_then(|home| home.to_str());
-        variables.extend(home.map(|home| ("HOME".into(), home.into())));
-    }
-    // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
-    if chosen.is_signed() {
-        variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
-    }
-    let has_login = sources.has_login(typed)?;
-    if has_login || sources.environment().option("header")?.is_some_and(|_| chosen.is_webhook()) {
-        variables.push((HEADER.into(), "...".into()));
-    }
-    let mut text = String::new();
-    if has_login {
+    let variables = variables(&chosen, &queue, args, typed, sources)?;
+    if sources.has_login(typed)? {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
     if !args.systemd {
@@ -84,6 +78,31 @@ pub fn run(
     out.write_all(text.trim_end().as_bytes())?;
     writeln!(out)?;
     Ok(Exit::Done)
+}
+
+/// What a pass needs to find in its environment.
+fn variables(
+    handler: &Handler,
+    queue: &Queue,
+    args: &cli::Crontab,
+    typed: &cli::Typed,
+    sources: &Sources,
+) -> Result<Vec<(String, String)>> {
+    let mut variables = sources.connection_variables(queue);
+    if args.systemd && !variables.is_empty() {
+        // A service of the system has none, and the password file is there.
+        let home = sources.environment().get("HOME").and_then(|home| home.to_str());
+        variables.extend(home.map(|home| ("HOME".into(), home.into())));
+    }
+    // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
+    if handler.is_signed() {
+        variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
+    }
+    let has_headers = handler.is_webhook() && sources.environment().option("header")?.is_some();
+    if has_headers || sources.has_login(typed)? {
+        variables.push((HEADER.into(), "...".into()));
+    }
+    Ok(variables)
 }
 
 /// Whether a command may have columns in it.
@@ -150,7 +169,7 @@ fn ages(age: &Age) -> String {
 
 /// The command that was typed. What stands in backlog.toml stays there.
 fn handler(typed: &[OsString], sources: &Sources) -> Result<Vec<String>> {
-    let words: Result<Vec<_>> = typed.iter().map(|word| text(word.clone())).collect();
+    let words: Result<Vec<_>> = typed.iter().map(|word| utf8(word.clone())).collect();
     let mut words = words?;
     let Some(program) = words.first_mut() else { return Ok(words) };
     *program = sources.program(program)?;
@@ -158,7 +177,7 @@ fn handler(typed: &[OsString], sources: &Sources) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn text(word: OsString) -> Result<String> {
+fn utf8(word: OsString) -> Result<String> {
     word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
 }
 

@@ -13,14 +13,14 @@ use crate::exit::usage;
 use crate::handler::{
     Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings, check_injection,
 };
-use crate::record::series::ToldBy;
+use crate::record::series::SeriesSource;
 use crate::store::{self, Table};
 
 /// What handlers are told besides their records.
 pub struct Common {
     hello: Hello,
     payload: Option<String>,
-    series: Option<ToldBy>,
+    series: Option<SeriesSource>,
     /// The fixed part of the environment: queue, table and the pass's token.
     env: Vec<(&'static str, String)>,
 }
@@ -45,12 +45,12 @@ impl Common {
 }
 
 /// What tells the series of attempts of a record apart, if the handler goes by them.
-pub fn series(handler: &config::Handler, table: &Table) -> Option<ToldBy> {
-    table.series_told_by().filter(|_| handler.goes_by_series())
+pub fn series(handler: &config::Handler, table: &Table) -> Option<SeriesSource> {
+    table.series_source().filter(|_| handler.goes_by_series())
 }
 
 /// Fails if a command would run what a record says.
-pub fn require_harmless(
+pub fn refuse_injection(
     handler: &config::Handler,
     on_archive: Option<&[OsString]>,
     table: &Table,
@@ -62,7 +62,7 @@ pub fn require_harmless(
     };
     match handler {
         config::Handler::Exec { argv, .. } => harmless(argv, "")?,
-        // Nothing is filled in there.
+        // Their arguments hold no columns.
         config::Handler::Stream { .. } | config::Handler::Post(_) => {}
     }
     if let Some(argv) = on_archive {
@@ -77,7 +77,7 @@ pub fn require(
     on_archive: Option<&[OsString]>,
     table: &Table,
 ) -> Result<()> {
-    require_harmless(handler, on_archive, table)?;
+    refuse_injection(handler, on_archive, table)?;
     if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;
     }

@@ -70,21 +70,21 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
     let header = webhook.headers.iter().find(|header| header.is_credential());
     let proxy = webhook.proxies.variable(target.is_https());
     let (why, or) = if target.authorization().is_some() {
-        ("gets the login of the URL".into(), ", or leave the login out")
+        ("would get the login of the URL".into(), ", or leave the login out")
     } else if let Some(header) = header {
-        (format!("gets the header {}", header.name()), ", or leave the header out")
+        (format!("would get the header {}", header.name()), ", or leave the header out")
     } else if matches!(webhook.signing, Signing::Shared(_)) {
         let or =
             ", or unset the variable and give each record a secret of its own (--secret-column)";
-        (format!("gets signatures by {WEBHOOK_SECRET}"), or)
+        (format!("would get signatures by {WEBHOOK_SECRET}"), or)
     } else if let Some(proxy) = proxy {
-        (format!("is looked up by the proxy of {proxy}, not here"), "")
+        (format!("the proxy of {proxy} would look up"), "")
     } else {
         return Ok(());
     };
     Err(usage(format!(
-        "--post: a column says which host {target} is, and that host {why}: list the hosts that it \
-         may be with --allow-host{or}"
+        "--post: records choose the host of {target}, which {why}; list the hosts with \
+         --allow-host{or}"
     )))
 }
 
@@ -109,16 +109,12 @@ fn require_secrecy(
     )))
 }
 
+/// A secret of each record's own goes before that of the environment, which other lines may need.
 fn signing(args: &cli::Handler, environment: &Environment) -> Result<Signing, ExitError> {
-    match (secret(environment)?, &args.secret_column) {
-        (Some(_), Some(column)) => Err(usage(format!(
-            "records are signed either with the variable {WEBHOOK_SECRET} or each with its own \
-             secret of --secret-column {column}: unset the variable, or leave out --secret-column"
-        ))),
-        (Some(secret), None) => Ok(Signing::Shared(secret)),
-        (None, Some(column)) => Ok(Signing::Own { column: column.clone() }),
-        (None, None) => Ok(Signing::None),
+    if let Some(column) = &args.secret_column {
+        return Ok(Signing::Own { column: column.clone() });
     }
+    Ok(secret(environment)?.map_or(Signing::None, Signing::Shared))
 }
 
 /// One that is there and cannot be used must not leave requests unsigned.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::cli::{Given, Typed};
-use crate::handler::without_login;
+use crate::handler::{Header, without_login};
 use crate::mapping::{Assignment, OnSuccess};
 use crate::store;
 
@@ -202,7 +202,9 @@ impl Section {
         if self.value(POST).is_some_and(has_login) {
             return Some("a login in `post`");
         }
-        self.value("header").map(|_| "what `header` says")
+        let is_credential = |line: &str| Header::parse(line).is_ok_and(|it| it.is_credential());
+        let headers = self.value("header")?;
+        headers.lines().any(is_credential).then_some("a credential in `header`")
     }
 
     /// What counts where `self` goes before `other`. Whoever chooses when records are due chooses

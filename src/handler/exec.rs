@@ -16,7 +16,7 @@ use super::process::{self, Bounds, Ended, Forced};
 use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
 use super::tail::Tail;
 use super::workers::Workers;
-use super::{Handler, Job, json, template};
+use super::{Handler, Job, argv_template, json};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::{Answer, Outcome, one_line};
@@ -140,7 +140,7 @@ fn attempt(
 /// the arguments have limits.
 fn command(settings: &ExecSettings, job: &Job) -> Command {
     let record = &job.record;
-    let argv = settings.argv.iter().map(|arg| template::fill(arg, record));
+    let argv = settings.argv.iter().map(|arg| argv_template::fill(arg, record));
     let mut command = spawned::command(argv, &settings.env);
     command
         .env("BACKLOG_ID", record.id.text().as_ref())

@@ -1,5 +1,6 @@
 //! WHAT is done with a record: a process for each, one for many, or a webhook.
 
+mod argv_template;
 mod exec;
 mod injection;
 mod json;
@@ -9,7 +10,6 @@ mod scripted;
 mod spawned;
 mod stream;
 mod tail;
-mod template;
 mod workers;
 
 pub use exec::{Exec, ExecSettings};

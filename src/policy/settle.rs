@@ -1,7 +1,7 @@
 //! What is written when an attempt begins and when it ends.
 
 use crate::instant::{Instant, WRITABLE};
-use crate::record::series::{Series, ToldBy};
+use crate::record::series::{Series, SeriesSource};
 use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step, snooze};
 
 /// What settling goes by, besides the record and its outcome.
@@ -20,7 +20,7 @@ pub struct Rules {
     /// The number of the last attempt, if there is one.
     pub max_attempts: Option<u32>,
     /// What tells the series of attempts of a record apart, if the handler goes by them.
-    pub series: Option<ToldBy>,
+    pub series: Option<SeriesSource>,
     /// A record that fails when it is older than this has failed for the last time.
     pub max_age_secs: Option<i64>,
 }
@@ -55,7 +55,7 @@ pub fn charge(record: &Record, now: Instant, rules: Rules) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");
     let last_error = match rules.series {
-        Some(told_by) => Series::of(record, told_by).open(&last_error),
+        Some(source) => Series::of(record, source).open(&last_error),
         None => last_error,
     };
     let counter = failed(attempt, now, last_error);
@@ -65,19 +65,19 @@ pub fn charge(record: &Record, now: Instant, rules: Rules) -> Settlement {
 /// What is written when the handler has answered. `now` is the instant of the answer.
 pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> Settlement {
     let attempt = record.next_attempt();
-    let told = || snooze::plain(&told(record, outcome, now, rules));
+    let error = || snooze::plain(&last_error(record, outcome, now, rules));
     match outcome {
         Outcome::Success => not_counted(Step::Succeeded, now),
         Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Step::Undone, now),
         Outcome::Snooze { after, .. } if rules.can_snooze => {
             // What lies later cannot be written.
             let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
-            let error = not_before.map_or_else(told, |until| snooze::noted(until, &told()));
+            let error = not_before.map_or_else(error, |until| snooze::noted(until, &error()));
             let counter = failed(record.failures, now, error);
             Settlement { step: Step::Failed, counter, at: now, not_before }
         }
         Outcome::GiveUp { .. } if rules.can_archive => {
-            let counter = failed(attempt, now, told());
+            let counter = failed(attempt, now, error());
             Settlement { step: Step::Archived, counter, at: now, not_before: None }
         }
         Outcome::Failure { .. }
@@ -87,17 +87,17 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
             let last = rules.max_attempts.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, rules, now);
             let step = if last { Step::Archived } else { Step::Failed };
-            let counter = failed(attempt, now, told());
+            let counter = failed(attempt, now, error());
             Settlement { step, counter, at: now, not_before: None }
         }
     }
 }
 
 /// What the last error says of an outcome, and of the series of attempts that it belongs to.
-fn told(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> String {
+fn last_error(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> String {
     let error = outcome.error().unwrap_or_default();
-    let Some(told_by) = rules.series else { return error.into() };
-    let series = Series::of(record, told_by);
+    let Some(source) = rules.series else { return error.into() };
+    let series = Series::of(record, source);
     match outcome {
         Outcome::Unanswered { may_have_worked: true, .. } => series.open(error),
         Outcome::Unanswered { may_have_worked: false, .. } => series.unsent(error),
@@ -363,12 +363,12 @@ mod tests {
             ],
         ) {
             let is_exact = has_counter && is_dated;
-            let told_by = if is_exact { ToldBy::LastFailure } else { ToldBy::LastError };
+            let source = if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError };
             let rules = Rules {
                 has_counter,
                 can_snooze: is_dated,
                 max_attempts: None,
-                series: Some(told_by),
+                series: Some(source),
                 ..COUNTED
             };
             let mut life = Life { record: Record { last_error, ..fixture::record() }, rules };

@@ -21,7 +21,7 @@ const FIRST_INSTANT: i64 = 1_000_000_000;
 
 /// What tells one series of a table from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldBy {
+pub enum SeriesSource {
     /// The instant of the answer, which the row holds to the second. Attempts are charged for.
     LastFailure,
     /// What stands in front of the last error.
@@ -33,23 +33,23 @@ pub enum ToldBy {
 pub struct Series {
     /// `None` for the first.
     pub number: Option<i64>,
-    told_by: ToldBy,
+    source: SeriesSource,
 }
 
 impl Series {
     /// The series of a record as it was claimed.
-    pub fn of(record: &Record, told_by: ToldBy) -> Self {
-        let text = record.last_error.as_deref().map_or("", snooze::behind);
+    pub fn of(record: &Record, source: SeriesSource) -> Self {
+        let text = record.last_error.as_deref().map_or("", snooze::without_note);
         if let Some(number) = marked(text) {
-            return Self { number, told_by };
+            return Self { number, source };
         }
         let failed_at = record
             .last_failure_at
             .filter(|at| record.failures > 0 || Some(*at) > record.inserted_at)
-            .filter(|_| told_by == ToldBy::LastFailure);
+            .filter(|_| source == SeriesSource::LastFailure);
         // An error that has no instant is of a record that was restored, or it is not ours.
         let number = (!text.is_empty()).then(|| failed_at.map_or(0, |at| at.0));
-        Self { number, told_by }
+        Self { number, source }
     }
 
     /// The last error while it is not known what the attempt comes to.
@@ -72,15 +72,15 @@ impl Series {
     /// The last error of an attempt that was answered at this instant.
     pub fn answered(self, error: &str, at: Instant) -> String {
         let before = self.number.map_or(0, |number| number.saturating_add(1));
-        match self.told_by {
+        match self.source {
             // A record that was restored has no instant: it counts on for good.
-            ToldBy::LastFailure if self.number.is_some_and(|it| it < FIRST_INSTANT) => {
+            SeriesSource::LastFailure if self.number.is_some_and(|it| it < FIRST_INSTANT) => {
                 next(before, error)
             }
-            ToldBy::LastFailure if at.0 >= before => plain(error),
+            SeriesSource::LastFailure if at.0 >= before => plain(error),
             // The clock was set back, or both were answered within a second.
-            ToldBy::LastFailure => next(before, error),
-            ToldBy::LastError => next(before.max(1), error),
+            SeriesSource::LastFailure => next(before, error),
+            SeriesSource::LastError => next(before.max(1), error),
         }
     }
 }
@@ -124,12 +124,12 @@ mod tests {
     }
 
     fn number(failures: u32, last_failure_at: Option<Instant>, last_error: &str) -> Option<i64> {
-        Series::of(&record(failures, last_failure_at, last_error), ToldBy::LastFailure).number
+        Series::of(&record(failures, last_failure_at, last_error), SeriesSource::LastFailure).number
     }
 
     #[test]
     fn a_row_tells_its_series() {
-        assert_eq!(Series::of(&fixture::record(), ToldBy::LastFailure).number, None);
+        assert_eq!(Series::of(&fixture::record(), SeriesSource::LastFailure).number, None);
         for (failures, at, last_error, expected) in [
             (0, None, "", None),
             (1, Some(AT), "HTTP 500: no", Some(AT.0)),
@@ -145,7 +145,8 @@ mod tests {
         ] {
             assert_eq!(number(failures, at, last_error), expected, "{last_error}");
         }
-        let told_by_error = |text| Series::of(&record(1, Some(AT), text), ToldBy::LastError).number;
+        let told_by_error =
+            |text| Series::of(&record(1, Some(AT), text), SeriesSource::LastError).number;
         assert_eq!(told_by_error("HTTP 500: no"), Some(0));
         assert_eq!(told_by_error("next key 17: no"), Some(17));
     }
@@ -167,15 +168,16 @@ mod tests {
         ] {
             assert_eq!(number(1, Some(AT), last_error), Some(AT.0), "{last_error}");
         }
-        let series = Series::of(&fixture::record(), ToldBy::LastFailure);
+        let series = Series::of(&fixture::record(), SeriesSource::LastFailure);
         let error = "next key 17: no";
         assert_eq!(series.answered(error, AT), format!("failed: {error}"));
     }
 
     #[test]
     fn a_mark_is_written_where_the_row_does_not_tell() {
-        let of =
-            |last_error: &str| Series::of(&record(1, Some(AT), last_error), ToldBy::LastFailure);
+        let of = |last_error: &str| {
+            Series::of(&record(1, Some(AT), last_error), SeriesSource::LastFailure)
+        };
         let later = Instant(AT.0 + 1);
         for (last_error, carried, answered) in [
             ("", "", "no"),

@@ -23,7 +23,7 @@ pub fn until(last_error: &str) -> Option<Instant> {
 }
 
 /// The error without what is noted in front of it.
-pub fn behind(last_error: &str) -> &str {
+pub fn without_note(last_error: &str) -> &str {
     let noted = until(last_error).and_then(|_| last_error.split_once(BEHIND));
     noted.map_or(last_error, |(_, error)| error)
 }
@@ -46,8 +46,8 @@ mod tests {
         let noted = noted(at, "HTTP 429: wait: a little");
         assert_eq!(noted, "snoozed until 2026-11-21T03:40:00Z: HTTP 429: wait: a little");
         assert_eq!(until(&noted), Some(at));
-        assert_eq!(behind(&noted), "HTTP 429: wait: a little");
-        assert_eq!(behind("HTTP 429: wait: a little"), "HTTP 429: wait: a little");
+        assert_eq!(without_note(&noted), "HTTP 429: wait: a little");
+        assert_eq!(without_note("HTTP 429: wait: a little"), "HTTP 429: wait: a little");
         for other in ["", "snoozed until ", "snoozed until tomorrow: x", "not snoozed until 1: x"] {
             assert_eq!(until(other), None, "{other}");
         }

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Error, Result, anyhow};
 
 use self::runners::{LONG_VALUES, Language, Runner, Wrapper, runner};
-use super::template::first_column;
+use super::argv_template::first_column;
 use crate::record::cut_line;
 
 /// ssh's options that take a value, which may be the next word.

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::host_name::{bare, is_below};
+
 /// The hosts that are reached without the proxy.
 #[derive(Debug, Clone, Default)]
 pub struct Bypass(Vec<Entry>);
@@ -63,7 +65,9 @@ impl Entry {
         match self {
             Self::All => true,
             Self::Domain { name, port } => {
-                is_port(port) && host.parse::<IpAddr>().is_err() && is_below(host, name)
+                is_port(port)
+                    && host.parse::<IpAddr>().is_err()
+                    && (host == name || is_below(host, name))
             }
             Self::Network { address, bits, port } => {
                 let host = host.parse();
@@ -71,17 +75,6 @@ impl Entry {
             }
         }
     }
-}
-
-/// A host without the brackets of an IPv6 address and without the dot of a full name.
-fn bare(host: &str) -> &str {
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    inner.unwrap_or(host.strip_suffix('.').unwrap_or(host))
-}
-
-fn is_below(host: &str, name: &str) -> bool {
-    !name.is_empty()
-        && host.strip_suffix(name).is_some_and(|left| left.is_empty() || left.ends_with('.'))
 }
 
 /// An address, or a whole network as `address/bits`.

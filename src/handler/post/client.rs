@@ -21,7 +21,7 @@ use super::target::Target;
 use super::tls;
 use crate::instant::Instant;
 use crate::record::Outcome;
-use crate::record::series::ToldBy;
+use crate::record::series::SeriesSource;
 
 /// How much of an answer is read. A longer one costs its connection.
 const MOST_READ: usize = 64 * 1024;
@@ -96,18 +96,18 @@ pub struct PostSettings {
     pub jobs: usize,
     pub table: String,
     /// What tells the series of attempts apart, each of which has a key of its own.
-    pub series: Option<ToldBy>,
+    pub series: Option<SeriesSource>,
     /// The column that is the body, instead of the whole record.
     pub payload: Option<String>,
 }
 
 /// A record as it is sent.
 #[derive(Clone, Copy)]
-pub struct Parcel<'a> {
+pub struct Outgoing<'a> {
     pub id: &'a str,
     /// The insertion date, as the row holds it.
     pub inserted: &'a str,
-    /// Which of its attempts the receiver may take for one; `None` for the first of them.
+    /// The series of attempts that share an Idempotency-Key; `None` for the first.
     pub series: Option<i64>,
     pub value: &'a dyn Fn(&str) -> Option<String>,
     pub body: &'a [u8],
@@ -152,11 +152,11 @@ impl Client {
     }
 
     /// Sends one record and waits for the answer. The request is sent once at most.
-    pub fn send(&self, parcel: &Parcel<'_>) -> Sent {
-        let prepared = self.uri(parcel.value).and_then(|uri| {
+    pub fn send(&self, outgoing: &Outgoing<'_>) -> Sent {
+        let prepared = self.uri(outgoing.value).and_then(|uri| {
             let proxies = &self.settings.webhook.proxies;
             let proxied = self.proxied.as_ref().filter(|_| !proxies.is_bypassed(&uri));
-            let request = self.request(&uri, parcel, proxied)?;
+            let request = self.request(&uri, outgoing, proxied)?;
             Ok((uri, proxied, request))
         });
         let (uri, proxied, request) = match prepared {
@@ -166,7 +166,7 @@ impl Client {
         let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
         let timeout = self.settings.timeout;
         match agent.run(request) {
-            Ok(response) => self.answered(response, parcel.now),
+            Ok(response) => self.answered(response, outgoing.now),
             Err(error) => {
                 let proxy = proxied.map(|proxied| proxied.origin);
                 failure::sent(&error, &Attempt { uri: &uri, timeout, proxy })
@@ -187,10 +187,10 @@ impl Client {
     fn request<'b>(
         &self,
         uri: &Uri,
-        parcel: &Parcel<'b>,
+        outgoing: &Outgoing<'b>,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
-        let Parcel { id, inserted, series, value, body, now } = *parcel;
+        let Outgoing { id, inserted, series, value, body, now } = *outgoing;
         let webhook = &self.settings.webhook;
         let name = key::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
         let key = webhook.key.fill(&name, series, value)?;

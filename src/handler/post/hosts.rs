@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Result, bail};
 
+use super::host_name::{bare, is_below, is_name};
+
 /// How an entry may be written.
 const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
 
@@ -70,18 +72,10 @@ impl Entry {
     fn has(&self, host: &str) -> bool {
         match self {
             Self::Name(name) => host == name,
-            Self::Below(name) => {
-                host.strip_suffix(name).is_some_and(|it| it.len() > 1 && it.ends_with('.'))
-            }
+            Self::Below(name) => is_below(host, name),
             Self::Address(address) => host.parse() == Ok(*address),
         }
     }
-}
-
-/// A host without the brackets of an IPv6 address and without the dot of a full name.
-fn bare(host: &str) -> &str {
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    inner.unwrap_or(host.strip_suffix('.').unwrap_or(host))
 }
 
 /// Whether a host is an address in any spelling that a resolver takes: also `127.1`, `0x7f.1` and
@@ -93,15 +87,6 @@ fn is_address(bare: &str) -> bool {
         None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
     };
     is_number || bare.parse::<Ipv6Addr>().is_ok()
-}
-
-/// Whether a text is made of labels as names of hosts are, in ASCII.
-pub fn is_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        let mut bytes = label.bytes();
-        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
-    text.split('.').all(is_label)
 }
 
 #[cfg(test)]

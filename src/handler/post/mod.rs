@@ -6,6 +6,7 @@ mod bypass;
 mod client;
 mod failure;
 mod forward;
+mod host_name;
 mod hosts;
 mod key;
 mod proxy;
@@ -30,9 +31,9 @@ use super::workers::Workers;
 use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
-use crate::record::series::{Series, ToldBy};
+use crate::record::series::{Series, SeriesSource};
 use crate::record::{Answer, Id, Outcome, Record};
-use client::{Client, Parcel, Sent};
+use client::{Client, Outgoing, Sent};
 
 pub use client::{PostSettings, Signing, Webhook};
 pub use hosts::Hosts;
@@ -59,7 +60,7 @@ struct Shared {
     payload: Option<String>,
     /// The column with the secret of each row, which no body shows.
     secret_column: Option<String>,
-    series: Option<ToldBy>,
+    series: Option<SeriesSource>,
     no_more: AtomicBool,
     /// How many requests in a row found no connection.
     unreachable: AtomicU32,
@@ -152,10 +153,10 @@ impl Shared {
             Some(column) => json::column(record, column),
             None => json::document_without(record, self.secret_column.as_deref()),
         };
-        let sent = self.client.send(&Parcel {
+        let sent = self.client.send(&Outgoing {
             id: &record.id.text(),
             inserted: &record.inserted.to_string(),
-            series: self.series.and_then(|told_by| Series::of(record, told_by).number),
+            series: self.series.and_then(|source| Series::of(record, source).number),
             value: &value,
             body: &body,
             now: self.clock.now(),

@@ -284,14 +284,14 @@ pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
 /// counts each date, and so it does with what tells failed rows from new ones.
 pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     let status = table.statuses.column.as_ref().map_or_else(|| "NULL".into(), as_text);
-    let told_by = if table.statuses.tell() {
+    let source = if table.statuses.tell() {
         [None, None]
     } else {
         [table.failures.as_ref(), table.last_failure.as_ref()]
     };
     let inserted = quote(&table.inserted.name);
     let zone = zone(&table.dates.zone);
-    let at = match (table.inserted.holds, zone, told_by) {
+    let at = match (table.inserted.holds, zone, source) {
         // A last failure is compared with the date itself.
         (_, _, [_, Some(_)]) => None,
         (Holds::Instants, _, _) => Some(inserted.clone()),
@@ -319,7 +319,7 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         None => ("NULL".into(), as_text(&table.inserted)),
     };
     let or_null = |column: Option<&Column>| column.map_or_else(|| "NULL".into(), as_text);
-    let [failures, last_failure] = told_by.map(or_null);
+    let [failures, last_failure] = source.map(or_null);
     format!(
         "SELECT {}, {status}, {failures}, {last_failure}, {band}::bigint, {date}, count(*) \
          FROM {} WHERE {} GROUP BY 1, 2, 3, 4, 5, 6",

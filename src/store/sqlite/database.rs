@@ -233,7 +233,7 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        distrust(&connection)?;
+        harden(&connection)?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, &error, "open"))
@@ -242,7 +242,7 @@ fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
 /// Defence against a database file that somebody else prepared: no SQL can damage the file or write
 /// to the tables behind a virtual one, triggers and views may use only what cannot do harm, and a
 /// malformed page is an error before it is read.
-fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     // What full-text tables give a meaning to is harmless, but SQLite's own placeholders for it do

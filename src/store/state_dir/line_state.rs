@@ -1,4 +1,4 @@
-//! What is remembered of a crontab line from one pass to the next, as JSON.
+//! State of a crontab line, kept as JSON from pass to pass.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use crate::instant::Instant;
 use crate::record::{Id, Key, Value};
 use crate::selection::{Reached, Slot};
 
-/// What is remembered of a crontab line from one pass to the next.
+/// State of a crontab line that the next pass goes on from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LineState {
     /// When the last pass began.

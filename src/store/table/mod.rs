@@ -19,7 +19,7 @@ pub use statuses::Statuses;
 use crate::date::Dates;
 use crate::instant::Instant;
 use crate::mapping::{Assigned, Counting};
-use crate::record::series::ToldBy;
+use crate::record::series::SeriesSource;
 use crate::record::{Id, Record, Row, Status, Value};
 
 /// A table that was found to have what the mapping says ([`Table::find`]). Names are spelt as the
@@ -76,7 +76,7 @@ impl Table {
     }
 
     /// What tells the series of attempts of a record apart; `None` where no error is kept.
-    pub fn series_told_by(&self) -> Option<ToldBy> {
+    pub fn series_source(&self) -> Option<SeriesSource> {
         // A queue notes an error only where it puts a message away.
         self.last_error.as_ref().filter(|_| self.due_at.is_none())?;
         // The server cuts what is written to a day, and some floating-point numbers are short.
@@ -95,7 +95,7 @@ impl Table {
         let is_exact =
             |column: &Column| !is_cut(column) && column.spelling.reads_back(&self.other_dates);
         let is_exact = self.failures.is_some() && self.last_failure.as_ref().is_some_and(is_exact);
-        Some(if is_exact { ToldBy::LastFailure } else { ToldBy::LastError })
+        Some(if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError })
     }
 
     /// The columns that a settlement writes besides the status.

@@ -3,12 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handler::post::client::{Client, Parcel, PostSettings, Sent, Signing, Webhook};
+use crate::handler::post::client::{Client, Outgoing, PostSettings, Sent, Signing, Webhook};
 use crate::handler::post::request::Header;
 use crate::handler::post::signature::Secret;
 use crate::record::Outcome;
 
-use super::{BODY, broken, client, failure, hasty, parcel, send, settings, success, webhook, with};
+use super::{
+    BODY, broken, client, failure, hasty, outgoing, send, settings, success, webhook, with,
+};
 use crate::server::{Answer, Server, UNREAD};
 
 #[test]
@@ -21,7 +23,7 @@ fn a_request_carries_what_it_should() {
         ..webhook(&url)
     }));
     let value = |name: &str| Some(if name == "z" { "1" } else { "x/y" }.to_string());
-    assert_eq!(client.unwrap().send(&parcel("é.7", &value)), success());
+    assert_eq!(client.unwrap().send(&outgoing("é.7", &value)), success());
     let [request] = server.received().try_into().unwrap();
     assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", BODY));
     let host = format!("127.0.0.1:{}", server.port);
@@ -49,7 +51,7 @@ fn bodies_of_all_sizes_arrive() {
     let client = client(&server.url("/"));
     for size in [0, 1, 128 * 1024, 3_000_000] {
         let body: Vec<u8> = (0..size).map(|n: u32| n.to_le_bytes()[0]).collect();
-        assert_eq!(client.send(&Parcel { body: &body, ..parcel("7", &|_| None) }), success());
+        assert_eq!(client.send(&Outgoing { body: &body, ..outgoing("7", &|_| None) }), success());
         assert!(server.received().pop().unwrap().body == body, "{size}");
     }
     assert_eq!(server.connections(), 1);
@@ -188,7 +190,7 @@ fn an_answer_counts_that_comes_before_the_body_is_read() {
     let answer = Answer::new("413 Too Large", &[], "too long").close();
     let server = Server::new(&[(UNREAD, answer)]);
     for _ in 0..20 {
-        let long = Parcel { body: &vec![b'x'; 3_000_000], ..parcel("7", &|_| None) };
+        let long = Outgoing { body: &vec![b'x'; 3_000_000], ..outgoing("7", &|_| None) };
         let sent = client(&server.url(UNREAD)).send(&long);
         assert_eq!(sent, failure("HTTP 413 Payload Too Large: too long"));
     }
@@ -199,7 +201,7 @@ fn a_record_may_have_no_url() {
     let server = Server::new(&[]);
     let client = client(&server.url("/{id}/x"));
     for value in [None, Some("..".to_string())] {
-        let sent = client.send(&parcel("7", &|_| value.clone()));
+        let sent = client.send(&outgoing("7", &|_| value.clone()));
         assert!(matches!(sent, Sent::Unusable(_)), "{sent:?}");
     }
     assert_eq!(server.connections(), 0);

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::handler::post::client::Sent;
 
-use super::{broken, client, parcel, send, success};
+use super::{broken, client, outgoing, send, success};
 use crate::server::{Answer, Server};
 
 #[test]
@@ -21,7 +21,7 @@ fn connections_are_kept() {
     ]);
     let client = client(&server.url("/{path}"));
     for path in ["a", "b", "c", "d", "e", "a"] {
-        client.send(&parcel("7", &|_| Some(path.into())));
+        client.send(&outgoing("7", &|_| Some(path.into())));
     }
     assert_eq!(server.received().len(), 6);
     assert_eq!(server.connections(), 1);
@@ -65,7 +65,7 @@ fn nothing_is_sent_twice_when_a_server_keeps_no_connection() {
     for answer in [Answer::close, Answer::late_close] {
         let server = Server::new(&[("/", answer(Answer::new("200 OK", &[], "x")))]);
         let client = client(&server.url("/"));
-        let send = |id: u8| client.send(&parcel(&id.to_string(), &|_| None));
+        let send = |id: u8| client.send(&outgoing(&id.to_string(), &|_| None));
         let sent: Vec<_> = (0..100).map(send).collect();
         let received = server.received();
         let keys: HashSet<_> = received.iter().map(|it| it.header("idempotency-key")).collect();
@@ -85,7 +85,7 @@ fn a_request_that_the_server_has_read_is_not_repeated() {
         ("/drop", Answer::default().close()),
     ]);
     let client = client(&server.url("/{path}"));
-    let post = |path: &str| client.send(&parcel("7", &|_| Some(path.into())));
+    let post = |path: &str| client.send(&outgoing("7", &|_| Some(path.into())));
     assert_eq!(post("fine"), success());
     assert_eq!(post("drop"), broken("the connection was closed before an answer came"));
     assert_eq!(post("fine"), success());

@@ -7,7 +7,7 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, Parcel, PostSettings, Sent, Signing, Webhook};
+use super::client::{Client, Outgoing, PostSettings, Sent, Signing, Webhook};
 use super::hosts::Hosts;
 use super::key::IdempotencyKey;
 use super::proxy::Proxies;
@@ -53,11 +53,11 @@ fn hasty(url: &str) -> Client {
 }
 
 fn send(client: &Client) -> Sent {
-    client.send(&parcel("7", &|_| None))
+    client.send(&outgoing("7", &|_| None))
 }
 
-fn parcel<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Parcel<'a> {
-    Parcel { id, inserted: "2021-02-25", series: None, value, body: BODY, now: NOW }
+fn outgoing<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Outgoing<'a> {
+    Outgoing { id, inserted: "2021-02-25", series: None, value, body: BODY, now: NOW }
 }
 
 fn success() -> Sent {

@@ -701,6 +701,11 @@ fn a_link_does_not_have_root_work_on_what_its_maker_has_no_right_to() {
     shop.pass(&[]).fails(1, &["could not open shop/app.db: ", "is a symbolic link of user 65534"]);
     assert_eq!(shop.statuses(), "NEW");
     assert!(!shop.env.path("theirs/private.db.backlog").exists());
+    // Nor make one where it leads to nothing yet.
+    symlink("../of-root", shop.env.path("shop/new.db")).unwrap();
+    std::os::unix::fs::lchown(shop.env.path("shop/new.db"), Some(NOBODY), Some(NOBODY)).unwrap();
+    shop.env.run(&["init", "--db", "shop/new.db"]).fails(1, &["is a symbolic link of user 65534"]);
+    assert!(!shop.env.path("of-root").exists());
     // The owner of what it leads to may make one, and so may root.
     for uid in [SOMEBODY, 0] {
         link(uid).unwrap();

@@ -72,11 +72,7 @@ impl SqliteDatabase {
         if found.is_dir() {
             bail!("could not open {}: it is a directory, not a database", path.display());
         }
-        if is_root() {
-            // A link must not have root work on what its maker has no right to.
-            secure_file::require_way_of(path, found.uid())
-                .with_context(|| format!("could not open {}", path.display()))?;
-        }
+        require_way(path, found.uid())?;
         let not_opened = || format!("could not open {}", path.display());
         let path = path.canonicalize().with_context(not_opened)?;
         let rights = Rights::over(&path, &found)?;
@@ -201,6 +197,7 @@ impl Database for SqliteDatabase {
 /// a new one gets write-ahead logging, an existing one keeps its journal mode.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
+    require_way(path, fs::metadata(path).map_or(0, |found| found.uid()))?;
     // A database that is there is worked on as by a pass.
     let rights = match path.canonicalize() {
         Ok(real) => Rights::over(&real, &fs::metadata(&real)?)?,
@@ -226,6 +223,15 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
         Ok(false) => bail!("table {table} already exists in {}", path.display()),
         Err(error) => Err(explain(path, &error, "create the table in")),
     }
+}
+
+/// Fails if a link would have root work on what its maker has no right to.
+fn require_way(path: &Path, owner: u32) -> Result<()> {
+    if !is_root() {
+        return Ok(());
+    }
+    let way = secure_file::require_way_of(path, owner);
+    way.with_context(|| format!("could not open {}", path.display()))
 }
 
 fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {

@@ -77,6 +77,8 @@ fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
 pub struct Followed {
     pub directory: OwnedFd,
     pub name: OsString,
+    /// What it ends in, if that is there. It is not open for reading or writing.
+    target: Option<OwnedFd>,
     /// Whether the name is a link in /proc, which stands for something open and is the kernel's own.
     is_kernels: bool,
 }
@@ -97,7 +99,7 @@ impl Followed {
             let found = match openat(&directory, &name, LOOK, Mode::empty()) {
                 Ok(found) => found,
                 Err(Errno::NOENT) if left.is_empty() => {
-                    return Ok(Self { directory, name, is_kernels: false });
+                    return Ok(Self { directory, name, target: None, is_kernels: false });
                 }
                 Err(errno) => return Err(errno.into()),
             };
@@ -117,7 +119,7 @@ impl Followed {
                 }
                 components(&target).rev().for_each(|it| left.push_front(it));
             } else if left.is_empty() {
-                return Ok(Self { directory, name, is_kernels });
+                return Ok(Self { directory, name, target: Some(found), is_kernels });
             } else if is_kernels {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 directory = openat(&directory, &name, flags, Mode::empty())?;
@@ -125,7 +127,7 @@ impl Followed {
                 directory = found;
             }
         }
-        Ok(Self { directory, name: ".".into(), is_kernels: false })
+        Ok(Self { directory, name: ".".into(), target: None, is_kernels: false })
     }
 
     /// Opens what the path ends in, without waiting for anything.
@@ -146,13 +148,32 @@ impl Followed {
     }
 }
 
-/// Fails if a path to what a user owns has a link of somebody's on it who is neither root, nor this
-/// user, nor that one.
-pub fn require_way_of(path: &Path, owner: u32) -> io::Result<()> {
-    let ask = &mut |name: &OsStr, uid| {
-        if uid == owner || is_trusted(uid) { Ok(()) } else { Err(planted(path, name, uid)) }
-    };
-    Followed::walk(path, ask).map(drop)
+/// A path without links, and what it led to when it was looked up: both of one walk.
+pub struct Resolved {
+    pub path: PathBuf,
+    pub found: Option<Metadata>,
+    /// Whose the directory is that it is in.
+    pub directory: Metadata,
+}
+
+/// Resolves a path. For root it fails if a link on it is of somebody who is neither root nor the owner
+/// of what it leads to: it must not have root work on what its maker has no right to.
+pub fn resolve(path: &Path) -> io::Result<Resolved> {
+    let mut links = Vec::new();
+    let followed = Followed::walk(path, &mut |name, uid| {
+        links.push((name.to_owned(), uid));
+        Ok(())
+    })?;
+    let directory = format!("/proc/self/fd/{}", followed.directory.as_raw_fd());
+    let real = std::fs::read_link(directory)?.join(&followed.name);
+    let found = followed.target.map(|target| File::from(target).metadata()).transpose()?;
+    let directory = File::from(followed.directory).metadata()?;
+    let owner = found.as_ref().unwrap_or(&directory).uid();
+    let foreign = links.iter().find(|(_, uid)| is_root() && *uid != owner && !is_trusted(*uid));
+    match foreign {
+        Some((name, uid)) => Err(planted(path, name, *uid)),
+        None => Ok(Resolved { path: real, found, directory }),
+    }
 }
 
 /// Looks at what a name stands for, without opening it.
@@ -184,7 +205,7 @@ fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
         io::ErrorKind::PermissionDenied,
         format!(
             "{which} a symbolic link of user {uid}, which is followed only if root or this user has \
-             made it"
+             made it; name what it leads to"
         ),
     )
 }
@@ -222,6 +243,14 @@ pub fn is_roots_way(path: &Path) -> bool {
         std::fs::symlink_metadata(directory).is_ok_and(|found| is_safe(&found, is_last))
     };
     path.ancestors().skip(1).all(is_roots)
+}
+
+/// The first directory above a path that has no links which is not root's, and whose it is.
+pub fn not_roots_above(path: &Path) -> Option<(PathBuf, u32)> {
+    path.ancestors().skip(1).find_map(|directory| {
+        let uid = std::fs::symlink_metadata(directory).ok()?.uid();
+        (uid != 0).then(|| (directory.to_path_buf(), uid))
+    })
 }
 
 /// Whose a file or directory is, and who may change it.

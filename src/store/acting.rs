@@ -1,12 +1,15 @@
 //! The rights of another user for the file system, taken by one thread for a while.
 
+use std::ffi::CString;
 use std::io;
+use std::sync::Mutex;
 
-use anyhow::{Context, Result};
-use nix::unistd::{setfsgid, setfsuid};
-use rustix::fs::{Gid, Uid};
+use nix::unistd::{User, getgrouplist, setfsgid, setfsuid};
+use rustix::fs::Gid;
 use rustix::process::getgroups;
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::set_thread_groups;
+
+use crate::lock::lock;
 
 /// A user and a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +28,10 @@ pub struct ActingAs {
 }
 
 impl ActingAs {
-    /// Takes the rights of an owner and of these groups besides the owner's.
-    pub fn start(owner: Owner, others: &[Gid]) -> io::Result<Self> {
-        let groups = getgroups()?;
-        set_thread_groups(others)?;
+    /// Takes the rights of an owner, in place of one's own groups too.
+    pub fn start(owner: Owner) -> io::Result<Self> {
+        let (groups, of_owner) = (getgroups()?, groups_of(owner.uid)?);
+        set_thread_groups(&of_owner)?;
         // In the order in which they are taken back the other way round.
         let gid = setfsgid(owner.gid.into()).as_raw();
         let uid = setfsuid(owner.uid.into()).as_raw();
@@ -60,25 +63,24 @@ pub fn acting_as<T>(
     owner: Option<Owner>,
     act: impl FnOnce() -> rustix::io::Result<T>,
 ) -> io::Result<T> {
-    let _acting = owner.map(|owner| ActingAs::start(owner, &[])).transpose()?;
+    let _acting = owner.map(ActingAs::start).transpose()?;
     Ok(act()?)
 }
 
-/// Does something with all the rights of an owner and no others, in a thread of its own: the right
-/// to send signals goes by the user, not by the rights for the file system.
-pub fn with_rights_of<T: Send>(owner: Owner, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let act = || {
-        let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
-        set_thread_groups(&[])
-            .and_then(|()| set_thread_res_gid(gid, gid, gid))
-            .and_then(|()| set_thread_res_uid(uid, uid, uid))
-            .with_context(|| format!("could not take the rights of user {}", owner.uid))?;
-        act()
+/// The groups that a user is in; none of a user whom nobody knows.
+fn groups_of(uid: u32) -> io::Result<Vec<Gid>> {
+    static KNOWN: Mutex<Vec<(u32, Vec<Gid>)>> = Mutex::new(Vec::new());
+    let mut known = lock(&KNOWN);
+    if let Some((_, groups)) = known.iter().find(|(it, _)| *it == uid) {
+        return Ok(groups.clone());
+    }
+    let groups = match User::from_uid(uid.into())? {
+        None => Vec::new(),
+        Some(user) => getgrouplist(&CString::new(user.name)?, user.gid)?,
     };
-    std::thread::scope(|threads| {
-        let ended = threads.spawn(act).join();
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    let groups: Vec<_> = groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect();
+    known.push((uid, groups.clone()));
+    Ok(groups)
 }
 
 #[cfg(test)]
@@ -92,16 +94,13 @@ mod tests {
         let other = Owner { uid: 65_534, gid: 65_533 };
         if before.2 != 0 {
             // A refusal leaves all as it was.
-            assert!(ActingAs::start(other, &[]).is_err());
+            assert!(ActingAs::start(other).is_err());
             assert_eq!(own(), before);
             return;
         }
-        let acting = ActingAs::start(other, &[]).unwrap();
-        assert_eq!(own(), (other, Vec::new(), 0));
+        let acting = ActingAs::start(other).unwrap();
+        assert_eq!(own(), (other, groups_of(other.uid).unwrap(), 0));
         drop(acting);
-        assert_eq!(own(), before);
-        let within = with_rights_of(other, || Ok(own())).unwrap();
-        assert_eq!(within, (other, Vec::new(), other.uid));
         assert_eq!(own(), before);
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -17,6 +17,8 @@ pub const GUARD: &str = "guard";
 /// So many scans of /proc in a row must find nobody: a handler that was just being started shows
 /// its environment a moment later.
 const QUIET_LOOKS: u32 = 3;
+/// Whoever is there after so many starts processes faster than they can be ended.
+const MOST_LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// What a descendant of a pass carries: the token in its environment, or the descriptor of a pipe.
@@ -27,23 +29,29 @@ pub struct Mark {
     /// When the pass began, in ticks since the machine did: what is older is none of its own,
     /// whatever it carries.
     since: u64,
+    /// Only processes of this user count, where the token is that user's word. It is the real user
+    /// who may send a process signals.
+    pub only_of: Option<u32>,
 }
 
 impl Mark {
     pub fn new(token: &str, since: u64) -> Self {
         let variable = format!("{TOKEN}={token}").into_bytes();
-        Self { variable, descriptor: None, since }
+        Self { variable, descriptor: None, since, only_of: None }
     }
 
     /// Kills every process that carries the mark, and what those were just starting, and waits
     /// until all are dead.
     pub fn kill_all(&self) -> Result<()> {
         let mut quiet = 0;
-        while quiet < QUIET_LOOKS {
+        for _ in 0..MOST_LOOKS {
             quiet = if self.kill_found()? == 0 { quiet + 1 } else { 0 };
+            if quiet == QUIET_LOOKS {
+                return Ok(());
+            }
             std::thread::sleep(BETWEEN_LOOKS);
         }
-        Ok(())
+        bail!("could not end the handlers of a killed pass: they keep starting others")
     }
 
     /// The same for those that are there now; says how many there were.
@@ -78,7 +86,9 @@ impl Mark {
 
     fn is_on(&self, pid: Pid) -> bool {
         let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
-        self.is_carried(&proc) && began_at(&proc).is_some_and(|began| began >= self.since)
+        self.is_carried(&proc)
+            && began_at(&proc).is_some_and(|began| began >= self.since)
+            && self.only_of.is_none_or(|uid| real_user(&proc) == Some(uid))
     }
 
     fn is_carried(&self, proc: &Path) -> bool {
@@ -107,6 +117,13 @@ pub fn began_at(proc: &Path) -> Option<u64> {
 /// When this process began.
 pub fn own_beginning() -> Result<u64> {
     began_at(Path::new("/proc/self")).context("could not read when this process began from /proc")
+}
+
+/// The user who started a process.
+fn real_user(proc: &Path) -> Option<u32> {
+    let status = fs::read_to_string(proc.join("status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().next()?.parse().ok()
 }
 
 /// What tells this time of the machine's life from others.
@@ -144,6 +161,17 @@ mod tests {
         Mark::new(&token, began + 1).kill_all().unwrap();
         assert!(is_alive(&mut child));
         Mark::new(&token, began).kill_all().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn only_processes_of_the_user_are_killed_on_his_word() {
+        let token = format!("user-{}", std::process::id());
+        let mut child = marked(&token);
+        let me = rustix::process::getuid().as_raw();
+        Mark { only_of: Some(me + 1), ..Mark::new(&token, 0) }.kill_all().unwrap();
+        assert!(is_alive(&mut child));
+        Mark { only_of: Some(me), ..Mark::new(&token, 0) }.kill_all().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 }

@@ -729,3 +729,45 @@ fn what_stands_beside_a_database_holds_nobody_up() {
     }
     env.run(&["status"]).success();
 }
+
+#[test]
+fn a_database_of_roots_in_somebodys_directory_is_his_word_and_refused() {
+    let Some(shop) = Shop::new("a database of root's at somebody's") else { return };
+    shop.own("shop/app.db", 0, 0, 0o644);
+    let says = [
+        "shop/app.db: it is root's, in ",
+        "shop, which belongs to user 65534; chown 65534 ",
+        ", or move it into a directory of root's",
+    ];
+    for args in [&["status"][..], &["process", "--ndays", "9", "--", "true"], &["add", "{}"]] {
+        let (command, rest) = args.split_first().unwrap();
+        shop.env.run(&[&[*command, "--db", "shop/app.db"], rest].concat()).fails(1, &says);
+    }
+    assert_eq!(shop.statuses(), "NEW");
+    // One that root makes there is its owner's from the beginning.
+    shop.env.run(&["init", "--db", "shop/new.db"]).success();
+    assert_eq!(
+        as_owner(&shop.env.path("shop/new.db"), |it| (it.uid(), it.gid())),
+        (NOBODY, NOBODY)
+    );
+}
+
+#[test]
+fn a_journal_that_somebody_puts_beside_a_database_is_not_believed() {
+    let Some(shop) = Shop::new("a journal of somebody's in a sticky directory") else { return };
+    shop.own("shop", 0, 0, 0o1777);
+    shop.own("shop/app.db", 0, 0, 0o600);
+    for end in ["journal", "wal"] {
+        let path = shop.env.path(&format!("shop/app.db-{end}"));
+        let _ = fs::remove_file(&path);
+        fs::write(&path, "pages").unwrap();
+        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        let says = format!(
+            "shop/app.db-{end}: it is of user 65534, who may not write the database; remove it"
+        );
+        shop.pass(&[]).fails(1, &[&says]);
+        fs::remove_file(&path).unwrap();
+    }
+    shop.pass(&[]).silent();
+    assert_eq!(shop.statuses(), "SUCCESS");
+}

@@ -23,7 +23,7 @@ use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
-use crate::secure_file::{self, is_root};
+use crate::secure_file;
 use crate::store::Access;
 use crate::store::gathering::Reported;
 use crate::store::table::{Table, count, has_failed};
@@ -59,30 +59,31 @@ pub struct SqliteDatabase {
 impl SqliteDatabase {
     /// Opens an existing database; never creates one.
     pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<Self> {
-        let found = match fs::metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let shown = path.display();
-                if mapping.table.is_given {
-                    bail!("no database at {shown}");
-                }
-                bail!("no database at {shown}; `backlog init --db {shown}` creates one");
+        let not_opened = || format!("could not open {}", path.display());
+        let database = match secure_file::resolve(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            database => Some(database.with_context(not_opened)?),
+        };
+        let there = database.and_then(|it| Some((it.found.clone()?, it)));
+        let Some((found, database)) = there else {
+            let shown = path.display();
+            if mapping.table.is_given {
+                bail!("no database at {shown}");
             }
-            found => found.with_context(|| format!("could not open {}", path.display()))?,
+            bail!("no database at {shown}; `backlog init --db {shown}` creates one");
         };
         if found.is_dir() {
             bail!("could not open {}: it is a directory, not a database", path.display());
         }
-        require_way(path, found.uid())?;
-        let not_opened = || format!("could not open {}", path.display());
-        let path = path.canonicalize().with_context(not_opened)?;
-        let rights = Rights::over(&path, &found)?;
+        let rights = Rights::over(&database)?;
         let acting = rights.take()?;
-        require_files(&path)?;
+        let path = database.path;
+        require_files(&path, Some(&found))?;
         let connection = connect(&path, OpenFlags::empty())?;
         let mut connection = Owned::new(connection, rights);
-        let opened = fs::metadata(&path).with_context(not_opened)?;
+        let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
         if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
-            bail!("could not open {}: it was replaced just now", path.display());
+            bail!("could not open {}: it was replaced just now; try again", path.display());
         }
         if access == Access::ReadOnly {
             // A function may write: optimize() of a full-text table does.
@@ -196,15 +197,14 @@ impl Database for SqliteDatabase {
 /// Creates `table` with its schema in the database at `path`, creating the file if there is none:
 /// a new one gets write-ahead logging, an existing one keeps its journal mode.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
-    let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
-    require_way(path, fs::metadata(path).map_or(0, |found| found.uid()))?;
-    // A database that is there is worked on as by a pass.
-    let rights = match path.canonicalize() {
-        Ok(real) => Rights::over(&real, &fs::metadata(&real)?)?,
-        Err(_) => Rights::own(),
-    };
+    let database =
+        secure_file::resolve(path).with_context(|| format!("could not open {}", path.display()))?;
+    let is_new = database.found.as_ref().is_none_or(|found| found.len() == 0);
+    // A database that is there is worked on as by a pass; a new one is that of whose directory it is.
+    let rights = Rights::over(&database)?;
     let _acting = rights.take()?;
-    require_files(path)?;
+    let (path, found) = (&database.path, &database.found);
+    require_files(path, found.as_ref())?;
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let run = |connection: &mut Connection| {
         if is_new {
@@ -223,15 +223,6 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
         Ok(false) => bail!("table {table} already exists in {}", path.display()),
         Err(error) => Err(explain(path, &error, "create the table in")),
     }
-}
-
-/// Fails if a link would have root work on what its maker has no right to.
-fn require_way(path: &Path, owner: u32) -> Result<()> {
-    if !is_root() {
-        return Ok(());
-    }
-    let way = secure_file::require_way_of(path, owner);
-    way.with_context(|| format!("could not open {}", path.display()))
 }
 
 fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {

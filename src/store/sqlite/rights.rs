@@ -3,75 +3,97 @@
 //! SQLite makes its journals beside the database, by their paths, and as root it gives them to the
 //! owner of the database. Whoever can put a link into the place of the directory could so have files
 //! of his made anywhere. So root works on somebody else's database with that user's rights for the
-//! file system, unless nobody but root can change what is on the way to it.
+//! file system, unless nobody but root can change what is on the way to it. A database of root's in
+//! a directory of somebody else's is refused: what it is, is that user's word.
 
-use std::ffi::CString;
 use std::fs::Metadata;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use nix::unistd::{User, getgrouplist};
 use rusqlite::Connection;
-use rustix::fs::Gid;
 
-use crate::secure_file::{self, is_root};
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, Resolved, is_root};
 use crate::store::acting::{ActingAs, Owner};
 
 /// What SQLite adds to the name of a database for what it keeps beside it.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// With whose rights a database is worked on, if not with one's own.
+/// With whose rights a database is worked on.
 #[derive(Debug, Clone)]
-pub struct Rights(Option<(Owner, Vec<Gid>)>);
+pub enum Rights {
+    /// One's own.
+    Own,
+    /// One's own, where others can put something beside the database.
+    OwnAmongOthers(PathBuf, Box<Metadata>),
+    /// Those of the owner of the database, or of the directory that it is to be made in.
+    Of(Owner),
+}
 
 impl Rights {
-    /// Those that are due over the database at a path that has no links.
-    pub fn over(path: &Path, found: &Metadata) -> Result<Self> {
-        let owner = Owner { uid: found.uid(), gid: found.gid() };
-        if !is_root() || owner.uid == 0 || secure_file::is_roots_way(path) {
-            return Ok(Self(None));
-        }
-        let user = User::from_uid(owner.uid.into())
-            .with_context(|| format!("could not look up user {}", owner.uid))?;
-        let groups = match user {
-            // A user whom nobody knows is in no group.
-            None => Vec::new(),
-            Some(user) => {
-                let groups = getgrouplist(&CString::new(user.name)?, user.gid);
-                groups.with_context(|| {
-                    format!("could not look up the groups of user {}", owner.uid)
-                })?
-            }
+    /// Those that are due over a database, or where one is to be made.
+    pub fn over(database: &Resolved) -> Result<Self> {
+        let Resolved { path, found, directory } = database;
+        let own = || match found {
+            Some(found) => Self::OwnAmongOthers(path.clone(), Box::new(found.clone())),
+            None => Self::Own,
         };
-        let groups = groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect();
-        Ok(Self(Some((owner, groups))))
-    }
-
-    /// One's own.
-    pub fn own() -> Self {
-        Self(None)
+        if secure_file::is_roots_way(path) {
+            return Ok(Self::Own);
+        }
+        if !is_root() {
+            return Ok(own());
+        }
+        let whose = found.as_ref().unwrap_or(directory);
+        if whose.uid() != 0 {
+            return Ok(Self::Of(Owner { uid: whose.uid(), gid: whose.gid() }));
+        }
+        // Its owner could put any file of root's into its place, and a journal beside it.
+        if let Some((above, uid)) = secure_file::not_roots_above(path).filter(|_| found.is_some()) {
+            let (shown, above) = (path.display(), above.display());
+            bail!(
+                "could not use {shown}: it is root's, in {above}, which belongs to user {uid}; \
+                 chown {uid} {shown}, or move it into a directory of root's"
+            );
+        }
+        Ok(own())
     }
 
     /// Takes them, for as long as the value lives.
     pub fn take(&self) -> Result<Option<ActingAs>> {
-        let Some((owner, groups)) = &self.0 else { return Ok(None) };
-        let acting = ActingAs::start(*owner, groups);
-        acting.map(Some).with_context(|| format!("could not take the rights of user {}", owner.uid))
+        match self {
+            Self::Own => Ok(None),
+            Self::OwnAmongOthers(path, found) => require_files(path, Some(found)).map(|()| None),
+            Self::Of(owner) => {
+                let acting = ActingAs::start(*owner);
+                acting
+                    .map(Some)
+                    .with_context(|| format!("could not take the rights of user {}", owner.uid))
+            }
+        }
     }
 }
 
-/// Fails if something stands beside the database that SQLite would wait for.
-pub fn require_files(path: &Path) -> Result<()> {
+/// Fails if something stands beside the database that SQLite would wait for, or that somebody has put
+/// there who may not write the database: SQLite would take what it says for its own.
+pub fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for end in BESIDE {
         let mut beside = path.to_path_buf().into_os_string();
         beside.push(end);
-        let found = std::fs::symlink_metadata(&beside);
-        if found.is_ok_and(|found| !found.is_file()) {
+        let Ok(found) = std::fs::symlink_metadata(&beside) else { continue };
+        let shown = Path::new(&beside).display();
+        if !found.is_file() {
+            bail!("could not use {shown}: it is no regular file; remove it");
+        }
+        let is_theirs = database.is_some_and(|database| {
+            let is_shared = database.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
+            !is_shared && found.uid() != database.uid() && !secure_file::is_trusted(found.uid())
+        });
+        if is_theirs {
+            let uid = found.uid();
             bail!(
-                "could not use {}: it is no regular file; remove it",
-                Path::new(&beside).display()
+                "could not use {shown}: it is of user {uid}, who may not write the database; remove it"
             );
         }
     }

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::acting::with_rights_of;
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
@@ -122,13 +121,13 @@ impl StateDir {
         let directory = self.made()?;
         let shared = self.file(&self.own_name(PASSES))?;
         let Some(owner) = directory.other_writer() else {
-            pass_note::end_orphans(&shared)?;
+            pass_note::end_orphans(&shared, None)?;
             return Ok(noted(PassNote::write(shared, token)));
         };
         // Whoever can write there must not have root kill what is not his. So his notes are believed
-        // with his rights, and root's own passes are noted where only root can write.
+        // of his processes, and root's own passes are noted where only root can write.
         if owner.uid != 0 {
-            with_rights_of(owner, || pass_note::end_orphans(&shared))?;
+            pass_note::end_orphans(&shared, Some(owner.uid))?;
         }
         let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
         let name = format!("{}.{PASSES}", directory.identity()?);
@@ -137,7 +136,7 @@ impl StateDir {
             Ok(None) => return Ok(None),
             Err(error) => return Ok(noted(Err(error))),
         };
-        pass_note::end_orphans(&roots)?;
+        pass_note::end_orphans(&roots, None)?;
         Ok(noted(PassNote::write(roots, token)))
     }
 

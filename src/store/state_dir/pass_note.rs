@@ -57,9 +57,10 @@ impl Note {
     }
 
     /// Kills what the pass has left, unless it is another user's business. Says whether it was not.
-    fn end(&self) -> Result<bool> {
+    /// Root believes a file that a user can write of that user's processes only.
+    fn end(&self, word_of: Option<u32>) -> Result<bool> {
         let me = rustix::process::geteuid().as_raw();
-        if self.uid != me && me != 0 {
+        if self.uid != word_of.unwrap_or(me) && (word_of.is_some() || me != 0) {
             return Ok(false);
         }
         // Nothing lives on from one time of the machine's life to the next.
@@ -67,7 +68,9 @@ impl Note {
             log::warn!(
                 "a pass was killed together with its guard: ending the handlers it has left"
             );
-            Mark::new(&self.token, self.since).kill_all()?;
+            let mut mark = Mark::new(&self.token, self.since);
+            mark.only_of = word_of;
+            mark.kill_all()?;
         }
         Ok(true)
     }
@@ -103,15 +106,15 @@ impl Drop for PassNote {
 }
 
 /// Ends the handlers of passes of this user's that were killed together with their guards; root ends
-/// those of all. None is left when this returns.
-pub fn end_orphans(file: &File) -> Result<()> {
+/// those of all, or of the user whose word the file is. None is left when this returns.
+pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
         if noted.is_none() || !claims::lock_at(file, offset(slot))? {
             continue;
         }
         // Another pass may have done it since it was read.
         let note = read(file, slot)?;
-        let ended = note.as_ref().map_or(Ok(false), Note::end);
+        let ended = note.as_ref().map_or(Ok(false), |note| note.end(word_of));
         if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }
@@ -161,7 +164,7 @@ mod tests {
         let second = PassNote::write(file(&path), "two").unwrap();
         assert_eq!((first.slot, second.slot), (0, 1));
         // Passes that run are left alone.
-        end_orphans(&file(&path)).unwrap();
+        end_orphans(&file(&path), None).unwrap();
         let noted = |slot| read(&file(&path), slot).unwrap().map(|note| note.token);
         assert_eq!((noted(0), noted(1)), (Some("one".into()), Some("two".into())));
         drop(first);
@@ -169,7 +172,10 @@ mod tests {
         // As if it were killed.
         let dead = Note::own("dead").unwrap();
         second.file.write_all_at(&dead.to_bytes(), offset(0)).unwrap();
-        end_orphans(&file(&path)).unwrap();
+        let me = rustix::process::geteuid().as_raw();
+        end_orphans(&file(&path), Some(me + 1)).unwrap();
+        assert_eq!(noted(0), Some("dead".into()), "somebody else's is his own business");
+        end_orphans(&file(&path), None).unwrap();
         assert_eq!((noted(0), noted(1)), (None, Some("two".into())));
     }
 

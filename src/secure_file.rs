@@ -58,7 +58,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
     let followed = Followed::new(path)?;
     let file = followed.open(flags, mode).map_err(|errno| match errno {
-        Errno::NXIO => io::Error::other("nobody reads from it"),
+        Errno::NXIO => io::Error::other("it is a FIFO that nobody reads from"),
         errno => errno.into(),
     })?;
     let found = fstat(&file)?;

@@ -90,16 +90,6 @@ impl Shop {
     }
 }
 
-impl Drop for Shop {
-    /// Root's notes of passes over the database are not in the directory.
-    fn drop(&mut self) {
-        if let Ok(found) = fs::metadata(self.state("")) {
-            let name = format!("/run/backlog/{}-{}.passes", found.dev(), found.ino());
-            let _ = fs::remove_file(name);
-        }
-    }
-}
-
 fn as_owner<T>(path: &Path, of: impl Fn(&fs::Metadata) -> T) -> T {
     of(&fs::symlink_metadata(path).unwrap())
 }
@@ -426,7 +416,8 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     assert!(!target.exists());
     assert_eq!(shop.statuses(), "NEW");
     assert!(Command::new("mkfifo").arg(shop.env.path("shop/fifo")).status().unwrap().success());
-    shop.pass(&["--joblog", "shop/fifo"]).fails(1, &["shop/fifo: nobody reads from it"]);
+    shop.pass(&["--joblog", "shop/fifo"])
+        .fails(1, &["shop/fifo: it is a FIFO that nobody reads from"]);
     // Nor one on the way.
     let planted = shop.env.path("shop/logs");
     fs::create_dir(shop.env.path("roots")).unwrap();
@@ -659,6 +650,9 @@ fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
     shop.env.run(&[&line[..], &["sh", "-c", &check]].concat()).silent();
     assert_eq!(shop.statuses(), "SUCCESS");
     assert_eq!(roots.try_wait().unwrap(), None, "root's process goes on");
+    let state = fs::metadata(shop.state("")).unwrap();
+    let noted = format!("/run/backlog/{}-{}.passes", state.dev(), state.ino());
+    assert!(!Path::new(&noted).exists(), "it goes with the last note");
     roots.kill().unwrap();
     roots.wait().unwrap();
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Error, Result, anyhow};
 
-use self::runners::{LONG_VALUES, Language, Runner, Wrapper, runner};
+use self::runners::{Language, Runner, Takes, Wrapper, runner, takes_next};
 use super::argv_template::first_column;
 use crate::record::cut_line;
 
@@ -38,31 +38,42 @@ struct Command<'a> {
     is_column: &'a dyn Fn(&str) -> bool,
 }
 
+/// Words behind which there is a command.
+const BEFORE_COMMANDS: [&str; 5] = ["-exec", "-execdir", "-ok", "-okdir", "--"];
+
 impl Command<'_> {
     fn check(&self, argv: &[OsString]) -> Result<()> {
-        let mut at = 0;
+        let (mut at, mut command_at) = (0, 0);
         while let Some(word) = argv.get(at) {
             let (name, rest) = (program_name(word), &argv[at + 1..]);
+            let before = at.checked_sub(1).map(|before| argv[before].to_string_lossy());
+            // Elsewhere the name of a runner may just be a word, unless it is given code.
+            let is_run = at == command_at
+                || before.is_some_and(|before| BEFORE_COMMANDS.contains(&&*before));
             at += 1;
-            if let Some((name, runner)) = runner(&name) {
-                // What is known to be no program is not looked at again.
-                at += match runner {
-                    Runner::Shell => self.shell(name, rest)?,
-                    Runner::Language(language) => self.language(name, language, rest)?,
-                    Runner::SwitchUser => self.switch_user(name, rest)?,
-                    Runner::Remote => self.remote(name, rest)?,
-                    Runner::Joined => self.joined(name, rest)?,
-                    Runner::Wrapper(wrapper) => self.wrapper(name, wrapper, rest)?,
-                };
-            }
+            let Some((name, runner)) = runner(&name) else { continue };
+            // What is known to be no program is not looked at again.
+            at += match runner {
+                Runner::Shell => self.shell(name, rest, is_run)?,
+                Runner::Language(language) => self.language(name, language, rest, is_run)?,
+                Runner::SwitchUser => self.switch_user(name, rest, is_run)?,
+                Runner::Remote => self.remote(name, rest, is_run)?,
+                Runner::Joined if is_run => self.joined(name, rest)?,
+                Runner::Wrapper(wrapper) if is_run => {
+                    let before = self.wrapper(name, wrapper, rest)?;
+                    command_at = at + before;
+                    before
+                }
+                Runner::Joined | Runner::Wrapper(_) => 0,
+            };
         }
         Ok(())
     }
 
     /// Options first. With `-c` among them the first operand is code, the next `$0`, and all others
     /// are arguments; else the first operand is a script.
-    fn shell(&self, name: &str, words: &[OsString]) -> Result<usize> {
-        let (mut at, mut is_code) = (0, false);
+    fn shell(&self, name: &str, words: &[OsString], is_run: bool) -> Result<usize> {
+        let (mut at, mut is_code, mut reads_input) = (0, false, false);
         while let Some(word) = words.get(at) {
             let text = word.to_string_lossy();
             if text == "--" || text == "-" {
@@ -83,6 +94,7 @@ impl Command<'_> {
                 continue;
             }
             is_code |= text.starts_with('-') && text.contains('c');
+            reads_input |= text.starts_with('-') && text.contains('s');
             let values = text.chars().filter(|flag| matches!(flag, 'o' | 'O')).count();
             words.iter().skip(at).take(values).try_for_each(|it| self.refuse_code(name, it))?;
             at += values;
@@ -92,17 +104,25 @@ impl Command<'_> {
             self.refuse_code(name, operand)?;
             return Ok((at + 2).min(words.len()));
         }
-        self.refuse_script(name, operand)?;
+        if is_run && !reads_input {
+            self.refuse_script(name, operand)?;
+        }
         Ok(at)
     }
 
-    fn language(&self, name: &str, language: Language, words: &[OsString]) -> Result<usize> {
+    fn language(
+        &self,
+        name: &str,
+        language: Language,
+        words: &[OsString],
+        is_run: bool,
+    ) -> Result<usize> {
         let (mut at, mut is_told, mut has_file) = (0, false, false);
         while let Some(word) = words.get(at) {
             let text = word.to_string_lossy();
-            let Some(flags) = text.strip_prefix('-').filter(|flags| !flags.is_empty()) else {
+            if !text.starts_with('-') || text == "-" {
                 break;
-            };
+            }
             at += 1;
             if text == "--" {
                 if is_told && language.goes_on {
@@ -110,46 +130,49 @@ impl Command<'_> {
                 }
                 break;
             }
-            self.refuse_code(name, word)?;
-            let kind = match text.strip_prefix("--") {
-                Some(_) => {
-                    (language.long_code.contains(&&*text), language.long_values.contains(&&*text))
-                }
-                None => {
-                    let of = |set: &str| flags.find(|flag| set.contains(flag));
-                    // The first one that takes something takes the rest of the word, if there is one.
-                    let (code, value) = (of(language.code), of(language.values));
-                    let first = [code, value].into_iter().flatten().min();
-                    has_file |= language.file.is_some_and(|file| flags.starts_with(file));
-                    is_told |= code.is_some() && code == first;
-                    let takes_next = first.is_some_and(|first| first + 1 == flags.len());
-                    (takes_next && code == first, takes_next && value == first)
-                }
-            };
-            match kind {
-                (true, _) => {
-                    is_told = true;
-                    words.get(at).map_or(Ok(()), |code| self.refuse_code(name, code))?;
-                    at += 1;
-                }
-                (_, true) => {
-                    // Awk's variables are values; what others are given here is files with code.
-                    if language.file.is_none() {
-                        words.get(at).map_or(Ok(()), |value| self.refuse_code(name, value))?;
-                    }
-                    at += 1;
-                }
-                _ => {}
+            let takes = language.takes(&text);
+            if is_run || takes == Takes::CodeHere {
+                self.refuse_code(name, word)?;
             }
-            let is_module = text == "-m" && !language.goes_on;
-            if is_module || is_told && !language.goes_on && language.file.is_none() {
+            let next = words.get(at);
+            match takes {
+                Takes::Nothing => {}
+                Takes::CodeHere => is_told = true,
+                Takes::Code => {
+                    is_told = true;
+                    next.map_or(Ok(()), |code| self.refuse_code(name, code))?;
+                    // Node may be told it by another option.
+                    let is_option = next.is_some_and(|it| it.to_string_lossy().starts_with('-'));
+                    at += usize::from(!is_option);
+                }
+                Takes::Value | Takes::File => {
+                    has_file |= takes == Takes::File;
+                    // Awk's variables are values; what else is given here is a file with code.
+                    let is_value = language.file.is_some() && text.ends_with(['v', 'F']);
+                    if is_run && !is_value {
+                        next.map_or(Ok(()), |value| self.refuse_code(name, value))?;
+                    }
+                    at += usize::from(
+                        takes == Takes::Value || text.ends_with('f') || text == "--file",
+                    );
+                }
+                Takes::Module => {
+                    let is_next = text.ends_with('m');
+                    if let Some(module) = next.filter(|_| is_next && is_run) {
+                        self.refuse_code(name, module)?;
+                    }
+                    return Ok((at + usize::from(is_next)).min(words.len()));
+                }
+            }
+            if is_told && !language.goes_on && language.file.is_none() {
                 return Ok(at.min(words.len()));
             }
         }
         let Some(operand) = words.get(at) else { return Ok(at.min(words.len())) };
         match (language.file, is_told) {
-            (Some(_), false) if !has_file => self.refuse_code(name, operand)?,
+            (Some(_), false) if !has_file && is_run => self.refuse_code(name, operand)?,
             (Some(_), _) => {}
+            (None, _) if !is_run => {}
             (None, false) => self.refuse_script(name, operand)?,
             (None, true) => {
                 if let Some(column) = self.column_before(operand) {
@@ -163,7 +186,7 @@ impl Command<'_> {
         Ok(at)
     }
 
-    fn switch_user(&self, name: &str, words: &[OsString]) -> Result<usize> {
+    fn switch_user(&self, name: &str, words: &[OsString], is_run: bool) -> Result<usize> {
         let (mut at, mut operands, mut is_code, mut is_command) = (0, 0, false, false);
         while let Some(word) = words.get(at) {
             let text = word.to_string_lossy();
@@ -173,16 +196,20 @@ impl Command<'_> {
                 Some("-") if is_command => break,
                 // Behind it there is `$0`, as with a shell.
                 Some("-") if is_code => return Ok((at + 1).min(words.len())),
-                Some("-") => return Ok(at + self.shell(name, &words[at..])?),
+                Some("-") => return Ok(at + self.shell(name, &words[at..], is_run)?),
                 Some(flags) => {
-                    self.refuse_code(name, word)?;
                     let is_long = flags.starts_with('-');
+                    let is_code_option = ["-c", "-se"].iter().any(|it| flags.starts_with(it));
                     let takes_code = if is_long {
-                        ["-command", "-session-command"].contains(&flags)
+                        is_code_option && !flags.contains('=')
                     } else {
                         flags.ends_with('c')
                     };
-                    is_code |= takes_code || flags.contains("command=");
+                    let has_code = is_long && is_code_option || !is_long && flags.contains('c');
+                    is_code |= has_code;
+                    if is_run || has_code {
+                        self.refuse_code(name, word)?;
+                    }
                     is_command |= ["u", "-user"].contains(&flags);
                     let values = ["-shell", "-group", "-user", "-whitelist-environment"];
                     let takes_value = if is_long {
@@ -196,14 +223,17 @@ impl Command<'_> {
                     at += usize::from(takes_code || takes_value);
                 }
                 None if is_command => {
+                    // A `--` between the program and its arguments is runuser's own.
+                    let command = words[at - 1..].iter().filter(|word| *word != "--");
                     self.refuse_program(name, word)?;
-                    return Ok(at - 1);
+                    self.check(&command.cloned().collect::<Vec<_>>())?;
+                    return Ok(words.len());
                 }
                 None if text == "-" => {}
                 None => {
                     operands += 1;
                     // The user; without code what follows is a script, or an option of the shell's.
-                    if operands == 1 || !is_code {
+                    if is_run && (operands == 1 || !is_code) {
                         self.refuse_script(name, word)?;
                     }
                 }
@@ -217,12 +247,16 @@ impl Command<'_> {
 
     /// The host must not look like an option, and what follows is code for a shell, as are some of
     /// the options that `-o` sets.
-    fn remote(&self, name: &str, words: &[OsString]) -> Result<usize> {
+    fn remote(&self, name: &str, words: &[OsString], is_run: bool) -> Result<usize> {
         let mut left = words.iter();
         while let Some(word) = left.next() {
             let text = word.to_string_lossy();
+            if text == "--" {
+                left.next();
+                break;
+            }
             let Some(flags) = text.strip_prefix('-') else {
-                if let Some(column) = self.column_before(word) {
+                if let Some(column) = self.column_before(word).filter(|_| is_run) {
                     return Err(anyhow!(
                         "{name} would take the record's {{{column}}} for an option if it begins with \
                          a hyphen; write user@{{{column}}}"
@@ -262,13 +296,18 @@ impl Command<'_> {
             }
             if let Some(flags) = text.strip_prefix('-').filter(|flags| !flags.is_empty()) {
                 let next = words.get(at);
-                let is_split =
-                    name == "env" && flags.trim_start_matches(['i', 'v', '0']).starts_with('S');
-                if is_split || name == "env" && flags.starts_with("-split-string") {
+                let is_split = flags.trim_start_matches(['i', 'v', '0']).starts_with('S')
+                    || flags.starts_with("-s");
+                if name == "env" && is_split {
                     return self.split(&text, &words[at..]);
                 }
-                let takes_code = wrapper.has_code && (flags.ends_with('c') || flags == "-command");
-                if takes_code || wrapper.has_code && flags.starts_with("-command=") {
+                let is_code = wrapper.has_code
+                    && match flags.strip_prefix('-') {
+                        Some(long) => long.starts_with('c') && !long.starts_with("conflict"),
+                        None => flags.contains('c'),
+                    };
+                let takes_code = is_code && (flags.ends_with('c') || !flags.contains('='));
+                if is_code {
                     [Some(word), next]
                         .into_iter()
                         .flatten()
@@ -276,11 +315,11 @@ impl Command<'_> {
                 }
                 let value = flags.find(|flag| wrapper.values.contains(flag));
                 let takes_value = if flags.starts_with('-') {
-                    LONG_VALUES.contains(&&*text)
+                    takes_next(&text)
                 } else {
                     value.is_some_and(|value| value + 1 == flags.len())
                 };
-                at += usize::from(takes_code || takes_value);
+                at += usize::from(takes_value || takes_code && flags.ends_with('c'));
                 continue;
             }
             let is_assignment =
@@ -338,14 +377,14 @@ impl Command<'_> {
                  name the script, and write {{{column}}} behind it"
             )
         };
-        self.column_before(word).map(refused).map_or(Ok(()), Err)
+        self.column_in(word).map(refused).map_or(Ok(()), Err)
     }
 
     fn refuse_program(&self, name: &str, word: &OsString) -> Result<()> {
         let refused = |column: String| -> Error {
             anyhow!("the record's {{{column}}} would choose the program that {name} runs; name it")
         };
-        self.column_before(word).map(refused).map_or(Ok(()), Err)
+        self.column_in(word).map(refused).map_or(Ok(()), Err)
     }
 
     fn column_in(&self, word: &OsStr) -> Option<String> {

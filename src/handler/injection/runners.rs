@@ -20,14 +20,62 @@ pub enum Runner {
 pub struct Language {
     /// Flags behind which there is code.
     pub code: &'static str,
-    /// Flags behind which there is something else.
+    /// Flags behind which there is something else, which may be the next word.
     pub values: &'static str,
+    /// Flags behind which there may be something else in the same word.
+    pub attached: &'static str,
     pub long_code: &'static [&'static str],
     pub long_values: &'static [&'static str],
     /// Whether options go on behind the code, up to the first operand.
     pub goes_on: bool,
     /// Whether the first operand is code, and none is if `file` is given.
     pub file: Option<char>,
+}
+
+/// What an option of an interpreter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    /// Code: the next word, or what is left of its own.
+    Code,
+    CodeHere,
+    /// Something else, in the next word.
+    Value,
+    /// A file with code in place of the first operand.
+    File,
+    /// A module, behind which there are arguments only.
+    Module,
+}
+
+impl Language {
+    /// What an option takes. The first flag of a word that takes something takes the rest of the
+    /// word, if there is one.
+    pub fn takes(self, option: &str) -> Takes {
+        if option.starts_with("--") {
+            return match option {
+                "--file" if self.file.is_some() => Takes::File,
+                _ if self.long_code.contains(&option) => Takes::Code,
+                _ if self.long_values.contains(&option) => Takes::Value,
+                _ => Takes::Nothing,
+            };
+        }
+        let flags = option.trim_start_matches('-');
+        let takes = |flag: char| {
+            [self.code, self.values, self.attached].iter().any(|flags| flags.contains(flag))
+        };
+        let Some((at, flag)) = flags.char_indices().find(|(_, flag)| takes(*flag)) else {
+            return Takes::Nothing;
+        };
+        let is_last = at + 1 == flags.len();
+        match flag {
+            'm' if !self.goes_on && self.file.is_none() => Takes::Module,
+            _ if self.code.contains(flag) && is_last => Takes::Code,
+            _ if self.code.contains(flag) => Takes::CodeHere,
+            _ if self.file == Some(flag) => Takes::File,
+            _ if self.values.contains(flag) && is_last => Takes::Value,
+            _ => Takes::Nothing,
+        }
+    }
 }
 
 /// The options of a program that runs another, and how many operands stand before that.
@@ -42,37 +90,60 @@ pub struct Wrapper {
 const PYTHON: Language = Language {
     code: "c",
     values: "WXm",
+    attached: "",
     long_code: &[],
     long_values: &["--check-hash-based-pycs"],
     goes_on: false,
     file: None,
 };
-const PERL: Language =
-    Language { code: "eE", values: "IMmFidDCVx", long_code: &[], goes_on: true, ..PYTHON };
-const RUBY: Language = Language { code: "e", values: "rICEKFiTWx", goes_on: true, ..PYTHON };
+const PERL: Language = Language {
+    code: "eE",
+    values: "I",
+    attached: "MmFixdDCVT0l",
+    goes_on: true,
+    long_values: &[],
+    ..PYTHON
+};
+const RUBY: Language = Language {
+    code: "e",
+    values: "rICE",
+    attached: "WiKFTx0l",
+    long_values: &["--encoding", "--external-encoding", "--internal-encoding"],
+    goes_on: true,
+    ..PYTHON
+};
 const NODE: Language = Language {
     code: "ep",
     values: "rC",
+    attached: "",
     long_code: &["--eval", "--print"],
     long_values: &[
         "--conditions",
         "--cpu-prof-dir",
         "--diagnostic-dir",
+        "--disable-proto",
+        "--disable-warning",
         "--dns-result-order",
         "--env-file",
+        "--env-file-if-exists",
+        "--experimental-default-type",
         "--experimental-loader",
         "--icu-data-dir",
         "--import",
         "--input-type",
+        "--inspect-port",
         "--loader",
+        "--max-http-header-size",
         "--openssl-config",
         "--redirect-warnings",
         "--report-dir",
         "--require",
+        "--secure-heap",
         "--stack-trace-limit",
         "--test-name-pattern",
         "--test-reporter",
         "--title",
+        "--trace-event-categories",
         "--unhandled-rejections",
         "--watch-path",
     ],
@@ -81,18 +152,20 @@ const NODE: Language = Language {
 };
 const PHP: Language = Language {
     code: "rBRE",
-    values: "fdczSg",
+    values: "fdczSgt",
+    attached: "",
     long_code: &["--run", "--process-begin", "--process-code", "--process-end"],
     long_values: &["--file", "--define", "--php-ini"],
     goes_on: true,
     file: None,
 };
-const LUA: Language = Language { code: "e", values: "l", goes_on: true, ..PYTHON };
+const LUA: Language = Language { code: "e", values: "lj", goes_on: true, ..PYTHON };
 const AWK: Language = Language {
     code: "e",
-    values: "FvfiE",
+    values: "FvfiElo",
+    attached: "",
     long_code: &["--source"],
-    long_values: &["--field-separator", "--assign", "--file", "--include", "--exec"],
+    long_values: &["--field-separator", "--assign", "--file", "--include", "--exec", "--load"],
     goes_on: false,
     file: Some('f'),
 };
@@ -101,7 +174,7 @@ const fn wrapper(values: &'static str, operands: usize) -> Runner {
     Runner::Wrapper(Wrapper { values, operands, has_code: false })
 }
 
-const RUNNERS: [(&str, Runner); 52] = [
+const RUNNERS: [(&str, Runner); 53] = [
     ("sh", Runner::Shell),
     ("ash", Runner::Shell),
     ("bash", Runner::Shell),
@@ -124,6 +197,7 @@ const RUNNERS: [(&str, Runner); 52] = [
     ("lua", Runner::Language(LUA)),
     ("luajit", Runner::Language(LUA)),
     ("awk", Runner::Language(AWK)),
+    ("original-awk", Runner::Language(AWK)),
     ("gawk", Runner::Language(AWK)),
     ("mawk", Runner::Language(AWK)),
     ("nawk", Runner::Language(AWK)),
@@ -148,45 +222,73 @@ const RUNNERS: [(&str, Runner); 52] = [
     ("stdbuf", wrapper("ioe", 0)),
     ("time", wrapper("fo", 0)),
     ("strace", wrapper("aeEIoOpPsSuUX", 0)),
-    ("xargs", wrapper("aEdIiLlnPs", 0)),
+    ("xargs", wrapper("adEILnPs", 0)),
     ("chroot", wrapper("", 1)),
-    ("unshare", wrapper("", 0)),
+    ("unshare", wrapper("RSGw", 0)),
     ("systemd-run", wrapper("pHMEGu", 0)),
     ("flock", Runner::Wrapper(Wrapper { values: "wE", operands: 1, has_code: true })),
     ("script", Runner::Wrapper(Wrapper { values: "BIOTmo", operands: 1, has_code: true })),
 ];
 
 /// Long options of programs that run others which take the next word.
-pub const LONG_VALUES: [&str; 28] = [
-    "--adjustment",
-    "--arg-file",
-    "--chdir",
-    "--class",
-    "--classdata",
-    "--close-from",
-    "--delimiter",
-    "--groups",
-    "--group",
-    "--host",
-    "--kill-after",
-    "--max-args",
-    "--max-chars",
-    "--max-lines",
-    "--max-procs",
-    "--output",
-    "--prompt",
-    "--property",
-    "--regid",
-    "--reuid",
-    "--role",
-    "--signal",
-    "--timeout",
-    "--type",
-    "--unit",
-    "--unset",
-    "--user",
-    "--userspec",
+const LONG_VALUES: [&str; 50] = [
+    "adjustment",
+    "apparmor-profile",
+    "arg-file",
+    "chdir",
+    "chroot",
+    "class",
+    "classdata",
+    "close-from",
+    "command-timeout",
+    "conflict-exit-code",
+    "delimiter",
+    "description",
+    "error",
+    "format",
+    "gid",
+    "group",
+    "groups",
+    "host",
+    "input",
+    "kill-after",
+    "max-args",
+    "max-chars",
+    "max-lines",
+    "max-procs",
+    "other-user",
+    "output",
+    "pdeathsig",
+    "process-slot-var",
+    "prompt",
+    "property",
+    "regid",
+    "reuid",
+    "rgid",
+    "role",
+    "root",
+    "ruid",
+    "securebits",
+    "selinux-label",
+    "setgid",
+    "setuid",
+    "signal",
+    "slice",
+    "timeout",
+    "type",
+    "uid",
+    "unit",
+    "unset",
+    "user",
+    "userspec",
+    "wd",
 ];
+
+/// Whether a long option takes the next word. It may be cut short, as GNU's programs allow.
+pub fn takes_next(option: &str) -> bool {
+    let name = option.trim_start_matches('-');
+    name.len() >= 2 && !name.contains('=') && LONG_VALUES.iter().any(|it| it.starts_with(name))
+}
 
 /// The runner of this name, and its name.
 pub fn runner(name: &str) -> Option<(&'static str, Runner)> {

@@ -83,7 +83,8 @@ impl Directory {
         }
         let not_made = |error: io::Error| place.not_opened(&error);
         make_parents(place)?;
-        let parent = place.parent()?.ok_or_else(|| not_made(io::ErrorKind::NotFound.into()))?;
+        let gone = || io::Error::other("the database is not there any more; try again");
+        let parent = place.parent()?.ok_or_else(|| not_made(gone()))?;
         let Parent { directory, name } = &parent;
         let made = place.with_rights(&parent, |uid| {
             mkdirat(directory, name, Mode::RWXU)?;
@@ -223,7 +224,7 @@ impl Directory {
             (Some(Errno::ISDIR | Errno::NXIO), _) => {
                 self.place.refused(name, "it is no regular file")
             }
-            (Some(Errno::ACCESS | Errno::PERM), Some(owner)) => {
+            (Some(Errno::ACCESS), Some(owner)) => {
                 let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok();
                 if found.as_ref().is_some_and(|found| found.st_nlink != 1) {
                     return self.place.refused(name, HARD_LINK);

@@ -32,6 +32,9 @@ const LINES: &str = "lines";
 /// Where root notes its passes over databases of others. A note is worth nothing after a restart.
 const ROOTS_NOTES: &str = "/run/backlog";
 
+/// How often the note of a pass is tried where others take theirs back.
+const TRIES: u32 = 5;
+
 #[derive(Clone)]
 pub struct StateDir {
     place: Place,
@@ -129,15 +132,26 @@ impl StateDir {
         if owner.uid != 0 {
             pass_note::end_orphans(&shared, Some(owner.uid))?;
         }
-        let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
         let name = format!("{}.{PASSES}", directory.identity()?);
-        let roots = match Directory::make(&place).and_then(|it| it.file(&name, Purpose::Make)) {
-            Ok(Some(roots)) => roots,
-            Ok(None) => return Ok(None),
-            Err(error) => return Ok(noted(Err(error))),
-        };
-        pass_note::end_orphans(&roots, None)?;
-        Ok(noted(PassNote::write(roots, token)))
+        let mut written =
+            Err(anyhow!("could not note the pass: {ROOTS_NOTES}/{name} comes and goes"));
+        for _ in 0..TRIES {
+            let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
+            let roots = Directory::make(&place).and_then(|it| it.file(&name, Purpose::Make));
+            let Some(roots) = noted(roots).flatten() else { return Ok(None) };
+            pass_note::end_orphans(&roots, None)?;
+            match PassNote::write(roots, token) {
+                Ok(note) => {
+                    // It may have gone with the note of a pass that has just ended.
+                    let note = note.temporary(Path::new(ROOTS_NOTES).join(&name));
+                    if note.is_some() {
+                        return Ok(note);
+                    }
+                }
+                Err(error) => written = Err(error),
+            }
+        }
+        Ok(noted(written))
     }
 
     /// What the last pass of a line left, to be looked at; nothing if there was none.
@@ -229,8 +243,8 @@ impl StateDir {
     }
 }
 
-/// The note, or a warning of what may come of it that there is none.
-fn noted(written: Result<PassNote>) -> Option<PassNote> {
+/// What is needed for a note, or a warning of what may come of it that there is none.
+fn noted<T>(written: Result<T>) -> Option<T> {
     let warn = |error: &anyhow::Error| {
         log::warn!(
             "{error:#}: if this pass is killed together with its guard, the next one does not know \

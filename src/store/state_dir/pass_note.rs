@@ -7,7 +7,8 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
@@ -35,6 +36,8 @@ struct Note {
 pub struct PassNote {
     file: File,
     slot: usize,
+    /// Where the file is, if it goes with its last note.
+    temporary: Option<PathBuf>,
 }
 
 impl Note {
@@ -88,7 +91,7 @@ impl PassNote {
                 // Another pass may have been here since it was read.
                 if read(&file, slot)?.is_none() {
                     file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
-                    return Ok(Self { file, slot });
+                    return Ok(Self { file, slot, temporary: None });
                 }
                 claims::unlock_at(&file, offset(slot));
             }
@@ -97,10 +100,30 @@ impl PassNote {
     }
 }
 
+impl PassNote {
+    /// A note in a file that goes with its last note. `None` if the file has just gone with another.
+    pub fn temporary(mut self, path: PathBuf) -> Option<Self> {
+        if self.file.metadata().is_ok_and(|found| found.nlink() > 0) {
+            self.temporary = Some(path);
+            return Some(self);
+        }
+        None
+    }
+}
+
 impl Drop for PassNote {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = self.file.write_all_at(&padded(""), offset(self.slot));
+        if std::thread::panicking() {
+            return;
+        }
+        let _ = self.file.write_all_at(&padded(""), offset(self.slot));
+        if let Some(path) = &self.temporary {
+            // Nobody else has a note in it, nor writes one before this is done.
+            let is_last = claims::lock_all(&self.file).unwrap_or(false)
+                && notes(&self.file).is_ok_and(|notes| notes.iter().all(Option::is_none));
+            if is_last {
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
 }

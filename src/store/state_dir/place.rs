@@ -142,7 +142,7 @@ impl Place {
         let found = statat(&directory, &database, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_same = |model: &Metadata| (model.dev(), model.ino()) == (found.st_dev, found.st_ino);
         if !self.database.as_ref().is_some_and(is_same) {
-            return Err(io::Error::other("the database was moved or replaced just now"));
+            return Err(io::Error::other("the database was moved or replaced just now; try again"));
         }
         Ok(Parent { directory, name: name.into() })
     }

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::{Group, User};
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, fcntl_getfl, fcntl_setfl, fstat, fstatfs,
+    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fcntl_getfl, fcntl_setfl, fstat, fstatfs,
     openat, readlinkat,
 };
 use rustix::io::Errno;
@@ -31,6 +31,12 @@ const STICKY: u32 = 0o1000;
 /// Where the kernel keeps the access control list of a file.
 const ACL: &str = "system.posix_acl_access";
 
+/// What is opened at a path of somebody else's must not hold this process up, become its terminal
+/// or stay open in a handler.
+pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// A directory that is only looked up in.
+pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// As many links on a path as the kernel follows.
 const MOST_LINKS: usize = 40;
 
@@ -43,6 +49,16 @@ pub fn is_trusted(uid: u32) -> bool {
 /// Whether this process has root's rights.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Whether what was found is a file, and no FIFO, device, socket, link or directory.
+pub fn is_regular(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+}
+
+/// The path that stands for something open, whatever has become of its name.
+pub fn path_of(descriptor: &impl AsRawFd) -> PathBuf {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
 
 /// Opens a file to append to it, and makes it with this mode, less the umask, if there is none.
@@ -62,8 +78,7 @@ fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
         errno => errno.into(),
     })?;
     let found = fstat(&file)?;
-    let is_regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    if !is_regular && !followed.is_kernels && !is_trusted(found.st_uid) {
+    if !is_regular(&found) && !followed.is_kernels && !is_trusted(found.st_uid) {
         // Its owner could let this process wait for ever.
         let uid = found.st_uid;
         return Err(io::Error::other(format!("it is no regular file, but one of user {uid}")));
@@ -121,8 +136,7 @@ impl Followed {
             } else if left.is_empty() {
                 return Ok(Self { directory, name, target: Some(found), is_kernels });
             } else if is_kernels {
-                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                directory = openat(&directory, &name, flags, Mode::empty())?;
+                directory = openat(&directory, &name, OPEN_PATH, Mode::empty())?;
             } else {
                 directory = found;
             }
@@ -133,8 +147,8 @@ impl Followed {
     /// Opens what the path ends in, without waiting for anything.
     fn open(&self, flags: OFlags, mode: u32) -> rustix::io::Result<OwnedFd> {
         let no_follow = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let flags = flags | no_follow | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        openat(&self.directory, &self.name, flags, Mode::from_bits_retain(mode))
+        let mode = Mode::from_bits_retain(mode);
+        openat(&self.directory, &self.name, flags | no_follow | OPEN, mode)
     }
 
     /// Whose the directory is that it is in.
@@ -164,8 +178,7 @@ pub fn resolve(path: &Path) -> io::Result<Resolved> {
         links.push((name.to_owned(), uid));
         Ok(())
     })?;
-    let directory = format!("/proc/self/fd/{}", followed.directory.as_raw_fd());
-    let real = std::fs::read_link(directory)?.join(&followed.name);
+    let real = std::fs::read_link(path_of(&followed.directory))?.join(&followed.name);
     let found = followed.target.map(|target| File::from(target).metadata()).transpose()?;
     let directory = File::from(followed.directory).metadata()?;
     let owner = found.as_ref().unwrap_or(&directory).uid();
@@ -182,8 +195,7 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 /// Where the walk along a path begins.
 fn beginning(path: &Path) -> io::Result<OwnedFd> {
     let directory = if path.is_absolute() { "/" } else { "." };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat(CWD, directory, flags, Mode::empty())?)
+    Ok(openat(CWD, directory, OPEN_PATH, Mode::empty())?)
 }
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.
@@ -213,8 +225,7 @@ fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
 /// Reads a regular file of at most so many bytes from its beginning to its end, without waiting for
 /// anything.
 pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Standing)> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    read_to_end(openat(CWD, path, flags, Mode::empty())?, most)
+    read_to_end(openat(CWD, path, OFlags::RDONLY | OPEN, Mode::empty())?, most)
 }
 
 fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
@@ -230,19 +241,19 @@ fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
     Ok((bytes, standing))
 }
 
-/// Whether nobody but root can change what is on the way to a path that has no links: all directories
-/// above it are root's, and nobody else can write them, or put anything in the place of what is
-/// root's there.
-pub fn is_roots_way(path: &Path) -> bool {
-    let is_roots = |directory: &Path| {
+/// Whether nobody but root and this user can change what is on the way to a path that has no links:
+/// all directories above it are theirs, and nobody else can write them, or put anything in the place
+/// of what is theirs there.
+pub fn is_trusted_way(path: &Path) -> bool {
+    let is_theirs = |directory: &Path| {
         let is_safe = |found: &Metadata, is_last: bool| {
             let is_shared = found.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
-            found.uid() == 0 && (!is_shared || !is_last && found.mode() & STICKY != 0)
+            is_trusted(found.uid()) && (!is_shared || !is_last && found.mode() & STICKY != 0)
         };
         let is_last = path.parent() == Some(directory);
         std::fs::symlink_metadata(directory).is_ok_and(|found| is_safe(&found, is_last))
     };
-    path.ancestors().skip(1).all(is_roots)
+    path.ancestors().skip(1).all(is_theirs)
 }
 
 /// The first directory above a path that has no links which is not root's, and whose it is.
@@ -268,7 +279,7 @@ impl Standing {
 
     /// The same of something open.
     fn of_open(descriptor: &impl AsRawFd) -> io::Result<Self> {
-        Self::of(Path::new(&format!("/proc/self/fd/{}", descriptor.as_raw_fd())))
+        Self::of(&path_of(descriptor))
     }
 
     pub fn uid(&self) -> u32 {

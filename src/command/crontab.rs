@@ -53,8 +53,9 @@ pub fn run(
     let mut command = vec![utf8(program.into())?, "process".into()];
     command.extend(sources.arguments(typed, &queue, !args.classic)?);
     let handler = handler(&args.handler.command, sources)?;
-    let variables = variables(&chosen, &queue, args, typed, sources)?;
-    if sources.has_login(typed)? {
+    let has_login = sources.has_login(typed)?;
+    let variables = variables(&chosen, &queue, args.systemd, has_login, sources)?;
+    if has_login {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
     if !args.systemd {
@@ -84,12 +85,12 @@ pub fn run(
 fn variables(
     handler: &Handler,
     queue: &Queue,
-    args: &cli::Crontab,
-    typed: &cli::Typed,
+    is_systemd: bool,
+    has_login: bool,
     sources: &Sources,
 ) -> Result<Vec<(String, String)>> {
     let mut variables = sources.connection_variables(queue);
-    if args.systemd && !variables.is_empty() {
+    if is_systemd && !variables.is_empty() {
         // A service of the system has none, and the password file is there.
         let home = sources.environment().get("HOME").and_then(|home| home.to_str());
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
@@ -99,7 +100,7 @@ fn variables(
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
     let has_headers = handler.is_webhook() && sources.environment().option("header")?.is_some();
-    if has_headers || sources.has_login(typed)? {
+    if has_headers || has_login {
         variables.push((HEADER.into(), "...".into()));
     }
     Ok(variables)

@@ -52,8 +52,8 @@ fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
     match standing.why_untrusted().filter(|_| is_root()) {
         None => Ok((text, standing)),
         Some(why) => {
-            let (shown, mend) = (path.display(), mend(path, &standing));
-            Err(usage(format!("{shown} {why}, and root would do what it says: {mend}")))
+            let (shown, hint) = (path.display(), hint(path, &standing));
+            Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
         }
     }
 }
@@ -71,7 +71,7 @@ fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
     let of_file = standing.why_untrusted();
     // Root may not name such a file either.
     let first = of_file.as_ref().filter(|_| is_root());
-    let first = first.map_or_else(String::new, |_| format!("{}; then ", mend(path, &standing)));
+    let first = first.map_or_else(String::new, |_| format!("{}; then ", hint(path, &standing)));
     let of_directory = || directories.iter().find_map(Standing::why_untrusted);
     let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
     match why {
@@ -86,7 +86,7 @@ fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
 }
 
 /// What makes a file root's alone, or spares root from it.
-fn mend(path: &Path, standing: &Standing) -> String {
+fn hint(path: &Path, standing: &Standing) -> String {
     let shown = path.display();
     match standing.uid() {
         0 => format!("chmod go-w {shown}"),

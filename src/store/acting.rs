@@ -1,7 +1,9 @@
 //! The rights of another user for the file system, taken by one thread for a while.
 
 use std::ffi::CString;
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 
 use nix::unistd::{User, getgrouplist, setfsgid, setfsuid};
@@ -16,6 +18,12 @@ use crate::lock::lock;
 pub struct Owner {
     pub uid: u32,
     pub gid: u32,
+}
+
+impl Owner {
+    pub fn of(found: &Metadata) -> Self {
+        Self { uid: found.uid(), gid: found.gid() }
+    }
 }
 
 /// The file-system rights of an owner: as long as this value lives, its thread opens and makes

@@ -46,9 +46,9 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// A guard at work, as the pass holds it.
 pub struct Guard {
     watch: Arc<Mutex<Watch>>,
-    /// Ends the thread that sees the guard die.
-    bell: Option<OwnedFd>,
-    attendant: Option<JoinHandle<()>>,
+    /// Closed to have the supervisor end, which sees the guard die.
+    wakeup: Option<OwnedFd>,
+    supervisor: Option<JoinHandle<()>>,
 }
 
 /// The process, and what another one needs to take its place.
@@ -71,13 +71,13 @@ impl Guard {
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
         let watch = Watch { child, line, claims, token: token.into(), marker: Some(marker) };
         let watch = Arc::new(Mutex::new(watch));
-        let (bell_end, bell) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let (waking, wakeup) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let seen = watch.clone();
-        let attendant = std::thread::Builder::new()
+        let supervisor = std::thread::Builder::new()
             .name("guard".into())
-            .spawn(move || attend(&seen, &bell_end))
+            .spawn(move || supervise(&seen, &waking))
             .context("could not start a thread for the guard of the handlers")?;
-        Ok(Self { watch, bell: Some(bell), attendant: Some(attendant) })
+        Ok(Self { watch, wakeup: Some(wakeup), supervisor: Some(supervisor) })
     }
 }
 
@@ -85,9 +85,9 @@ impl Drop for Guard {
     /// Tells the guard that the pass ended well. In a panic it is told nothing: handlers may
     /// still be running.
     fn drop(&mut self) {
-        self.bell = None;
-        if let Some(attendant) = self.attendant.take() {
-            let _ = attendant.join();
+        self.wakeup = None;
+        if let Some(supervisor) = self.supervisor.take() {
+            let _ = supervisor.join();
         }
         let mut watch = lock(&self.watch);
         // In a panic the guard would take this process for a handler.
@@ -100,20 +100,20 @@ impl Drop for Guard {
     }
 }
 
-/// Replaces the guard whenever it dies, until the bell rings.
-fn attend(watch: &Mutex<Watch>, bell: &OwnedFd) {
+/// Replaces the guard whenever it dies, until it is woken up to end.
+fn supervise(watch: &Mutex<Watch>, wakeup: &OwnedFd) {
     for _ in 0..MOST_GUARDS {
         let Ok(line) = lock(watch).line.try_clone() else { break };
         // Nothing comes from a guard that watches, but its end.
-        let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+        let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(wakeup, PollFlags::IN)];
         if retry_on_intr(|| poll(&mut events, None)).is_err() || !events[1].revents().is_empty() {
             return;
         }
         log::warn!("the guard of the handlers died; starting another");
         if let Err(error) = lock(watch).replace() {
             log::warn!("{error:#}; trying again");
-            let mut rings = [PollFd::new(bell, PollFlags::IN)];
-            if retry_on_intr(|| poll(&mut rings, Some(&PAUSE))).is_ok_and(|ready| ready > 0) {
+            let mut woken = [PollFd::new(wakeup, PollFlags::IN)];
+            if retry_on_intr(|| poll(&mut woken, Some(&PAUSE))).is_ok_and(|ready| ready > 0) {
                 return;
             }
         }

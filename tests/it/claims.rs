@@ -147,23 +147,19 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
     }
 }
 
-/// A pass whose handler notes its process number and goes on for ever.
-fn with_a_handler_that_stays(env: &TestEnv) -> Child {
-    let pid = env.path("pid").display().to_string();
-    let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 60");
-    let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &script];
-    let child = env.spawn(&args);
-    wait_until("the handler begins", || env.path("pid").exists());
+/// A pass whose handler stays, run by these words.
+fn with_a_handler_that_stays(env: &TestEnv, words: &[&str]) -> Child {
+    let (staying, now) = (env.staying(), format!("@{MIDNIGHT}"));
+    let args = ["process", "--now", &now, "--ndays", "1", "--"];
+    let child = env.spawn(&[&args, words, &["sh", "-c", &staying.script]].concat());
+    staying.wait_for_begin();
     child
 }
 
-/// What the next pass runs: it succeeds if the handler before it is dead.
+/// The next pass: its handler succeeds if the one before is dead.
 fn drain_if_dead(env: &TestEnv) {
-    let pid = env.path("pid").display().to_string();
-    let check = format!("! grep -qs '^State:.[RSD]' /proc/$(cat {pid})/status");
-    let now = format!("@{MIDNIGHT}");
-    let drain = ["process", "--now", &now, "--ndays", "1", "--drain", "--", "sh", "-c", &check];
+    let (is_dead, now) = (env.staying().is_dead, format!("@{MIDNIGHT}"));
+    let drain = ["process", "--now", &now, "--ndays", "1", "--drain", "--", "sh", "-c", &is_dead];
     env.run(&drain).silent();
     assert_eq!(env.statuses(), "1|SUCCESS");
 }
@@ -172,7 +168,7 @@ fn drain_if_dead(env: &TestEnv) {
 fn a_guard_that_dies_is_replaced() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let mut child = with_a_handler_that_stays(&env);
+    let mut child = with_a_handler_that_stays(&env, &[]);
     for _ in 0..3 {
         let guard = guard_of(&child);
         assert!(signal("-KILL", &guard));
@@ -193,7 +189,7 @@ fn a_guard_that_dies_is_replaced() {
 fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let mut child = with_a_handler_that_stays(&env);
+    let mut child = with_a_handler_that_stays(&env, &[]);
     let guard = guard_of(&child);
     let command = std::fs::read_to_string(format!("/proc/{guard}/cmdline")).unwrap();
     assert_eq!(command, "backlog\0guard\0", "no token for everybody to read");
@@ -218,19 +214,11 @@ fn the_guard_of_somebody_elses_making_watches_over_nothing() {
 fn a_handler_that_resets_its_environment_does_not_outlive_the_claim_either() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    let pid = env.path("pid").display().to_string();
-    let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 60");
-    let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--ndays", "1", "--"];
-    let handler = ["env", "-i", "PATH=/usr/bin:/bin", "sh", "-c", &script];
-    let mut child = env.spawn(&[&args[..], &handler].concat());
-    wait_until("the handler begins", || env.path("pid").exists());
+    let reset = ["env", "-i", "PATH=/usr/bin:/bin"];
+    let mut child = with_a_handler_that_stays(&env, &reset);
     kill(&child);
     child.wait().unwrap();
-    let check = format!("! grep -qs '^State:.[RSD]' /proc/$(cat {pid})/status");
-    let drain = ["process", "--now", &now, "--ndays", "1", "--drain", "--", "sh", "-c", &check];
-    env.run(&drain).silent();
-    assert_eq!(env.statuses(), "1|SUCCESS");
+    drain_if_dead(&env);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::claims::guard_of;
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal, skipped, wait_until};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal, skipped};
 
 /// The attacker, who owns nothing on this machine.
 const NOBODY: u32 = 65534;
@@ -629,10 +629,9 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
 fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
     let Some(shop) = Shop::new("notes of passes over somebody's database") else { return };
     let line = ["process", "--now", "@1795219200", "--ndays", "9", "--db", "shop/app.db", "--"];
-    let pid = shop.env.path("pid");
-    let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 60", pid.display());
-    let mut pass = shop.env.spawn(&[&line[..], &["sh", "-c", &script]].concat());
-    wait_until("the handler begins", || pid.exists());
+    let staying = shop.env.staying();
+    let mut pass = shop.env.spawn(&[&line[..], &["sh", "-c", &staying.script]].concat());
+    staying.wait_for_begin();
     let guard = guard_of(&pass);
     for (name, process) in [("-STOP", &guard), ("-KILL", &pass.id().to_string()), ("-KILL", &guard)]
     {
@@ -646,8 +645,7 @@ fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
         .map(|uid| format!("{:<127}\n", format!("known {} 0 {uid}", boot.trim())))
         .concat();
     fs::write(shop.state("passes"), notes).unwrap();
-    let check = format!("! grep -qs '^State:.[RSD]' /proc/$(cat {})/status", pid.display());
-    shop.env.run(&[&line[..], &["sh", "-c", &check]].concat()).silent();
+    shop.env.run(&[&line[..], &["sh", "-c", &staying.is_dead]].concat()).silent();
     assert_eq!(shop.statuses(), "SUCCESS");
     assert_eq!(roots.try_wait().unwrap(), None, "root's process goes on");
     let state = fs::metadata(shop.state("")).unwrap();

@@ -219,6 +219,18 @@ impl TestEnv {
         wait_until(text, || fs::read_to_string(&log).unwrap_or_default().contains(text));
     }
 
+    /// A handler that notes its process number and stays.
+    pub fn staying(&self) -> Staying {
+        let pid = self.path("pid");
+        let shown = pid.display();
+        Staying {
+            script: format!("echo $$ >{shown}.new; mv {shown}.new {shown}; exec sleep 60"),
+            // A process that is dead but not yet reaped works on nothing.
+            is_dead: format!("! grep -qs '^State:.[RSD]' /proc/$(cat {shown})/status"),
+            pid,
+        }
+    }
+
     /// A handler that begins, and ends when it is let go.
     pub fn pausing(&self) -> Pausing {
         let (began, go) = (self.path("began"), self.path("go"));
@@ -228,6 +240,22 @@ impl TestEnv {
             go.display()
         );
         Pausing { began, go, script }
+    }
+}
+
+/// A handler that goes on for ever, and one that succeeds once it is dead.
+pub struct Staying {
+    pid: PathBuf,
+    /// For `sh -c`.
+    pub script: String,
+    /// The same for the next pass.
+    pub is_dead: String,
+}
+
+impl Staying {
+    #[track_caller]
+    pub fn wait_for_begin(&self) {
+        wait_until("the handler begins", || self.pid.exists());
     }
 }
 

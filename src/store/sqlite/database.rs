@@ -17,7 +17,7 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
-use super::rights::{Owned, Rights, require_files};
+use super::rights::{Owned, Rights};
 use super::sql::{param, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
@@ -78,7 +78,6 @@ impl SqliteDatabase {
         let rights = Rights::over(&database)?;
         let acting = rights.take()?;
         let path = database.path;
-        require_files(&path, Some(&found))?;
         let connection = connect(&path, OpenFlags::empty())?;
         let mut connection = Owned::new(connection, rights);
         let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
@@ -203,8 +202,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     // A database that is there is worked on as by a pass; a new one is that of whose directory it is.
     let rights = Rights::over(&database)?;
     let _acting = rights.take()?;
-    let (path, found) = (&database.path, &database.found);
-    require_files(path, found.as_ref())?;
+    let path = &database.path;
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let run = |connection: &mut Connection| {
         if is_new {

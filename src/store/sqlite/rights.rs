@@ -32,14 +32,15 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Those that are due over a database, or where one is to be made.
+    /// Those that are due over a database, or where one is to be made. Fails if they are of no use.
     pub fn over(database: &Resolved) -> Result<Self> {
         let Resolved { path, found, directory } = database;
+        require_files(path, found.as_ref())?;
         let own = || match found {
             Some(found) => Self::OwnAmongOthers(path.clone(), Box::new(found.clone())),
             None => Self::Own,
         };
-        if secure_file::is_roots_way(path) {
+        if secure_file::is_trusted_way(path) {
             return Ok(Self::Own);
         }
         if !is_root() {
@@ -47,7 +48,7 @@ impl Rights {
         }
         let whose = found.as_ref().unwrap_or(directory);
         if whose.uid() != 0 {
-            return Ok(Self::Of(Owner { uid: whose.uid(), gid: whose.gid() }));
+            return Ok(Self::Of(Owner::of(whose)));
         }
         // Its owner could put any file of root's into its place, and a journal beside it.
         if let Some((above, uid)) = secure_file::not_roots_above(path).filter(|_| found.is_some()) {
@@ -77,7 +78,7 @@ impl Rights {
 
 /// Fails if something stands beside the database that SQLite would wait for, or that somebody has put
 /// there who may not write the database: SQLite would take what it says for its own.
-pub fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
+fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for end in BESIDE {
         let mut beside = path.to_path_buf().into_os_string();
         beside.push(end);

@@ -8,27 +8,25 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{
-    Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, fstat,
-    mkdirat, openat, renameat, statat, unlinkat,
+    Access, AtFlags, Dir, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, fstat, mkdirat,
+    openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::line_state::LineState;
-use super::place::{Parent, Place, is_link, not_opened};
-use crate::secure_file::{GROUP_WRITE, OTHERS_WRITE, is_root};
+use super::place::{Parent, Place, not_opened};
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_regular, is_root};
 use crate::store::acting::{Owner, acting_as};
 use crate::store::claims;
 
 const OPEN_DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
-/// A FIFO must not hold the pass up, nor a terminal become its own.
-const OPEN_FILE: OFlags =
-    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
 /// No file that is read is longer; a longer one is none of ours.
 const MOST_READ: u64 = 64 * 1024;
 /// How often opening is tried again when others make and remove the file.
@@ -49,6 +47,10 @@ pub const PASSES: &str = "passes";
 pub struct Directory {
     place: Place,
     descriptor: OwnedFd,
+    /// What tells it from all other directories of the machine.
+    pub identity: String,
+    /// Whether nobody but root can change what is in it.
+    is_roots_alone: bool,
     /// With whose rights its files are opened and made, if not with one's own.
     acting: Option<Owner>,
 }
@@ -109,38 +111,26 @@ impl Directory {
     fn of(place: &Place, descriptor: OwnedFd) -> Result<Self> {
         let found = fstat(&descriptor).map_err(|errno| place.not_opened(&errno.into()))?;
         place.check(&found)?;
+        let is_roots = found.st_uid == 0;
+        let is_roots_alone = is_roots && found.st_mode & (GROUP_WRITE | OTHERS_WRITE) == 0;
         // What only root can change, nobody else has planted anything in.
-        let is_roots = is_roots_alone(&found);
-        let is_own = place.is_named && found.st_uid == 0;
-        let acting = place.other_owner().filter(|_| !is_roots && !is_own);
-        Ok(Self { place: place.clone(), descriptor, acting })
+        let is_own = is_roots_alone || is_roots && place.is_named;
+        let acting = place.other_owner().filter(|_| !is_own);
+        let identity = format!("{}-{}", found.st_dev, found.st_ino);
+        Ok(Self { place: place.clone(), descriptor, identity, is_roots_alone, acting })
     }
 
     /// The user who can write here besides root, if this process is root: the owner of the database.
-    pub fn other_writer(&self) -> Option<Owner> {
-        let is_roots = fstat(&self.descriptor).is_ok_and(|found| is_roots_alone(&found));
-        let database = self.place.database.as_ref();
-        let uid = database.map_or(0, Metadata::uid);
-        let owner = Owner { uid, gid: database.map_or(0, Metadata::gid) };
-        (is_root() && !is_roots).then_some(owner)
-    }
-
-    /// What tells this directory from all others of the machine.
-    pub fn identity(&self) -> Result<String> {
-        let found =
-            fstat(&self.descriptor).map_err(|errno| self.place.not_opened(&errno.into()))?;
-        Ok(format!("{}-{}", found.st_dev, found.st_ino))
+    pub fn other_writer(&self) -> Option<u32> {
+        let owner = self.place.database.as_ref().map_or(0, Metadata::uid);
+        (is_root() && !self.is_roots_alone).then_some(owner)
     }
 
     /// Opens a file; `None` if there is none, and none is to be made.
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let not_opened = |error: io::Error| self.not_opened(name, &error);
         for _ in 0..TRIES {
-            let access = match purpose {
-                Purpose::Read => OFlags::RDONLY,
-                Purpose::Change | Purpose::Make => OFlags::RDWR,
-            };
-            match self.act(|| openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty())) {
+            match self.open_file(name, purpose) {
                 Ok(file) => {
                     self.check_file(name, &file)?;
                     return Ok(Some(File::from(file)));
@@ -159,9 +149,6 @@ impl Directory {
                     self.replace(name)?;
                     continue;
                 }
-                Err(error) if is_link(&error) => {
-                    return Err(self.place.refused(name, "it is a symbolic link"));
-                }
                 Err(error) => return Err(not_opened(error)),
             }
             match self.act(|| self.create(name, name)) {
@@ -171,6 +158,14 @@ impl Directory {
             }
         }
         Err(not_opened(io::Error::other("another process keeps removing it")))
+    }
+
+    fn open_file(&self, name: &str, purpose: Purpose) -> io::Result<OwnedFd> {
+        let access = match purpose {
+            Purpose::Read => OFlags::RDONLY,
+            Purpose::Change | Purpose::Make => OFlags::RDWR,
+        };
+        self.act(|| openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty()))
     }
 
     /// The beginning of a file that is opened for some purpose; nothing if there is none.
@@ -206,13 +201,11 @@ impl Directory {
 
     /// The same of one file, which is left as it is.
     fn check_named(&self, name: &str) -> Result<()> {
-        let flags = OPEN_FILE | OFlags::RDWR;
-        match self.act(|| openat(&self.descriptor, name, flags, Mode::empty())) {
+        match self.open_file(name, Purpose::Change) {
             Ok(file) => self.check_file(name, &file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if is_link(&error) => Err(self.place.refused(name, "it is a symbolic link")),
             // A pass replaces it.
-            Err(_) if self.acting.is_some() && self.is_roots(name) => Ok(()),
+            Err(_) if self.is_roots(name) => Ok(()),
             Err(error) => Err(self.not_opened(name, &error)),
         }
     }
@@ -220,6 +213,7 @@ impl Directory {
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
         let path = self.place.path.join(name);
         match (error.raw_os_error().map(Errno::from_raw_os_error), self.acting) {
+            (Some(Errno::LOOP), _) => self.place.refused(name, "it is a symbolic link"),
             // A directory, or a socket.
             (Some(Errno::ISDIR | Errno::NXIO), _) => {
                 self.place.refused(name, "it is no regular file")
@@ -230,10 +224,10 @@ impl Directory {
                     return self.place.refused(name, HARD_LINK);
                 }
                 let is_owners = found.is_some_and(|found| found.st_uid == owner.uid);
-                let mend = if is_owners { "chmod u+rw it" } else { "remove it" };
+                let hint = if is_owners { "chmod u+rw it" } else { "remove it" };
                 anyhow!(
                     "could not open {}: root works there with the rights of user {}, who owns the \
-                     database, and that user may not; {mend}",
+                     database, and that user may not; {hint}",
                     path.display(),
                     owner.uid
                 )
@@ -261,7 +255,7 @@ impl Directory {
     /// A file of somebody else's, or one that stands elsewhere as well, would be written for him.
     fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
         let found = fstat(file).map_err(|errno| self.not_opened(name, &errno.into()))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        if !is_regular(&found) {
             return Err(self.place.refused(name, "it is no regular file"));
         }
         if found.st_nlink != 1 {
@@ -278,12 +272,7 @@ impl Directory {
     /// its owner.
     fn is_roots(&self, name: &str) -> bool {
         let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
-        self.acting.is_some()
-            && found.is_ok_and(|found| {
-                found.st_uid == 0
-                    && found.st_nlink == 1
-                    && FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
-            })
+        self.acting.is_some() && found.is_ok_and(|found| is_file_of_root(&found))
     }
 
     /// Puts a file of the database's owner in the place of one of root's, unless a pass has locks on
@@ -320,19 +309,16 @@ impl Directory {
     fn open_roots(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = openat(&self.descriptor, name, flags, Mode::empty())?;
-        let state = fstat(&found)?;
-        let is_file = FileType::from_raw_mode(state.st_mode) == FileType::RegularFile;
-        if !is_file || state.st_uid != 0 || state.st_nlink != 1 {
+        if !is_file_of_root(&fstat(&found)?) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
-        File::options().read(true).write(true).open(path)
+        File::options().read(true).write(true).open(secure_file::path_of(&found))
     }
 }
 
-/// Whether nobody but root can change what is in a directory.
-fn is_roots_alone(found: &Stat) -> bool {
-    found.st_uid == 0 && found.st_mode & (GROUP_WRITE | OTHERS_WRITE) == 0
+/// Whether it is a file of root's that stands nowhere else.
+fn is_file_of_root(found: &Stat) -> bool {
+    is_regular(found) && found.st_uid == 0 && found.st_nlink == 1
 }
 
 /// Whether a directory is the empty one that this process has just made, and not one that somebody

@@ -129,10 +129,10 @@ impl StateDir {
         };
         // Whoever can write there must not have root kill what is not his. So his notes are believed
         // of his processes, and root's own passes are noted where only root can write.
-        if owner.uid != 0 {
-            pass_note::end_orphans(&shared, Some(owner.uid))?;
+        if owner != 0 {
+            pass_note::end_orphans(&shared, Some(owner))?;
         }
-        let name = format!("{}.{PASSES}", directory.identity()?);
+        let name = format!("{}.{PASSES}", directory.identity);
         let mut written =
             Err(anyhow!("could not note the pass: {ROOTS_NOTES}/{name} comes and goes"));
         for _ in 0..TRIES {

@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Mode, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use crate::secure_file::{Followed, GROUP_WRITE, OTHERS_WRITE, is_root};
+use crate::secure_file::{Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, is_root};
 use crate::store::acting::{Owner, acting_as};
 
 /// Where a state directory is, and whose.
@@ -28,7 +28,7 @@ impl Place {
     /// The owner of the database, if root is at work for somebody else.
     pub fn other_owner(&self) -> Option<Owner> {
         let database = self.database.as_ref()?;
-        let owner = Owner { uid: database.uid(), gid: database.gid() };
+        let owner = Owner::of(database);
         (is_root() && owner.uid != 0).then_some(owner)
     }
 
@@ -72,12 +72,12 @@ impl Place {
             _ => return Ok(()),
         };
         // A directory for everybody's files is not to be taken away from them.
-        let mend = if found.st_mode & Mode::SVTX.bits() != 0 {
+        let hint = if found.st_mode & Mode::SVTX.bits() != 0 {
             "name a directory of its own with --state-dir".into()
         } else {
             format!("chmod {mode} {shown}, or name another directory with --state-dir")
         };
-        bail!("could not use {shown}: {who} can write to it, but not to the database; {mend}");
+        bail!("could not use {shown}: {who} can write to it, but not to the database; {hint}");
     }
 
     /// `root's or user 1000's, who owns the database`
@@ -135,8 +135,7 @@ impl Place {
     fn parent_of_database(&self) -> io::Result<Parent> {
         let (parent, name) = (self.path.parent(), self.path.file_name());
         let (parent, name) = (parent.unwrap_or(Path::new("/")), name.unwrap_or_default());
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, parent, flags, Mode::empty())?;
+        let directory = openat(CWD, parent, OPEN_PATH, Mode::empty())?;
         // It is called after the database.
         let database = Path::new(name).with_extension("");
         let found = statat(&directory, &database, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -178,7 +177,7 @@ pub struct Parent {
 }
 
 /// Whether a path was refused because it ends in a link.
-pub fn is_link(error: &io::Error) -> bool {
+fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 

@@ -38,6 +38,16 @@ fn kill(child: &Child) {
     assert!(signal("-KILL", child.id()));
 }
 
+/// Kills a guard whose pass is dead, and waits until the kernel has released the claims that it held.
+pub fn kill_guard(guard: &str) {
+    assert!(signal("-KILL", guard));
+    let is_dead = || {
+        let status = std::fs::read_to_string(format!("/proc/{guard}/status"));
+        status.map_or(true, |status| status.contains("State:\tZ"))
+    };
+    wait_until("the guard is dead", is_dead);
+}
+
 /// The process number of a pass's guard.
 pub fn guard_of(pass: &Child) -> String {
     guard_if_any(pass).unwrap()
@@ -197,7 +207,7 @@ fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
     assert!(signal("-STOP", &guard));
     kill(&child);
     child.wait().unwrap();
-    assert!(signal("-KILL", &guard));
+    kill_guard(&guard);
     drain_if_dead(&env);
     let notes = std::fs::read_to_string(env.path("test.db.backlog/passes")).unwrap();
     assert_eq!(notes.trim(), "", "each pass that ends takes its note back");

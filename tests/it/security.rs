@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::claims::guard_of;
+use crate::claims::{guard_of, kill_guard};
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal, skipped};
 
 /// The attacker, who owns nothing on this machine.
@@ -633,11 +633,10 @@ fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
     let mut pass = shop.env.spawn(&[&line[..], &["sh", "-c", &staying.script]].concat());
     staying.wait_for_begin();
     let guard = guard_of(&pass);
-    for (name, process) in [("-STOP", &guard), ("-KILL", &pass.id().to_string()), ("-KILL", &guard)]
-    {
-        assert!(signal(name, process));
-    }
+    assert!(signal("-STOP", &guard));
+    assert!(signal("-KILL", pass.id()));
     pass.wait().unwrap();
+    kill_guard(&guard);
     // The owner of the database has a process of root's in mind, whose token he knows.
     let mut roots = Command::new("sleep").arg("60").env("BACKLOG_PASS", "known").spawn().unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();

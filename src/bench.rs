@@ -2,6 +2,7 @@
 //! pgmq does in batches, and beside the floor of a commit for each hundred rows. Run by
 //! bench/run.py, never with the tests.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant as Monotonic;
@@ -16,8 +17,8 @@ use crate::instant::{DAY, Instant};
 use crate::mapping::Mapping;
 use crate::policy::{Age, Look, Policy, Rules};
 use crate::record::{Id, Record, Settlement};
-use crate::selection::{Order, Reached};
-use crate::store::{Access, Applied, Change, Claim, Location, Reader, Server, Store, TOKEN};
+use crate::selection::{Cursor, Order};
+use crate::store::{Access, Applied, Change, Claim, Location, Proof, Reader, Server, Store, TOKEN};
 
 const RECORDS: usize = 40_000;
 const BATCH: usize = 100;
@@ -30,7 +31,7 @@ impl Observer for Silent {
 
     fn attempted(&mut self, _: &Attempt) {}
 
-    fn reached(&mut self, _: &Reached) {}
+    fn reached(&mut self, _: &Cursor) {}
 
     fn finished(&mut self) -> Result<()> {
         Ok(())
@@ -65,7 +66,7 @@ impl Store for Unguarded {
         self.0.apply(changes)
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
         self.0.prove(record, chains)
     }
 
@@ -92,10 +93,10 @@ fn pass(database: &Database, counts: bool) -> usize {
     let moment = policy.moment(None, NOW, false);
     let pass = Pass {
         store: Box::new(Unguarded(opened.into_store(&state, clock()).unwrap())),
-        look: Look { policy, rules, moment, shard: None },
+        look: Look { policy, rules, moment, shard: None, kept: HashMap::new() },
         limits: Limits::NONE,
         clock: clock(),
-        plan: Plan::Full { order: Order::Newest },
+        plan: Plan::full(Order::Newest),
         token: format!("{TOKEN}-bench"),
         observer: Box::new(Silent),
     };

@@ -88,6 +88,33 @@ impl Reached {
     }
 }
 
+/// Where the passes of a line have come to, for the next one to go on from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cursor {
+    pub reached: Option<Reached>,
+    /// Records whose slots were passed, and that are still to be tried for them.
+    pub kept: Vec<Kept>,
+    /// The last of so many records in a row that got nowhere that the pass ended: the next one
+    /// begins behind it.
+    pub stuck: Option<Key>,
+}
+
+/// A record that keeps its slot: another pass held it when the slot came, or its attempt has begun
+/// and not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub id: Id,
+    pub slot: Slot,
+    /// How many attempts for this slot have begun and not come to their end. Once a pass is over,
+    /// those were ended by its death.
+    pub begun: u32,
+}
+
+impl Kept {
+    /// More attempts for one slot are not begun: the record may be what kills the passes.
+    pub const MOST_BEGUN: u32 = 3;
+}
+
 /// One of several parts of the records, each of which is worked off by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {

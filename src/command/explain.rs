@@ -67,7 +67,7 @@ fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanat
 fn last_pass(record: &Record, look: &Look, at: Instant, last: &LineState) -> (Instant, LastPass) {
     let facts = record.facts();
     let mut moment = look.policy.moment(None, at, false);
-    let until = last.reached.as_ref().and_then(Reached::slot).map(|slot| slot.tick);
+    let until = last.cursor.reached.as_ref().and_then(Reached::slot).map(|slot| slot.tick);
     if let (Some(span), Some(after), Some(until)) = (&mut moment.span, last.began_behind, until) {
         *span = Span { after, until };
     }

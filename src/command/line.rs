@@ -3,11 +3,11 @@
 use anyhow::Result;
 
 use crate::config::{PassSettings, Queue, Schedule};
-use crate::engine::Plan;
+use crate::engine::{Plan, PlanKind};
 use crate::instant::Instant;
 use crate::policy::{Look, Policy, Rules};
 use crate::record::Status;
-use crate::selection::{Reached, Shard, Slot};
+use crate::selection::{Kept, Reached, Shard, Slot};
 use crate::store::{Database, LineLock, LineState, StateDir};
 
 pub struct Line {
@@ -66,33 +66,35 @@ impl Line {
 
     /// Where a pass by slots begins.
     pub fn reached(&self) -> Option<Slot> {
-        self.last.reached.as_ref().and_then(Reached::slot)
+        self.last.cursor.reached.as_ref().and_then(Reached::slot)
     }
 
     /// What a pass would look at now.
     pub fn look(&self, now: Instant, drain: bool) -> Look {
         let moment = self.policy.moment(self.reached(), now, drain);
-        Look { policy: self.policy.clone(), rules: self.rules, moment, shard: self.shard }
+        let kept = self.last.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
+        let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
+        Look { policy: self.policy.clone(), rules: self.rules, moment, shard: self.shard, kept }
     }
 
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
     /// short, and for slots.
     pub fn plan(&self, settings: &PassSettings, now: Instant) -> Plan {
-        let order = settings.order;
-        match &self.policy {
-            _ if self.is_kept => Plan::Full { order },
+        let kind = match &self.policy {
+            _ if self.is_kept => PlanKind::Full,
             Policy::Slots(slots) => {
                 if self.reached().is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {
                     log::warn!("the last pass ran in the future: the clock was set back");
                 }
-                Plan::Slots { order }
+                PlanKind::Slots
             }
             Policy::Age(_) | Policy::Counted(_) if settings.limits.may_cut_short() => {
-                let cursor = self.last.reached.as_ref().and_then(Reached::key);
-                Plan::Capped { order, cursor: cursor.cloned() }
+                let cursor = self.last.cursor.reached.as_ref().and_then(Reached::key);
+                PlanKind::Capped { cursor: cursor.cloned() }
             }
-            Policy::Age(_) | Policy::Counted(_) => Plan::Full { order },
-        }
+            Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
+        };
+        Plan { order: settings.order, kind, stuck: self.last.cursor.stuck.clone() }
     }
 }
 

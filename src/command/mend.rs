@@ -192,6 +192,9 @@ impl Work<'_> {
                 }
                 Claim::Ambiguous => self.fail(&id, AMBIGUOUS)?,
                 Claim::Gone => self.fail(&id, GONE)?,
+                Claim::Unreadable(why) => {
+                    self.fail(&id, &format!("it could not be read: {why}"))?;
+                }
             }
         }
         Ok(())
@@ -210,10 +213,10 @@ impl Work<'_> {
             return Ok(());
         }
         let changes: Vec<_> =
-            claimed.iter().map(|record| Change::new(record, false, settlement.clone())).collect();
+            claimed.iter().map(|record| Change::new(record, None, settlement.clone())).collect();
         for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
             match applied {
-                Applied::Written => self.done += 1,
+                Applied::Written | Applied::Charged(_) => self.done += 1,
                 Applied::ChangedMeanwhile => {
                     writeln!(self.out, "{}: was changed by the application just now", record.id)?;
                 }

@@ -6,19 +6,21 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::handlers::{Common, handlers, require, series};
 use super::line::Line;
-use super::open_for;
+use super::{open, open_for};
 use crate::clock::Clock;
 use crate::config::{PassSettings, Queue};
 use crate::engine::{self, Attempt, Observer, Pass, Stopped, Summary, Wake};
 use crate::exit::Exit;
+use crate::instant::{DAY, Instant};
+use crate::record::{counted, cut_line};
 use crate::report;
 use crate::secure_file;
-use crate::selection::Reached;
+use crate::selection::Cursor;
 use crate::store::{Access, LineState, StateDir};
 use crate::terminal::Terminal;
 
@@ -50,7 +52,8 @@ pub fn run(
         line_state: LineState {
             began_at: Some(now),
             began_behind: look.moment.span.map(|span| span.after),
-            reached: line.last.reached.clone(),
+            cursor: line.last.cursor.clone(),
+            unmapped_sought_at: line.last.unmapped_sought_at,
         },
         is_saved: false,
         terminal: terminal.clone(),
@@ -76,6 +79,9 @@ pub fn run(
         _running = line.state.begin_pass(&token)?;
         handlers(settings, &common, clock)
     })?;
+    if summary.found_nothing {
+        say_if_unmapped(queue, &line, now, terminal)?;
+    }
     if terminal.attended {
         let elapsed = clock.monotonic().saturating_duration_since(began);
         terminal.say(&report::summary(&summary, elapsed));
@@ -83,14 +89,62 @@ pub fn run(
     exit(&summary, settings.strict)
 }
 
+/// Cron is told that no row has a status that is mapped once in this time: a table may be so for good.
+const UNMAPPED_SECS: i64 = DAY;
+/// How many of the values that are mapped to nothing are named.
+const UNMAPPED_NAMED: usize = 5;
+
+/// Says that nothing is pending because no row has a status that is mapped, which else would pass for
+/// a queue without work.
+fn say_if_unmapped(queue: &Queue, line: &Line, now: Instant, terminal: &Terminal) -> Result<()> {
+    let mut state = line.state.line_state_of_pass(&line.name)?;
+    let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(UNMAPPED_SECS) <= now);
+    if !terminal.attended && !is_due {
+        return Ok(());
+    }
+    let mut database = open(queue, Access::ReadOnly)?;
+    database.leave_alone()?;
+    if !database.any_mapped()? {
+        let foreign = database.census(&[], now)?;
+        let rows: u64 = foreign.iter().map(|count| count.rows).sum();
+        let mut values: Vec<_> = foreign.iter().map(|count| cut_line(&count.text)).collect();
+        let more = if values.len() > UNMAPPED_NAMED { ", ..." } else { "" };
+        values.truncate(UNMAPPED_NAMED);
+        if rows > 0 {
+            log::error!(
+                "nothing is pending: all {} of table {} have a status that is mapped to nothing: \
+                 {}{more}; see `backlog check`",
+                counted(rows, "row"),
+                database.table().name,
+                values.join(", ")
+            );
+        }
+    }
+    state.unmapped_sought_at = Some(now);
+    line.state.save_line_state(&line.name, &state);
+    Ok(())
+}
+
+/// A hangup is heeded unless whoever started the program has had it ignored, as nohup does.
 fn heed_signals(wake: Wake) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("could not listen for signals")?;
+    let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
+    let signals = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = Signals::new(signals).context("could not listen for signals")?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             wake.signal(signal);
         }
     });
     Ok(())
+}
+
+/// Whether a signal is ignored, as the kernel shows it (proc_pid_status(5), SigIgn): a mask in
+/// hexadecimal, in which the first signal is the lowest bit.
+fn ignores(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// What marks the handlers of this pass, and of no other.
@@ -104,7 +158,7 @@ fn token() -> Result<String> {
 fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
     match &summary.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
-        Some(Stopped::Unable(error) | Stopped::Refused(error) | Stopped::Failures(error)) => {
+        Some(Stopped::Unable(error) | Stopped::Stuck(error) | Stopped::Failures(error)) => {
             return Err(anyhow!("{error}; the pass stops here"));
         }
         Some(Stopped::Runtime) if summary.attempts() == 0 && summary.interrupted > 0 => {
@@ -115,8 +169,12 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
         }
         Some(Stopped::Runtime) | None => {}
     }
-    let Summary { archived, expired, unable, lost, faults, .. } = summary;
-    let lost = archived + expired + unable + lost + faults > 0;
+    for error in &summary.incomplete {
+        log::error!("{error}");
+    }
+    let Summary { archived, expired, unable, refused, ambiguous, lost, faults, .. } = summary;
+    let lost = archived + expired + unable + refused + ambiguous + lost + faults > 0;
+    let lost = lost || !summary.incomplete.is_empty();
     let failed = lost || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
@@ -153,9 +211,9 @@ impl Observer for Watcher {
         }
     }
 
-    fn reached(&mut self, reached: &Reached) {
-        if self.line_state.reached.as_ref() != Some(reached) {
-            self.line_state.reached = Some(reached.clone());
+    fn reached(&mut self, cursor: &Cursor) {
+        if self.line_state.cursor != *cursor {
+            self.line_state.cursor = cursor.clone();
             self.save();
         }
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::instant::Instant;
 use crate::policy::{End, Look, Reason, Span, Verdict};
 use crate::record::{Id, Key, Status};
-use crate::selection::{Order, Selection, Slot, Window};
+use crate::selection::{Kept, Order, Selection, Slot, Window};
 use crate::store::Reader;
 
 /// How many ids are read at once. More are continued by key.
@@ -18,19 +18,28 @@ const AHEAD: usize = 64;
 
 /// In what order a pass goes through the due records.
 #[derive(Debug, Clone)]
-pub enum Plan {
+pub struct Plan {
+    pub order: Order,
+    pub kind: PlanKind,
+    /// Behind this record it begins, and comes to it at the end: those before it got nowhere, so
+    /// many in a row that they ended the last pass.
+    pub stuck: Option<Key>,
+}
+
+#[derive(Debug, Clone)]
+pub enum PlanKind {
     /// All of them, in the table's order.
-    Full { order: Order },
+    Full,
     /// A limit may cut the pass short: NEW go before ERROR, and ERROR go on behind the last one
     /// that such a pass tried, so that no block of failing records keeps the others from being
     /// tried.
-    Capped { order: Order, cursor: Option<Key> },
+    Capped { cursor: Option<Key> },
     /// NEW first, then ERROR in the order of their slots.
-    Slots { order: Order },
+    Slots,
 }
 
 /// One selection of a pass.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Search {
     selection: Selection,
     kind: Kind,
@@ -46,14 +55,12 @@ enum Kind {
 }
 
 impl Plan {
-    fn order(&self) -> Order {
-        match self {
-            Self::Full { order } | Self::Capped { order, .. } | Self::Slots { order } => *order,
-        }
+    pub fn full(order: Order) -> Self {
+        Self { order, kind: PlanKind::Full, stuck: None }
     }
 
     pub fn is_capped(&self) -> bool {
-        matches!(self, Self::Capped { .. })
+        matches!(self.kind, PlanKind::Capped { .. })
     }
 
     fn searches(&self, look: &Look) -> VecDeque<Search> {
@@ -61,7 +68,7 @@ impl Plan {
             selection: Selection {
                 window: look.policy.window(look.moment, statuses),
                 statuses: statuses.to_vec(),
-                order: self.order(),
+                order: self.order,
                 after: None,
                 up_to: None,
                 // What is to be sorted is read at once.
@@ -69,31 +76,33 @@ impl Plan {
             },
             kind,
         };
-        let new = || search(&[Status::New], Kind::Due);
-        let errors = |after: Option<&Key>, up_to: Option<&Key>| {
-            let mut errors = search(&[Status::Error], Kind::Due);
-            errors.selection.after = after.cloned();
-            errors.selection.up_to = up_to.cloned();
-            errors
-        };
-        let mut searches: VecDeque<_> = match self {
-            Self::Full { .. } => [search(&Status::PENDING, Kind::Due)].into(),
-            Self::Capped { cursor: None, .. } => [new(), errors(None, None)].into(),
-            Self::Capped { cursor: Some(key), .. } => {
-                [new(), errors(Some(key), None), errors(None, Some(key))].into()
-            }
-            Self::Slots { .. } if look.moment.span.is_some_and(Span::is_empty) => [new()].into(),
-            Self::Slots { .. } => [new(), search(&[Status::Error], Kind::Slots)].into(),
+        let stuck = self.stuck.as_ref();
+        let new = || behind(search(&[Status::New], Kind::Due), stuck);
+        let errors = |key| behind(search(&[Status::Error], Kind::Due), key);
+        let mut searches = match &self.kind {
+            PlanKind::Full => behind(search(&Status::PENDING, Kind::Due), stuck),
+            PlanKind::Capped { cursor } => [new(), errors(cursor.as_ref().or(stuck))].concat(),
+            PlanKind::Slots if look.moment.span.is_some_and(Span::is_empty) => new(),
+            PlanKind::Slots => [new(), vec![search(&[Status::Error], Kind::Slots)]].concat(),
         };
         if let Some(max_age) = look.rules.max_age_secs {
             let mut too_old = search(&[Status::Error], Kind::TooOld);
             let until = look.moment.now.saturating_sub(max_age);
             too_old.selection.window =
                 Window::Inserted { from: Instant(i64::MIN), until: Some(until) };
-            searches.push_back(too_old);
+            searches.push(too_old);
         }
-        searches
+        searches.into()
     }
+}
+
+/// A search that begins behind a key, and then comes to what is before it.
+fn behind(search: Search, key: Option<&Key>) -> Vec<Search> {
+    let Some(key) = key else { return vec![search] };
+    let (mut after, mut up_to) = (search.clone(), search);
+    after.selection.after = Some(key.clone());
+    up_to.selection.up_to = Some(key.clone());
+    vec![after, up_to]
 }
 
 impl Kind {
@@ -122,24 +131,31 @@ pub struct Candidates {
     look: Look,
     searches: VecDeque<Search>,
     ids: VecDeque<Id>,
+    /// What comes when there is nothing else: records that may have killed a pass.
+    last: Vec<Id>,
     order: Order,
+    /// Why records may be missing, if a search could not be read to its end.
+    broken: Option<String>,
 }
 
 impl Candidates {
     pub fn new(plan: &Plan, look: Look) -> Self {
         let searches = plan.searches(&look);
-        Self { look, searches, ids: VecDeque::new(), order: plan.order() }
+        let by_slots = matches!(plan.kind, PlanKind::Slots);
+        let mut kept: Vec<_> = look.kept.values().filter(|_| by_slots).collect();
+        kept.sort_by_key(|kept| kept.slot);
+        let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
+        let ids = |kept: Vec<&Kept>| kept.into_iter().map(|it| it.id.clone()).collect::<Vec<_>>();
+        let (ids, last) = (ids(first).into(), ids(last));
+        Self { look, searches, ids, last, order: plan.order, broken: None }
     }
 
     /// The candidates of a drain's next round: what was busy, then what is due now. Without
     /// `errors` only NEW records count.
     pub fn again(&self, look: Look, busy: Vec<Id>, errors: bool) -> Self {
-        let plan = if errors {
-            Plan::Full { order: self.order }
-        } else {
-            Plan::Capped { order: self.order, cursor: None }
-        };
-        let mut candidates = Self::new(&plan, look);
+        let full = Plan::full(self.order);
+        let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
+        let mut candidates = Self::new(&Plan { kind, ..full }, look);
         if !errors {
             candidates.searches.truncate(1);
         }
@@ -182,7 +198,15 @@ impl Candidates {
                 self.read(search, reader)?;
             }
         }
+        if self.ids.is_empty() {
+            self.ids.extend(self.last.drain(..));
+        }
         Ok(!self.ids.is_empty())
+    }
+
+    /// Why records may be missing, said once.
+    pub fn take_broken(&mut self) -> Option<String> {
+        self.broken.take()
     }
 
     fn read(&mut self, search: Search, reader: &mut dyn Reader) -> Result<()> {
@@ -191,7 +215,9 @@ impl Candidates {
         let look = &self.look;
         let page = reader.due(&selection, &mut |facts| {
             let verdict = look.verdict(facts);
-            let is_wanted = kind.wants(verdict);
+            // What has kept its slot is tried for that one.
+            let is_kept = kind == Kind::Slots && look.kept.contains_key(facts.id);
+            let is_wanted = kind.wants(verdict) && !is_kept;
             if is_wanted && kind == Kind::Slots {
                 slots.push(place(verdict));
             }
@@ -204,6 +230,7 @@ impl Candidates {
         } else {
             self.ids.extend(page.ids);
         }
+        self.broken = self.broken.take().or(page.broken);
         if let Some(key) = page.next {
             let selection = Selection { after: Some(key), ..selection };
             self.searches.push_back(Search { selection, kind });

@@ -14,24 +14,24 @@ mod rate;
 mod say;
 mod summary;
 
-pub use candidates::{Candidates, Plan};
+pub use candidates::{Candidates, Plan, PlanKind};
 pub use rate::Rate;
 pub use summary::{Attempt, Stopped, Summary};
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, TryLockError};
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::clock::Clock;
 use crate::handler::{Handler, Outbox};
 use crate::lock::lock;
 use crate::policy::Look;
 use crate::record::Answer;
-use crate::selection::{Reached, Slot};
-use crate::store::Store;
+use crate::selection::{Cursor, Reached, Slot};
+use crate::store::{Interruptible, Stop, Store};
 use coordinator::{Again, Coordinator};
 
 /// How long a drain waits before it looks again for records that other passes hold.
@@ -92,8 +92,8 @@ pub trait Observer {
     /// An attempt is settled.
     fn attempted(&mut self, attempt: &Attempt);
 
-    /// The pass has come so far: the next one of its line should go on behind it.
-    fn reached(&mut self, reached: &Reached);
+    /// The pass has come so far: the next one of its line should go on from there.
+    fn reached(&mut self, cursor: &Cursor);
 
     /// The pass is over.
     fn finished(&mut self) -> Result<()>;
@@ -112,26 +112,21 @@ enum Event {
 #[derive(Clone)]
 pub struct Wake {
     events: Sender<Event>,
-    /// The signal to stop that has come last; 0 for none.
-    signal: Arc<AtomicI32>,
+    stop: Arc<Stop>,
 }
 
 impl Wake {
-    fn new(events: Sender<Event>) -> Self {
-        Self { events, signal: Arc::default() }
-    }
-
     /// A signal to stop has come. From now on nothing is begun, also if the pass is just waiting
     /// for a lock and cannot be woken.
     pub fn signal(&self, signal: i32) {
-        self.signal.store(signal, Ordering::SeqCst);
+        self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
         // The pass may be over already.
         let _ = self.events.send(Event::Signal(signal));
     }
 
     fn signalled(&self) -> Option<i32> {
-        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+        self.stop.signalled()
     }
 
     fn turn(&self) {
@@ -208,31 +203,34 @@ impl Handlers {
 
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Summary> {
+    let stop = stop_of(&pass);
+    let mut store = Interruptible::new(pass.store, stop.clone());
+    if stop.deadline().is_some() {
+        store.watch()?;
+    }
+    pass.store = Box::new(store);
     let mut candidates = Candidates::new(&pass.plan, pass.look.clone());
-    let any = candidates.any(pass.store.reader())?;
-    if let Some(span) = pass.look.moment.span {
+    let any = candidates.any(pass.store.reader());
+    let any = if stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
+    if let Some(cursor) = first_cursor(&pass, any) {
         // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
-        let reached = if any { span.after } else { Slot::end_of(span.until) };
-        pass.observer.reached(&Reached::Slot(reached));
+        pass.observer.reached(&cursor);
     }
     if !any {
         pass.observer.finished()?;
-        return Ok(Summary::default());
+        return Ok(Summary::of_nothing(candidates.take_broken()));
     }
     pass.observer.selected(candidates.known());
     log::debug!("{} candidates under {}", candidates.known(), pass.look.policy.line());
     pass.store.guard(&pass.token)?;
-    let max_runtime = pass.limits.max_runtime;
-    let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     let (sender, events) = channel();
-    let wake = Wake::new(sender);
-    pass.store.stop_with(wake.signal.clone());
+    let wake = Wake { events: sender, stop: stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let clock = pass.clock;
     let coordinator = Coordinator::new(pass, candidates, wake.clone(), handlers);
     let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };
-    let mut watch = Watch { inbox: &inbox, events, clock, deadline };
+    let mut watch = Watch { inbox: &inbox, events, clock, stop, is_late: false };
     watch.see_to_the_end();
     // A thread that has brought the last answer may still look for more to do.
     watch.wait_for(&wake, || handler.join());
@@ -245,12 +243,34 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     Ok(summary)
 }
 
+const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
+                              more time, or an index (`backlog check` says which)";
+
+/// The stop of a pass, whose time begins now.
+fn stop_of(pass: &Pass) -> Arc<Stop> {
+    let Limits { max_runtime, grace, .. } = pass.limits;
+    let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
+    Arc::new(Stop::new(pass.clock, grace, deadline))
+}
+
+/// Where the next pass goes on if this one comes to nothing, or has nothing to do.
+fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
+    let span = pass.look.moment.span;
+    let slot = span.map(|span| if any { span.after } else { Slot::end_of(span.until) });
+    let kept = pass.look.kept.values().filter(|_| any).cloned().collect();
+    let cursor = Cursor { reached: slot.map(Reached::Slot), kept, stuck: None };
+    // Where the last pass got stuck is over once there is nothing to do.
+    (span.is_some() || !any && pass.plan.stuck.is_some()).then_some(cursor)
+}
+
 /// Waits for the end of a pass, and heeds signals and the time meanwhile.
 struct Watch<'a> {
     inbox: &'a Inbox,
     events: Receiver<Event>,
     clock: Clock,
-    deadline: Option<Monotonic>,
+    stop: Arc<Stop>,
+    /// Whether the pass was told that its time is up.
+    is_late: bool,
 }
 
 impl Watch<'_> {
@@ -277,21 +297,20 @@ impl Watch<'_> {
 
     /// Waits for an event, at most `pause`.
     fn wait(&mut self, pause: Option<Duration>) {
-        let left = self.deadline.map(|deadline| self.clock.until(deadline));
+        let deadline = self.stop.deadline().filter(|_| !self.is_late);
+        let left = deadline.map(|deadline| self.clock.until(deadline));
         let event = match [pause, left].into_iter().flatten().min() {
             Some(most) => self.events.recv_timeout(most),
             None => self.events.recv().map_err(RecvTimeoutError::from),
         };
+        let is_late = || deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero());
         let why = match event {
             Ok(Event::Signal(signal)) => Some(Stopped::Signal(signal)),
             Ok(Event::Turn) | Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => self
-                .deadline
-                .is_some_and(|deadline| self.clock.until(deadline).is_zero())
-                .then_some(Stopped::Runtime),
+            Err(RecvTimeoutError::Timeout) => is_late().then_some(Stopped::Runtime),
         };
         if let Some(why) = why {
-            self.deadline = None;
+            self.is_late = true;
             self.inbox.with(|coordinator| coordinator.stop(why));
         }
     }

@@ -1,87 +1,113 @@
 //! How far a pass has come, for the next one of its line to go on from.
+//!
+//! By slots the cursor passes over records whose attempts have not come to their end: those are
+//! listed beside it, with how often that has happened, until they do. So a pass that is killed costs
+//! no record its slot, and none is tried twice for one that it has had.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use crate::policy::Span;
-use crate::record::{Record, Status};
-use crate::selection::{Reached, Slot};
+use crate::record::{Id, Key, Record, Status};
+use crate::selection::{Cursor, Kept, Reached, Slot};
+
+/// How many bytes of ids are listed: with that a cursor is written in one page, which no kill can
+/// cut in two. What is more than that keeps the cursor from going past it.
+const MOST_LISTED: usize = 2_048;
+/// What an entry takes besides its id.
+const ENTRY: usize = 48;
 
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// The failed record that was handed out last.
+    /// The slot, or the failed record, that the pass has come to in the order of its plan.
     last: Option<Reached>,
-    /// Slots whose records were handed out and are not settled: the first one of the pass is not
-    /// among them. It counts at once, so that even a pass that is killed each time gets on.
-    running: BTreeSet<Slot>,
-    /// The first slot whose record was handed out and came back untouched.
-    untouched: Option<Slot>,
-    /// How far the pass had come when that was last noted.
-    noted: Option<Slot>,
+    /// Records whose slots have come, and that are still to be tried for them.
+    kept: HashMap<Id, Kept>,
+    stuck: Option<Key>,
+    /// Whether the next pass would go on from elsewhere than was last noted.
+    is_news: bool,
 }
 
 impl Progress {
-    /// A record is handed out, in the order of the plan. Says how far that is if it is the first
-    /// that counts.
-    pub fn handed_out(
-        &mut self,
-        record: &Record,
-        slot: Option<Slot>,
-        is_capped: bool,
-    ) -> Option<&Reached> {
-        let is_first = self.last.is_none();
+    /// That of a pass that is to work off a span, if it goes by slots.
+    pub fn new(span: Option<Span>, kept: &HashMap<Id, Kept>) -> Self {
+        let last = span.map(|span| Reached::Slot(span.after));
+        Self { last, kept: kept.clone(), stuck: None, is_news: false }
+    }
+
+    /// A record is handed out, in the order of the plan.
+    pub fn handed_out(&mut self, record: &Record, slot: Option<Slot>, is_capped: bool) {
         match slot {
             Some(slot) => {
-                if is_first {
-                    self.noted = Some(slot);
-                } else {
-                    self.running.insert(slot);
+                self.keep(&record.id, slot);
+                if let Some(kept) = self.kept.get_mut(&record.id) {
+                    kept.begun += 1;
                 }
-                self.last = Some(Reached::Slot(slot));
+                if self.last.as_ref().and_then(Reached::slot).is_none_or(|last| last < slot) {
+                    self.last = Some(Reached::Slot(slot));
+                }
             }
             None if is_capped && record.status == Status::Error => {
+                // The first one counts at once, so that even a pass that is killed each time gets on.
+                self.is_news |= self.last.is_none();
                 self.last = Some(Reached::Key(record.key()));
             }
-            None => return None,
-        }
-        self.last.as_ref().filter(|_| is_first)
-    }
-
-    /// A record's attempt is over.
-    pub fn settled(&mut self, slot: Option<Slot>) {
-        if let Some(slot) = slot {
-            self.running.remove(&slot);
+            None => {}
         }
     }
 
-    /// A record's slot is still to come.
-    pub fn came_back(&mut self, slot: Option<Slot>) {
-        self.settled(slot);
-        self.untouched = [self.untouched, slot].into_iter().flatten().min();
+    /// A record's slot has come, and it is still to be tried for it.
+    pub fn keep(&mut self, id: &Id, slot: Slot) {
+        self.is_news = true;
+        let kept = || Kept { id: id.clone(), slot, begun: 0 };
+        self.kept.entry(id.clone()).or_insert_with(kept);
     }
 
-    /// Up to which slot everything is settled, if that is further than when this was last asked.
-    pub fn advanced(&mut self) -> Option<Reached> {
-        let slot = self.settled_up_to()?;
-        if self.noted.is_some_and(|noted| noted >= slot) {
-            return None;
+    /// A record's attempt is over, or there is nothing to try.
+    pub fn settled(&mut self, id: &Id) {
+        self.is_news |= self.kept.remove(id).is_some();
+    }
+
+    /// A record was handed out and came back as if it had not been.
+    pub fn came_back(&mut self, id: &Id) {
+        if let Some(kept) = self.kept.get_mut(id) {
+            self.is_news = true;
+            kept.begun = kept.begun.saturating_sub(1);
         }
-        self.noted = Some(slot);
-        Some(Reached::Slot(slot))
     }
 
-    fn settled_up_to(&self) -> Option<Slot> {
-        let last = self.last.as_ref().and_then(Reached::slot)?;
-        let open = self.running.first().copied().into_iter().chain(self.untouched).min();
-        Some(open.map_or(last, Slot::before))
+    /// So many records got nowhere that the pass ends: the next one begins behind this one.
+    pub fn stuck_at(&mut self, key: Option<Key>) {
+        self.stuck = key;
+    }
+
+    /// Where the next pass would go on if this one were killed now, if that is news.
+    pub fn news(&mut self) -> Option<Cursor> {
+        std::mem::take(&mut self.is_news).then(|| self.cursor(self.last.clone()))
     }
 
     /// Where the next pass is to go on. `span` is what this one was to work off.
-    pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Option<Reached> {
+    pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Cursor {
         match span {
-            Some(span) if !cut_short => Some(Reached::Slot(Slot::end_of(span.until))),
-            Some(_) => self.settled_up_to().map(Reached::Slot),
-            None => self.last.clone(),
+            Some(span) if !cut_short => self.cursor(Some(Reached::Slot(Slot::end_of(span.until)))),
+            Some(_) | None => self.cursor(self.last.clone()),
         }
+    }
+
+    fn cursor(&self, last: Option<Reached>) -> Cursor {
+        let mut kept: Vec<_> = self.kept.values().cloned().collect();
+        kept.sort_by(|one, other| one.slot.cmp(&other.slot).then(one.begun.cmp(&other.begun)));
+        let mut bytes = 0;
+        let fits = kept.iter().take_while(|kept| {
+            bytes += kept.id.text().len() + ENTRY;
+            bytes <= MOST_LISTED
+        });
+        let fitting = fits.count();
+        let beyond = kept.split_off(fitting).first().map(|kept| kept.slot.before());
+        let reached = match (last, beyond) {
+            (Some(Reached::Slot(last)), Some(beyond)) => Some(Reached::Slot(last.min(beyond))),
+            (last, _) => last,
+        };
+        Cursor { reached, kept, stuck: self.stuck.clone() }
     }
 }
 
@@ -92,55 +118,88 @@ mod tests {
 
     const SPAN: Span = Span { after: Slot { tick: 9, phase: 7 }, until: 12 };
 
-    fn slot(tick: i64, phase: u64) -> Option<Slot> {
-        Some(Slot { tick, phase })
+    fn slot(tick: i64, phase: u64) -> Slot {
+        Slot { tick, phase }
     }
 
-    fn hand_out(progress: &mut Progress, slot: Option<Slot>) -> Option<Slot> {
-        let record = Record { status: Status::Error, ..fixture::record() };
-        progress.handed_out(&record, slot, false).and_then(Reached::slot)
+    fn id(number: i64) -> Id {
+        Id::Integer(number)
+    }
+
+    fn hand_out(progress: &mut Progress, number: i64, slot: Slot) {
+        let record = Record { id: id(number), status: Status::Error, ..fixture::record() };
+        progress.handed_out(&record, Some(slot), false);
+    }
+
+    fn progress() -> Progress {
+        Progress::new(Some(SPAN), &HashMap::new())
+    }
+
+    fn kept(cursor: &Cursor) -> Vec<(i64, u32)> {
+        let number = |id: &Id| if let Id::Integer(number) = id { *number } else { 0 };
+        cursor.kept.iter().map(|kept| (number(&kept.id), kept.begun)).collect()
     }
 
     #[test]
     fn a_pass_that_did_all_has_come_to_the_end_of_its_span() {
-        let mut progress = Progress::default();
         let end = Some(Reached::Slot(Slot::end_of(12)));
-        assert_eq!(progress.come_to(Some(SPAN), false), end);
-        hand_out(&mut progress, slot(10, 1));
-        progress.came_back(slot(10, 1));
-        assert_eq!(progress.come_to(Some(SPAN), false), end);
-        assert_eq!(Progress::default().come_to(None, false), None);
+        assert_eq!(progress().come_to(Some(SPAN), false).reached, end);
+        let mut progress = progress();
+        hand_out(&mut progress, 1, slot(10, 1));
+        progress.settled(&id(1));
+        assert_eq!(
+            progress.come_to(Some(SPAN), false),
+            Cursor { reached: end, ..Cursor::default() }
+        );
+        assert_eq!(Progress::default().come_to(None, false), Cursor::default());
     }
 
     #[test]
-    fn a_pass_that_was_cut_short_has_come_to_what_is_untouched() {
-        let mut progress = Progress::default();
-        assert_eq!(progress.come_to(Some(SPAN), true), None, "nothing was tried");
-        for slot in [slot(10, 5), slot(11, 0)] {
-            hand_out(&mut progress, slot);
+    fn what_came_back_keeps_its_slot_and_nothing_else_is_tried_for_one_twice() {
+        let mut progress = progress();
+        let untouched = progress.come_to(Some(SPAN), true);
+        assert_eq!(untouched.reached, Some(Reached::Slot(SPAN.after)), "nothing was tried");
+        hand_out(&mut progress, 1, slot(10, 5));
+        hand_out(&mut progress, 2, slot(11, 0));
+        progress.came_back(&id(1));
+        progress.settled(&id(2));
+        for cut_short in [true, false] {
+            let cursor = progress.come_to(Some(SPAN), cut_short);
+            assert_eq!(kept(&cursor), [(1, 0)]);
+            let reached = if cut_short { slot(11, 0) } else { Slot::end_of(12) };
+            assert_eq!(cursor.reached, Some(Reached::Slot(reached)));
         }
-        progress.came_back(slot(11, 0));
-        progress.came_back(slot(10, 5));
-        progress.came_back(None);
-        let before = Reached::Slot(Slot { tick: 10, phase: 4 });
-        assert_eq!(progress.come_to(Some(SPAN), true), Some(before));
     }
 
     #[test]
-    fn the_first_record_counts_at_once_and_the_others_when_they_are_settled() {
-        let mut progress = Progress::default();
-        assert_eq!(hand_out(&mut progress, slot(10, 1)), slot(10, 1));
-        assert_eq!(progress.advanced(), None);
-        for slot in [slot(10, 2), slot(10, 5), slot(11, 3)] {
-            assert_eq!(hand_out(&mut progress, slot), None);
+    fn a_pass_that_is_killed_leaves_what_it_has_begun_and_how_often() {
+        let mut progress = progress();
+        hand_out(&mut progress, 1, slot(10, 1));
+        hand_out(&mut progress, 2, slot(10, 2));
+        progress.settled(&id(2));
+        let cursor = progress.news().unwrap();
+        assert_eq!(progress.news(), None);
+        assert_eq!(kept(&cursor), [(1, 1)]);
+        assert_eq!(cursor.reached, Some(Reached::Slot(slot(10, 2))));
+
+        let before = cursor.kept.into_iter().map(|kept| (kept.id.clone(), kept)).collect();
+        let mut next = Progress::new(Some(Span { after: slot(10, 2), ..SPAN }), &before);
+        hand_out(&mut next, 1, slot(10, 1));
+        let cursor = next.news().unwrap();
+        assert_eq!(kept(&cursor), [(1, 2)]);
+        assert_eq!(cursor.reached, Some(Reached::Slot(slot(10, 2))), "it does not go back");
+    }
+
+    #[test]
+    fn what_cannot_be_listed_keeps_the_cursor_from_going_past_it() {
+        let mut progress = progress();
+        for number in 1..=200 {
+            hand_out(&mut progress, number, slot(10, number.unsigned_abs()));
         }
-        // Out of order: what still runs is not passed over.
-        progress.settled(slot(10, 5));
-        assert_eq!(progress.advanced(), None);
-        progress.settled(slot(10, 2));
-        assert_eq!(progress.advanced(), Some(Reached::Slot(Slot { tick: 11, phase: 2 })));
-        assert_eq!(progress.advanced(), None);
-        progress.settled(slot(11, 3));
-        assert_eq!(progress.advanced(), slot(11, 3).map(Reached::Slot));
+        let cursor = progress.news().unwrap();
+        let listed = cursor.kept.len();
+        assert!((20..100).contains(&listed), "{listed}");
+        let reached = slot(10, listed as u64);
+        assert_eq!(cursor.reached, Some(Reached::Slot(reached)));
     }
 }

@@ -16,6 +16,13 @@ pub struct Summary {
     pub interrupted: u64,
     /// Records left as they were, because the handler could not be run.
     pub unable: u64,
+    /// Records that were not tried or not settled: rows that cannot be read, or that the table
+    /// does not let be written.
+    pub refused: u64,
+    /// Records that were not tried, because more than one row has their id.
+    pub ambiguous: u64,
+    /// Why there may be due records that were not found.
+    pub incomplete: Vec<String>,
     /// Rows that the application changed while their handler ran.
     pub changed: u64,
     /// Records that somebody else got while their handler ran.
@@ -25,6 +32,8 @@ pub struct Summary {
     /// How often the handler was wrong in a way that is no record's fault.
     pub faults: u64,
     pub stopped: Option<Stopped>,
+    /// Whether there was nothing to do.
+    pub found_nothing: bool,
     /// Whether anything was written since the last round of a drain.
     progress: bool,
 }
@@ -36,8 +45,8 @@ pub enum Stopped {
     Runtime,
     /// The handler cannot be run for any record, as it seems, so there is no point in going on.
     Unable(String),
-    /// The table refuses a settlement.
-    Refused(String),
+    /// So many records in a row got nowhere that there is no point in going on.
+    Stuck(String),
     /// So many failures in a row that there is no point in going on.
     Failures(String),
 }
@@ -53,6 +62,12 @@ pub struct Attempt<'a> {
 }
 
 impl Summary {
+    /// That of a pass that had nothing to do, as far as it could see.
+    pub fn of_nothing(incomplete: Option<String>) -> Self {
+        let incomplete = incomplete.into_iter().collect();
+        Self { found_nothing: true, incomplete, ..Self::default() }
+    }
+
     pub fn attempts(&self) -> u64 {
         self.succeeded + self.failed + self.snoozed + self.archived + self.changed + self.lost
     }

@@ -1,9 +1,11 @@
 //! How a pass looks at records: by its schedule, and by the rules that end it.
 
+use std::collections::HashMap;
+
 use super::{End, Moment, Obstacle, Policy, Reason, Rules, exhausted};
 use crate::instant::Instant;
-use crate::record::{Counter, Facts, Record, Settlement, Status};
-use crate::selection::Shard;
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
+use crate::selection::{Kept, Shard};
 
 #[derive(Debug, Clone)]
 pub struct Look {
@@ -12,6 +14,8 @@ pub struct Look {
     pub moment: Moment,
     /// The only records that are looked at, if not all.
     pub shard: Option<Shard>,
+    /// Records that have kept a slot, which earlier passes could not try them for.
+    pub kept: HashMap<Id, Kept>,
 }
 
 /// What a pass does with a record.
@@ -38,7 +42,7 @@ impl Look {
             .snoozed_until
             .filter(|until| facts.status == Status::Error && *until > self.moment.now);
         let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
-            None => later(self.policy.verdict(facts, self.moment), snoozed_until),
+            None => later(self.scheduled(facts), snoozed_until),
             Some(until) if until > self.moment.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
@@ -47,6 +51,13 @@ impl Look {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
+        }
+    }
+
+    fn scheduled(&self, facts: Facts<'_>) -> Verdict {
+        match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
+            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
+            None => self.policy.verdict(facts, self.moment),
         }
     }
 

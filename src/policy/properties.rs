@@ -1,5 +1,7 @@
 //! What must hold of every policy, whatever the record and however often it failed.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::backoff::{Backoff, Variation};
@@ -186,8 +188,9 @@ proptest! {
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
         let rules = Rules::default();
+        let moment = policy.moment(reached, NOW, false);
         let look =
-            Look { policy: policy.clone(), rules, moment: policy.moment(reached, NOW, false), shard: None };
+            Look { policy: policy.clone(), rules, moment, shard: None, kept: HashMap::new() };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);

@@ -2,7 +2,7 @@
 
 use crate::instant::{Instant, WRITABLE};
 use crate::record::series::{Series, SeriesSource};
-use crate::record::{Counter, Facts, Outcome, Record, Settlement, Status, Step, snooze};
+use crate::record::{Counter, Facts, Outcome, Reach, Record, Settlement, Status, Step, snooze};
 
 /// What settling goes by, besides the record and its outcome.
 #[derive(Debug, Clone, Copy, Default)]
@@ -99,8 +99,8 @@ fn last_error(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
     let Some(source) = rules.series else { return error.into() };
     let series = Series::of(record, source);
     match outcome {
-        Outcome::Unanswered { may_have_worked: true, .. } => series.open(error),
-        Outcome::Unanswered { may_have_worked: false, .. } => series.unsent(error),
+        Outcome::Unanswered { reach: Reach::MayHaveWorked, .. } => series.open(error),
+        Outcome::Unanswered { reach: Reach::NotSent | Reach::Nobody, .. } => series.unsent(error),
         Outcome::Success
         | Outcome::Failure { .. }
         | Outcome::Snooze { .. }
@@ -136,7 +136,7 @@ fn not_counted(step: Step, now: Instant) -> Settlement {
 }
 
 fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counter {
-    Counter::Set { failures, last_failure_at, last_error }
+    Counter::Set { failures, last_failure_at, last_error: Some(last_error) }
 }
 
 #[cfg(test)]
@@ -204,7 +204,9 @@ mod tests {
         let snooze = Outcome::Snooze { error: "refused".into(), after };
         let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
         assert_eq!(settlement.not_before, Some(NOW.saturating_add(601)));
-        let Counter::Set { last_error, .. } = settlement.counter else { unreachable!() };
+        let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
+            unreachable!()
+        };
         assert_eq!(snooze::until(&last_error), settlement.not_before);
     }
 
@@ -213,7 +215,9 @@ mod tests {
         let snooze =
             Outcome::Snooze { error: "refused".into(), after: Some(std::time::Duration::MAX) };
         let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
-        let Counter::Set { last_error, .. } = settlement.counter else { unreachable!() };
+        let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
+            unreachable!()
+        };
         assert_eq!(last_error, "snoozed until 9999-12-31T23:59:59Z: refused");
         assert_eq!(snooze::until(&last_error), settlement.not_before);
     }
@@ -295,7 +299,7 @@ mod tests {
                 if self.rules.can_snooze {
                     self.record.last_failure_at = Some(last_failure_at);
                 }
-                self.record.last_error = Some(last_error);
+                self.record.last_error = last_error;
             }
         }
 
@@ -305,13 +309,12 @@ mod tests {
             let number = Series::of(&before, self.rules.series.unwrap()).number;
             let error = || "HTTP 500: no".to_string();
             let after = Some(std::time::Duration::from_secs(60));
-            let unanswered =
-                |may_have_worked| Outcome::Unanswered { error: error(), may_have_worked };
+            let unanswered = |reach| Outcome::Unanswered { error: error(), reach };
             let outcome = match event {
                 Event::Answered => Outcome::Failure { error: error() },
                 Event::Snoozed => Outcome::Snooze { error: error(), after },
-                Event::Unknown => unanswered(true),
-                Event::Unsent => unanswered(false),
+                Event::Unknown => unanswered(Reach::MayHaveWorked),
+                Event::Unsent => unanswered(Reach::NotSent),
                 Event::Stopped => return Some(number),
                 Event::Killed => {
                     if self.rules.has_counter {
@@ -397,12 +400,14 @@ mod tests {
     #[test]
     fn a_handler_that_does_not_go_by_series_leaves_no_mark() {
         let attempted = record(Status::Error, 2);
-        for may_have_worked in [true, false] {
-            let outcome = Outcome::Unanswered { error: "refused".into(), may_have_worked };
+        for reach in [Reach::MayHaveWorked, Reach::NotSent, Reach::Nobody] {
+            let outcome = Outcome::Unanswered { error: "refused".into(), reach };
             let unlimited = Rules { max_attempts: None, ..COUNTED };
             assert_eq!(settle(&attempted, &outcome, NOW, unlimited), written(Step::Failed, 3));
         }
-        let Counter::Set { last_error, .. } = charge(&attempted, NOW, COUNTED).counter else {
+        let Counter::Set { last_error: Some(last_error), .. } =
+            charge(&attempted, NOW, COUNTED).counter
+        else {
             unreachable!()
         };
         let expected = "attempt 3 began at 2026-11-21T03:40:00Z and has not reported back";

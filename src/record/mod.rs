@@ -197,8 +197,7 @@ pub enum Outcome {
     /// A failure that says nothing of the attempts before it.
     Unanswered {
         error: String,
-        /// Whether the attempt may have had its effect all the same.
-        may_have_worked: bool,
+        reach: Reach,
     },
     /// The handler asks for a later attempt, not before so long, and for this one not to be
     /// charged.
@@ -212,12 +211,24 @@ pub enum Outcome {
     },
     /// Our own stop ended the handler: as if it had never been started.
     Interrupted,
-    /// The handler could not be run, or exited as if it could not: no fault of the record's.
+    /// The handler could not be run or reached, or exited as if it could not: no fault of the
+    /// record's, unless others fare better.
     Unable {
         error: String,
         /// Whether it cannot be run for any other record either.
         ends_pass: bool,
     },
+}
+
+/// How far an attempt came that had no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It may have had its effect all the same.
+    MayHaveWorked,
+    /// Nothing was sent, because of the record's own values.
+    NotSent,
+    /// Nothing was sent, because nobody was there.
+    Nobody,
 }
 
 impl Outcome {
@@ -242,6 +253,18 @@ impl Outcome {
             Self::Success | Self::Interrupted => None,
         }
     }
+
+    /// Whether the attempt shows that others are worth a try: it came to a handler that works, or
+    /// failed for reasons of its own record.
+    pub fn got_further(&self) -> bool {
+        match self {
+            Self::Success | Self::Failure { .. } | Self::Snooze { .. } | Self::GiveUp { .. } => {
+                true
+            }
+            Self::Unanswered { reach, .. } => *reach != Reach::Nobody,
+            Self::Interrupted | Self::Unable { .. } => false,
+        }
+    }
 }
 
 /// What a handler says of one record.
@@ -253,6 +276,17 @@ pub struct Answer {
     /// started or ended by a signal.
     pub exit: Option<i32>,
     pub duration: Duration,
+}
+
+impl Answer {
+    /// The same of a handler that could not be run for this record, though it could for another.
+    pub fn into_failure(self) -> Self {
+        if let Outcome::Unable { error, ends_pass: false } = self.outcome {
+            let outcome = Outcome::Unanswered { error, reach: Reach::Nobody };
+            return Self { outcome, ..self };
+        }
+        self
+    }
 }
 
 /// What is written to a row.
@@ -300,6 +334,18 @@ impl Settlement {
     }
 }
 
+impl Settlement {
+    /// The same without the text of the error, for a table that does not take it; `None` if there is
+    /// no text in it.
+    pub fn without_error(&self) -> Option<Self> {
+        let Counter::Set { failures, last_failure_at, last_error: Some(_) } = self.counter else {
+            return None;
+        };
+        let counter = Counter::Set { failures, last_failure_at, last_error: None };
+        Some(Self { counter, ..self.clone() })
+    }
+}
+
 /// What becomes of FAILURES, LAST_FAILURE and LAST_ERROR, as far as the table has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counter {
@@ -310,7 +356,8 @@ pub enum Counter {
     Set {
         failures: u32,
         last_failure_at: Instant,
-        last_error: String,
+        /// `None` leaves what stood there before the attempt.
+        last_error: Option<String>,
     },
 }
 

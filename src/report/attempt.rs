@@ -35,6 +35,8 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.lost, "lost to somebody else meanwhile"),
         (summary.interrupted, "interrupted"),
         (summary.unable, "left as it was, because the handler could not be run"),
+        (summary.refused, "not tried or not settled, because the row could not be read or written"),
+        (summary.ambiguous, "not tried, because more than one row has the id"),
         (summary.busy, "in the hands of another pass"),
     ];
     let counts: Vec<_> = counts
@@ -48,9 +50,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
     let why = match &summary.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
-        Some(Stopped::Unable(_) | Stopped::Refused(_) | Stopped::Failures(_)) | None => {
-            String::new()
-        }
+        Some(Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
     };
     let secs = elapsed.as_secs_f64();
     let attempts = counted(summary.attempts(), "attempt");

@@ -5,18 +5,19 @@ mod measure;
 
 pub use measure::{Figures, Load, figures, load};
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, ensure};
 
 use crate::clock::Clock;
-use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan};
+use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan, PlanKind};
 use crate::handler::{Script, Scripted};
 use crate::instant::Instant;
 use crate::lock::lock;
 use crate::policy::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
 use crate::record::Facts;
-use crate::selection::{Order, Reached, Slot};
+use crate::selection::{Cursor, Order, Slot};
 use crate::store::{MemoryRow, MemoryStore};
 
 /// What is simulated, for each line alike.
@@ -85,7 +86,13 @@ impl Course {
     /// What a pass at `now` looks at, if there was one in each tick since `first`.
     fn look(&self, first: Instant, now: Instant) -> Look {
         let moment = self.moment(first, now);
-        Look { policy: self.policy.clone(), rules: self.rules, moment, shard: None }
+        Look {
+            policy: self.policy.clone(),
+            rules: self.rules,
+            moment,
+            shard: None,
+            kept: HashMap::new(),
+        }
     }
 
     fn moment(&self, first: Instant, now: Instant) -> Moment {
@@ -140,8 +147,8 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
             limits: Limits::NONE,
             clock: clock.fixed(now),
             plan: match policy {
-                Policy::Slots(_) => Plan::Slots { order: Order::Oldest },
-                Policy::Age(_) | Policy::Counted(_) => Plan::Full { order: Order::Oldest },
+                Policy::Slots(_) => Plan { kind: PlanKind::Slots, ..Plan::full(Order::Oldest) },
+                Policy::Age(_) | Policy::Counted(_) => Plan::full(Order::Oldest),
             },
             token: String::new(),
             observer: Box::new(observer),
@@ -174,7 +181,7 @@ impl Observer for Recorder {
         }
     }
 
-    fn reached(&mut self, _reached: &Reached) {}
+    fn reached(&mut self, _cursor: &Cursor) {}
 
     fn finished(&mut self) -> Result<()> {
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Page, Undated};
-use crate::record::{Facts, Key, Value, counted};
+use crate::record::{Facts, Id, Key, Value, counted};
 use crate::selection::{Selection, Window};
 
 /// One selection, while its rows come in.
@@ -11,6 +11,8 @@ pub struct Gathering<'a> {
     selection: &'a Selection,
     is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
     page: Page,
+    /// What was found before it was begun again.
+    seen: Option<HashSet<Id>>,
     /// Records that no age can be told of, where the selection goes by age.
     undated: Option<Undated>,
     /// Why records without a usable id are not tried.
@@ -23,7 +25,8 @@ impl<'a> Gathering<'a> {
         undated: Option<Undated>,
         is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Self {
-        Self { selection, is_due, page: Page::default(), undated, unusable: Vec::new() }
+        let page = Page::default();
+        Self { selection, is_due, page, seen: None, undated, unusable: Vec::new() }
     }
 
     /// A row whose id is none, and why.
@@ -33,7 +36,8 @@ impl<'a> Gathering<'a> {
 
     /// A row, and its insertion date as it stands there. False if the page is full.
     pub fn row(&mut self, facts: Facts<'_>, inserted: &dyn Fn() -> Value) -> bool {
-        if !self.selection.statuses.contains(&facts.status) {
+        let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(facts.id));
+        if is_seen || !self.selection.statuses.contains(&facts.status) {
             return true;
         }
         if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
@@ -48,6 +52,16 @@ impl<'a> Gathering<'a> {
         }
         self.page.ids.push(id);
         self.page.next.is_none()
+    }
+
+    /// The rest could not be read, and why.
+    pub fn broken(&mut self, why: String) {
+        self.page.broken.get_or_insert(why);
+    }
+
+    /// What comes from now on may have come before, and is passed over then.
+    pub fn begin_again(&mut self) {
+        self.seen = Some(self.page.ids.iter().cloned().collect());
     }
 
     /// The ids, after the rest was reported; `column` is that of the insertion date.

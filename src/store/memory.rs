@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Result;
 
-use super::{Applied, Change, Claim, Found, Page, Reader, Store};
+use super::{Applied, Change, Charged, Claim, Found, Page, Proof, Reader, Store};
 use crate::instant::Instant;
 use crate::lock::lock;
-use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
+use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Step, Value};
 use crate::selection::Selection;
 
 /// One row: what a policy goes by.
@@ -114,7 +114,8 @@ impl Memory {
             return Applied::ChangedMeanwhile;
         };
         let row = &mut self.rows[index];
-        let expected = if change.charged { Status::Error } else { change.record.status };
+        let is_charged = change.charged.is_some();
+        let expected = if is_charged { Status::Error } else { change.record.status };
         if row.status != expected {
             return Applied::ChangedMeanwhile;
         }
@@ -130,7 +131,12 @@ impl Memory {
                 (row.failures, row.last_failure_at) = (*failures, Some(*last_failure_at));
             }
         }
-        Applied::Written
+        match change.settlement.step {
+            Step::Begun => Applied::Charged(Charged::default()),
+            Step::Undone | Step::Succeeded | Step::Failed | Step::Archived | Step::Renewed => {
+                Applied::Written
+            }
+        }
     }
 
     /// Puts a row that a pass is done with on the agenda again.
@@ -168,7 +174,7 @@ impl Reader for MemoryStore {
                 agenda.insert(at, left);
             }
         }
-        Ok(Page { ids, next: None })
+        Ok(Page { ids, ..Page::default() })
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
@@ -210,8 +216,8 @@ impl Store for MemoryStore {
         Ok(changes.iter().map(|change| memory.write(change)).collect())
     }
 
-    fn prove(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<bool> {
-        Ok(true)
+    fn prove(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<Proof> {
+        Ok(Proof::Taken)
     }
 
     fn guard(&mut self, _token: &str) -> Result<()> {

@@ -5,6 +5,7 @@ mod claims;
 mod examination;
 mod gathering;
 mod guard;
+mod interrupt;
 mod location;
 mod memory;
 mod orphans;
@@ -20,16 +21,17 @@ mod tests;
 pub use claims::LineLock;
 pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated};
 pub use guard::keep_watch;
+pub use interrupt::{Interrupter, Interruptible, Stop};
 pub use location::{Access, Location, Schemas};
 pub use memory::{MemoryRow, MemoryStore};
 pub use orphans::TOKEN;
 pub use postgres::{Server, is_url, without_password};
+pub use proof::Proof;
 pub use state_dir::{LineState, StateDir};
-pub use table::Table;
+pub use table::{Charged, Table};
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
 
 use anyhow::Result;
 
@@ -71,6 +73,9 @@ pub trait Survey {
 
     /// How many rows there are of each status and of each age.
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
+
+    /// Whether any row has a status that is mapped; true where no column says what is pending.
+    fn any_mapped(&mut self) -> Result<bool>;
 
     /// `by_count` says whether records are due by their count of failures.
     fn examine(&mut self, by_count: bool) -> Result<Examination>;
@@ -129,17 +134,27 @@ pub trait Store {
     /// undoes nothing of it.
     fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>>;
 
-    /// Tries each chain of settlements on the record, one after the other, and takes
-    /// everything back: an error names what the table refuses. False if the row is not what the
-    /// record says any more, and nothing could be tried.
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool>;
+    /// Tries each chain of settlements on the record, one after the other, and takes everything back.
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof>;
 
     /// Called once, before the first claim. Makes sure that if this process is killed, the
     /// handlers end before its claims do. They carry `token` in their environment.
     fn guard(&mut self, token: &str) -> Result<()>;
 
-    /// Called once, before the first claim: a signal to stop stands there as soon as it has come.
-    fn stop_with(&mut self, _signal: Arc<AtomicI32>) {}
+    /// Called once, before the first claim: nothing is waited for any longer than this says.
+    fn heed(&mut self, _stop: &Arc<Stop>) {}
+
+    /// What ends a statement that is running, from another thread and as often as it is called;
+    /// `None` if none ever runs for long.
+    fn interrupter(&self) -> Option<Interrupter> {
+        None
+    }
+
+    /// Fails if the database or the claims are not any more where they were when the pass began:
+    /// others would not see what is written, nor that a record is claimed.
+    fn require_in_place(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Waits until all that was applied is durable and all that was released is free.
     fn finish(&mut self) -> Result<()>;
@@ -151,6 +166,8 @@ pub struct Page {
     pub ids: Vec<Id>,
     /// Where to go on; `None` if this was all.
     pub next: Option<Key>,
+    /// Why there may be more that could not be read, if so.
+    pub broken: Option<String>,
 }
 
 /// What has come of a claim.
@@ -162,6 +179,8 @@ pub enum Claim {
     Gone,
     /// More than one row has this id.
     Ambiguous,
+    /// The row cannot be read, and why: a damaged page, say. It is not held.
+    Unreadable(String),
 }
 
 /// The result of [`Reader::read`].
@@ -177,22 +196,24 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Change<'a> {
     pub record: &'a Record,
-    /// Whether this pass has written that an attempt has begun.
-    pub charged: bool,
+    /// What this pass made of the row when it wrote that an attempt has begun, if it did.
+    pub charged: Option<&'a Charged>,
     pub settlement: Settlement,
     /// When the policy has it tried again, for a store that keeps the schedule itself.
     pub retry_at: Option<Instant>,
 }
 
 impl<'a> Change<'a> {
-    pub fn new(record: &'a Record, charged: bool, settlement: Settlement) -> Self {
+    pub fn new(record: &'a Record, charged: Option<&'a Charged>, settlement: Settlement) -> Self {
         Self { record, charged, settlement, retry_at: None }
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Applied {
     Written,
+    /// The charge is written, and this is what it made of the row.
+    Charged(Charged),
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
     /// The claim went with a lost connection, and somebody else has the record now.

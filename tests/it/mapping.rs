@@ -361,8 +361,7 @@ fn a_mapping_that_leaves_finished_rows_pending_runs_no_handler() {
     );
     let handler = env.noting("exit 0");
     let args = ["process", "--queue", "outbox", "--", &handler];
-    env.run_at(MIDNIGHT, &args)
-        .fails(1, &["refuses SUCCESS for record 1: it would still be pending"]);
+    env.run_at(MIDNIGHT, &args).fails(1, &["refuses SUCCESS: it would still be pending"]);
     assert_eq!(env.handled(), [""; 0]);
     assert_eq!(env.query("SELECT * FROM outbox"), "1|2026-11-20||");
 }
@@ -698,7 +697,7 @@ fn a_snooze_without_a_date_is_a_failure_and_a_drain_ends() {
 }
 
 #[test]
-fn a_mapping_that_leaves_one_finished_row_pending_stops_the_pass_there() {
+fn a_mapping_that_leaves_one_finished_row_pending_is_named_and_holds_up_no_other() {
     let env = with_config(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, prio INT); INSERT INTO t VALUES (1, '2026-11-19', 1), (2, '2026-11-18', 5), (3, '2026-11-17', 1)",
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nwhere = 'prio > 0'\non_success = { prio = '{-1}' }",
@@ -706,8 +705,8 @@ fn a_mapping_that_leaves_one_finished_row_pending_stops_the_pass_there() {
     let handler = env.noting("exit 0");
     let says = "record 2 could not be set to SUCCESS: it would still be pending";
     env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &[says]);
-    assert_eq!(env.handled(), ["1", "2"]);
-    assert_eq!(env.query("SELECT prio FROM t ORDER BY id"), "0\n5\n1");
+    assert_eq!(env.handled(), ["1", "2", "3"]);
+    assert_eq!(env.query("SELECT prio FROM t ORDER BY id"), "0\n5\n0");
 }
 
 #[test]

@@ -256,7 +256,8 @@ fn what_the_archive_refuses_is_found_before_a_handler_runs() {
     );
     let log = env.noting("exit 0");
     let ran = env.work("jobs", &[], &[&log]);
-    ran.fails(1, &["does not let go of record 1: the archive is closed; no handler was started"]);
+    let says = "queue jobs does not let go of it: the archive is closed; no handler was started";
+    ran.fails(1, &["record 1 is not tried", says]);
     assert_eq!(env.handled(), [""; 0]);
     // One message that it refuses does not take the others with it.
     database.sql(

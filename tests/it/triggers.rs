@@ -72,7 +72,7 @@ fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
                 database, whose SQL is not trusted with that: write it without";
     let handler = env.noting("");
     env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler])
-        .fails(1, &["table BACKLOG refuses STATUS = 'ERROR' for record 1: ", says, "no handler"]);
+        .fails(1, &["table BACKLOG refuses STATUS = 'ERROR': ", says, "no handler"]);
     assert_eq!((env.handled().len(), env.count("NEW")), (0, 1));
     let check = env.run(&["check", "--ndays", "1", "--", "/bin/true"]);
     let finding = format!("mend  trigger     the table refuses what a pass writes: {says}\n");

@@ -1,10 +1,11 @@
 //! What is remembered from one round to the next, and how a pass ends.
 
 mod archived;
+mod nowhere;
 mod round;
 mod settled;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,11 @@ use super::rate::Bucket;
 use super::{Candidates, Handlers, Pass, Stopped, Summary, Wake};
 use crate::handler::{Handler, Outbox};
 use crate::instant::Instant;
-use crate::record::{Answer, Id, Outcome, Record};
+use crate::record::{Answer, Id, Outcome, Record, counted};
 use crate::selection::Slot;
+use crate::store::Charged;
+
+use nowhere::Nowhere;
 
 /// Whether a drain goes on.
 pub enum Again {
@@ -47,31 +51,37 @@ pub struct Coordinator {
     /// Whether the table was shown to take every status that may be written.
     proven: bool,
     progress: Progress,
-    /// Records that the handler could not be run for, which this pass does not try again.
-    unable: HashSet<Id>,
-    /// Whether the last answer was that the handler could not be run.
-    unable_last: bool,
+    nowhere: Nowhere,
+    /// Whether the table takes no text of ours in its column of errors when an attempt begins.
+    without_error: bool,
+    /// Records that are not tried, because more than one row has their id.
+    ambiguous: BTreeSet<String>,
     /// How many attempts have failed since the last one that did not.
     failures_in_a_row: u32,
     /// Whether running handlers were told to end.
     told_to_end: bool,
-    /// Answers that could not be written, because of `error`.
+    /// Answers that could not be written.
     unsettled: Vec<Answer>,
+    /// Whether nothing can be written any more.
+    is_lost: bool,
+    /// Whether the database itself is gone, or the claims.
+    is_gone: bool,
+    /// Why nothing more is begun, if that is an error.
     error: Option<anyhow::Error>,
     summary: Summary,
 }
 
 struct InHand {
     record: Arc<Record>,
-    /// Whether the row says that the attempt has begun.
-    charged: bool,
+    /// What the row holds since it says that the attempt has begun, if it does.
+    charged: Option<Charged>,
     started_at: Instant,
-    slot: Option<Slot>,
 }
 
 impl Coordinator {
     pub fn new(pass: Pass, candidates: Candidates, wake: Wake, handlers: Handlers) -> Self {
         let now = pass.clock.monotonic();
+        let progress = Progress::new(pass.look.moment.span, &pass.look.kept);
         Self {
             handler: handlers.handler,
             on_archive: handlers.on_archive,
@@ -84,26 +94,29 @@ impl Coordinator {
             in_hand: HashMap::new(),
             busy: Vec::new(),
             proven: false,
-            progress: Progress::default(),
-            unable: HashSet::new(),
-            unable_last: false,
+            progress,
+            nowhere: Nowhere::default(),
+            without_error: false,
+            ambiguous: BTreeSet::new(),
             failures_in_a_row: 0,
             told_to_end: false,
             unsettled: Vec::new(),
+            is_lost: false,
+            is_gone: false,
             error: None,
             summary: Summary::default(),
         }
     }
 
-    /// A round, unless an error has ended all rounds.
+    /// A round, unless nothing can be written any more.
     pub fn take_up(&mut self, answers: Vec<Answer>, outbox: &Outbox) {
         let (has_answers, was_held_back) = (!answers.is_empty(), self.is_held_back);
-        if self.error.is_none()
+        if !self.is_lost
             && let Err(error) = self.round(&answers, outbox)
         {
             self.fail(error);
         }
-        if self.error.is_some() {
+        if self.is_lost {
             let in_hand = &self.in_hand;
             self.unsettled.extend(answers.into_iter().filter(|it| in_hand.contains_key(&it.id)));
         }
@@ -121,27 +134,40 @@ impl Coordinator {
 
     /// There is no answer to take up: nothing is claimed before the next one comes.
     pub fn rest(&mut self) {
-        if self.error.is_none()
+        if !self.is_lost
             && let Err(error) = self.pass.store.rest()
         {
-            self.fail(error);
+            self.begin_no_more(error);
         }
     }
 
+    /// Nothing can be written: handlers that run do so in vain.
     fn fail(&mut self, error: anyhow::Error) {
-        self.error = Some(error);
+        self.is_lost = true;
+        self.error.get_or_insert(error);
         self.handler.stop(self.pass.limits.grace);
     }
 
+    /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That a
+    /// search was ended because the pass is to stop is no error.
+    fn begin_no_more(&mut self, error: anyhow::Error) {
+        if self.wake.stop.is_asked() {
+            log::debug!("{error:#}");
+        } else {
+            self.error.get_or_insert(error);
+        }
+        self.handler.begin_no_more();
+    }
+
     pub fn is_idle(&self) -> bool {
-        self.in_hand.len() == self.unsettled.len()
+        self.in_hand.len() == self.unsettled.len() + self.nowhere.doubtful.len()
     }
 
     /// Whether nothing more is begun, although there may be more that is due.
     fn is_cut_short(&self) -> bool {
         self.error.is_some()
             || self.summary.stopped.is_some()
-            || self.wake.signalled().is_some()
+            || self.wake.stop.is_asked()
             || self.left == Some(0)
     }
 
@@ -157,7 +183,7 @@ impl Coordinator {
                     on_archive.stop(grace);
                 }
             }
-            Stopped::Unable(_) | Stopped::Refused(_) | Stopped::Failures(_) => {
+            Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_) => {
                 self.handler.begin_no_more();
             }
         }
@@ -185,7 +211,7 @@ impl Coordinator {
             Ok(any) if any && progress => Again::Now,
             Ok(_) => Again::No,
             Err(error) => {
-                self.error = Some(error);
+                self.begin_no_more(error);
                 Again::No
             }
         }
@@ -194,18 +220,19 @@ impl Coordinator {
     /// The last word. If the pass could not write any more, what its handlers did is named,
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Summary> {
+        self.settle_rest();
         // A signal that came when everything was settled, and found nobody waiting for it.
         self.summary.stopped =
             self.summary.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
         let cut_short = self.is_cut_short();
-        for in_hand in self.in_hand.values() {
-            self.progress.came_back(in_hand.slot);
+        for id in self.in_hand.keys() {
+            self.progress.came_back(id);
         }
-        if let Some(reached) = self.progress.come_to(self.pass.look.moment.span, cut_short) {
-            self.pass.observer.reached(&reached);
-        }
+        let come_to = self.progress.come_to(self.pass.look.moment.span, cut_short);
+        self.pass.observer.reached(&come_to);
         let observed = self.pass.observer.finished();
         let durable = self.pass.store.finish();
+        self.report_leftovers();
         let Some(error) = self.error.take() else {
             durable?;
             observed?;
@@ -223,4 +250,43 @@ impl Coordinator {
             succeeded.join(", ")
         )))
     }
+
+    /// Writes what has been left until now: outcomes that could not be written when they came, once
+    /// more, and those of records that got nowhere, because none got further.
+    fn settle_rest(&mut self) {
+        let doubtful = std::mem::take(&mut self.nowhere.doubtful);
+        let unsettled = std::mem::take(&mut self.unsettled);
+        let answers = [unsettled, doubtful].concat();
+        let is_idle = answers.is_empty() || self.is_gone;
+        let settled = if is_idle { Ok(()) } else { self.settle(&answers) };
+        if let Err(error) = settled {
+            self.error.get_or_insert(error);
+        }
+        let in_hand = &self.in_hand;
+        self.unsettled = answers.into_iter().filter(|it| in_hand.contains_key(&it.id)).collect();
+    }
+
+    /// Says what was not tried, once for all.
+    fn report_leftovers(&mut self) {
+        self.nowhere.say_repeated();
+        self.summary.incomplete.extend(self.candidates.take_broken());
+        self.summary.ambiguous = self.ambiguous.len() as u64;
+        if !self.ambiguous.is_empty() {
+            let records = counted(self.summary.ambiguous, "record");
+            let (first, are) = (some_of(&self.ambiguous), was_or_were(self.summary.ambiguous));
+            log::error!("{records} {are} not tried: more than one row has the id {first}");
+        }
+    }
+}
+
+/// The first few, and that there are more.
+fn some_of(ids: &BTreeSet<String>) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = ids.iter().take(SHOWN).map(String::as_str).collect();
+    let more = if ids.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn was_or_were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }

@@ -10,9 +10,9 @@ use crate::engine::say;
 use crate::handler::{Job, Outbox};
 use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
-use crate::record::{Answer, Id, Record, Status};
+use crate::record::{Answer, Id, Record, Settlement, Status};
 use crate::selection::Slot;
-use crate::store::{Applied, Change, Claim};
+use crate::store::{Applied, Change, Claim, Proof, Store};
 
 /// A due record that this pass holds.
 struct Claimed {
@@ -22,26 +22,36 @@ struct Claimed {
 }
 
 impl Coordinator {
-    /// Settles what has come in and fills the free places.
+    /// Settles what has come in and fills the free places. Whatever becomes of the claims, the
+    /// outcomes are written.
     pub(super) fn round(&mut self, answers: &[Answer], outbox: &Outbox) -> Result<()> {
-        let mut answers = answers;
-        let still_in_hand = self.in_hand.len() - answers.len();
+        // What is written to a database that was moved away is seen by nobody, if by anybody.
+        self.pass.store.require_in_place().inspect_err(|_| self.is_gone = true)?;
+        let answers = self.without_doubtful(answers);
+        let mut answers = &answers[..];
+        let still_in_hand = self.in_hand.len() - answers.len() - self.nowhere.doubtful.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
         if free > self.room() && !answers.is_empty() {
             // What has been answered is held until it is settled, and leaves no room until then.
-            self.write_and_hand_out(answers, &mut Vec::new(), outbox)?;
+            self.settle(answers)?;
             answers = &[];
         }
         let free = free.min(self.room());
         let mut claimed = Vec::new();
-        let result = self
-            .claim(free, &mut claimed)
-            .and_then(|()| self.write_and_hand_out(answers, &mut claimed, outbox));
-        // What was claimed but not handed out goes back as it is.
-        for Claimed { record, .. } in claimed {
+        if let Err(error) = self.claim(free, &mut claimed) {
+            self.let_go(&mut claimed);
+            self.begin_no_more(error);
+        }
+        let written = self.write_and_hand_out(answers, &mut claimed, outbox);
+        self.let_go(&mut claimed);
+        written
+    }
+
+    /// What was claimed and not handed out goes back as it is.
+    fn let_go(&mut self, claimed: &mut Vec<Claimed>) {
+        for Claimed { record, .. } in claimed.drain(..) {
             self.pass.store.release(&record.id);
         }
-        result
     }
 
     /// How many more records the store can hold.
@@ -65,7 +75,7 @@ impl Coordinator {
             if ids.is_empty() {
                 break;
             }
-            ids.retain(|id| !self.unable.contains(id));
+            ids.retain(|id| !self.nowhere.has(id));
             let before = claimed.len();
             let mut claims = self.pass.store.claim(&ids)?.into_iter();
             for (id, claim) in claims.by_ref() {
@@ -77,7 +87,7 @@ impl Coordinator {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        self.let_go(claims);
+                        self.release_all(claims);
                         return Err(error);
                     }
                 }
@@ -101,7 +111,7 @@ impl Coordinator {
         }
     }
 
-    fn let_go(&mut self, claims: impl Iterator<Item = (Id, Claim)>) {
+    fn release_all(&mut self, claims: impl Iterator<Item = (Id, Claim)>) {
         for (id, claim) in claims {
             if matches!(claim, Claim::Held(_)) {
                 self.pass.store.release(&id);
@@ -122,12 +132,21 @@ impl Coordinator {
             }
             Claim::Busy => {
                 log::debug!("record {id} is in the hands of another pass");
+                self.keep_slot(&id);
                 self.busy.push(id);
                 Ok(None)
             }
-            Claim::Gone => Ok(None),
+            Claim::Gone => {
+                self.forget_slot(&id);
+                Ok(None)
+            }
             Claim::Ambiguous => {
-                log::warn!("record {id} is not tried: more than one row has this id");
+                self.forget_slot(&id);
+                self.ambiguous.insert(id.to_string());
+                Ok(None)
+            }
+            Claim::Unreadable(why) => {
+                self.refuse(&id, None, format!("is not tried: it could not be read: {why}"));
                 Ok(None)
             }
         }
@@ -145,12 +164,16 @@ impl Coordinator {
         let reason = match self.pass.look.verdict(record.facts()) {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {
+                self.forget_slot(&record.id);
                 if self.prove(&record, now)? {
                     self.expire(&record, end)?;
                 }
                 return Ok(None);
             }
-            Verdict::Wait { .. } | Verdict::Never(_) => return Ok(None),
+            Verdict::Wait { .. } | Verdict::Never(_) => {
+                self.forget_slot(&record.id);
+                return Ok(None);
+            }
         };
         if !self.prove(&record, now)? {
             return Ok(None);
@@ -170,32 +193,69 @@ impl Coordinator {
         Ok(Some(Claimed { record, slot }))
     }
 
-    /// Proves with the first record that the table takes all that may have to be written, before
-    /// any handler runs for nothing. False if the record changed meanwhile, which proves nothing.
+    /// Rehearses with a record that the table takes all that may have to be written, before any
+    /// handler runs for nothing; once one record has shown it, it is believed of the others. False if
+    /// the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
     fn prove(&mut self, record: &Record, now: Instant) -> Result<bool> {
         if self.proven {
             return Ok(true);
         }
         let chains = policy::chains(record, now, self.pass.look.rules);
-        self.proven = self.pass.store.prove(record, &chains)?;
+        let proof = match self.pass.store.prove(record, &chains)? {
+            Proof::Refused(why) => self.prove_without_error(record, &chains, why)?,
+            proof @ (Proof::Taken | Proof::ChangedMeanwhile) => proof,
+        };
+        match proof {
+            Proof::Taken => self.proven = true,
+            Proof::ChangedMeanwhile => {}
+            Proof::Refused(why) => {
+                let what = format!("is not tried: {why}; no handler was started");
+                self.refuse(&record.id, Some(record.key()), what);
+            }
+        }
         Ok(self.proven)
+    }
+
+    /// Rehearses the same without the texts of errors, which may be all that the table refuses.
+    fn prove_without_error(
+        &mut self,
+        record: &Record,
+        chains: &[Vec<Settlement>],
+        why: String,
+    ) -> Result<Proof> {
+        let plain = |it: &Settlement| it.without_error().unwrap_or_else(|| it.clone());
+        let chains: Vec<Vec<_>> = chains.iter().map(|it| it.iter().map(plain).collect()).collect();
+        let proof = self.pass.store.prove(record, &chains)?;
+        if let Proof::Refused(_) = proof {
+            return Ok(Proof::Refused(why));
+        }
+        if let Proof::Taken = proof {
+            log::warn!("attempts begin without a text in the column of errors: {why}");
+            self.without_error = true;
+        }
+        Ok(proof)
     }
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
     /// it has grown too old.
     fn expire(&mut self, record: &Record, end: End) -> Result<()> {
         let settlement = policy::expire(self.pass.clock.now());
-        let change = Change::new(record, false, settlement);
+        let change = Change::new(record, None, settlement);
         match self.pass.store.apply(&[change])?.first() {
             Some(Applied::Written) => {
                 self.summary.expired += 1;
                 say::expired(record, end);
                 self.tell_of_archived(record, record.failures, record.last_error.as_deref());
             }
-            Some(Applied::Refused(error)) => self.refused(&record.id, Status::Archived, error),
-            Some(Applied::ChangedMeanwhile | Applied::ClaimLost) | None => {}
+            Some(Applied::Refused(error)) => self.refused(record, Status::Archived, error),
+            Some(Applied::Charged(_) | Applied::ChangedMeanwhile | Applied::ClaimLost) | None => {}
         }
         Ok(())
+    }
+
+    /// Writes outcomes, and nothing else.
+    pub(super) fn settle(&mut self, answers: &[Answer]) -> Result<()> {
+        self.write(answers, &[]).map(|_| ())
     }
 
     /// One transaction: the outcomes of the answered records, the charges of the claimed ones.
@@ -206,35 +266,7 @@ impl Coordinator {
         outbox: &Outbox,
     ) -> Result<()> {
         let now = self.pass.clock.now();
-        let mut changes = Vec::with_capacity(answers.len() + claimed.len());
-        for answer in answers {
-            let Some(in_hand) = self.in_hand.get(&answer.id) else {
-                bail!("record {} was answered but is not in hand", answer.id);
-            };
-            let InHand { record, charged, .. } = in_hand;
-            let look = &self.pass.look;
-            let settlement = policy::settle(record, &answer.outcome, now, look.rules);
-            let retry_at = look.retry_at(record, &settlement);
-            let change = Change::new(record, *charged, settlement);
-            changes.push(Change { retry_at, ..change });
-        }
-        let rules = self.pass.look.rules;
-        changes.extend(claimed.iter().filter(|_| rules.has_counter).map(
-            |Claimed { record, .. }| Change::new(record, false, policy::charge(record, now, rules)),
-        ));
-        let mut applied = self.pass.store.apply(&changes)?;
-        ensure!(applied.len() == changes.len(), "the store answered for some changes only");
-        log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());
-        let settlements: Vec<_> =
-            changes.into_iter().take(answers.len()).map(|change| change.settlement).collect();
-        let charged = applied.split_off(answers.len());
-
-        for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
-            self.settled(answer, &settlement, &applied);
-        }
-        if let Some(reached) = self.progress.advanced() {
-            self.pass.observer.reached(&reached);
-        }
+        let charged = self.write(answers, claimed)?;
         if self.wake.signalled().is_some() {
             // It came while the transaction waited for its lock.
             self.handler.begin_no_more();
@@ -242,6 +274,41 @@ impl Coordinator {
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
         self.hand_out(std::mem::take(claimed).into_iter().zip(charged), now, outbox);
         Ok(())
+    }
+
+    /// Writes the outcomes of the answered records and books them; says of the charges of the claimed
+    /// ones, if there are any, how they went.
+    fn write(&mut self, answers: &[Answer], claimed: &[Claimed]) -> Result<Vec<Applied>> {
+        let now = self.pass.clock.now();
+        let (look, rules) = (&self.pass.look, self.pass.look.rules);
+        let mut changes = Vec::with_capacity(answers.len() + claimed.len());
+        for answer in answers {
+            let Some(InHand { record, charged, .. }) = self.in_hand.get(&answer.id) else {
+                bail!("record {} was answered but is not in hand", answer.id);
+            };
+            let settlement = policy::settle(record, &answer.outcome, now, rules);
+            let retry_at = look.retry_at(record, &settlement);
+            let change = Change::new(record, charged.as_ref(), settlement);
+            changes.push(Change { retry_at, ..change });
+        }
+        let charge = |record: &Record| {
+            let charge = policy::charge(record, now, rules);
+            let plain = charge.without_error().filter(|_| self.without_error);
+            plain.unwrap_or(charge)
+        };
+        let charged = claimed.iter().filter(|_| rules.has_counter);
+        changes.extend(
+            charged.map(|Claimed { record, .. }| Change::new(record, None, charge(record))),
+        );
+        let mut applied = apply(&mut *self.pass.store, &changes)?;
+        log::debug!("wrote {} outcomes and began {} attempts", answers.len(), claimed.len());
+        let settlements: Vec<_> =
+            changes.into_iter().take(answers.len()).map(|change| change.settlement).collect();
+        let charged = applied.split_off(answers.len());
+        for ((answer, settlement), applied) in answers.iter().zip(settlements).zip(applied) {
+            self.settled(answer, &settlement, &applied);
+        }
+        Ok(charged)
     }
 
     /// Gives records to the handler, all together. If the pass was stopped in this very round, it
@@ -257,7 +324,11 @@ impl Coordinator {
             let attempt = record.next_attempt();
             Some(Job { record, attempt, outbox: outbox.clone() })
         });
-        let jobs = jobs.collect();
+        let jobs: Vec<_> = jobs.collect();
+        // Before any of them runs, so that a pass that is killed has noted what it had begun.
+        if let Some(cursor) = self.progress.news() {
+            self.pass.observer.reached(&cursor);
+        }
         self.handler.start(jobs);
     }
 
@@ -270,26 +341,47 @@ impl Coordinator {
     ) -> Option<Arc<Record>> {
         let Claimed { record, slot } = claimed;
         let charged = match charged {
-            None => false,
-            Some(Applied::Written) => true,
+            None | Some(Applied::Written) => None,
+            Some(Applied::Charged(charged)) => Some(charged.clone()),
             Some(Applied::ChangedMeanwhile | Applied::ClaimLost) => {
+                self.forget_slot(&record.id);
                 self.pass.store.release(&record.id);
                 return None;
             }
             Some(Applied::Refused(error)) => {
                 self.pass.store.release(&record.id);
-                self.refused(&record.id, Status::Error, error);
+                self.refused(&record, Status::Error, error);
                 return None;
             }
         };
         say::begun(&record, self.pass.look.rules);
-        if let Some(first) = self.progress.handed_out(&record, slot, self.pass.plan.is_capped()) {
-            self.pass.observer.reached(first);
-        }
+        self.pass.look.kept.remove(&record.id);
+        self.progress.handed_out(&record, slot, self.pass.plan.is_capped());
         let id = record.id.clone();
         let record = Arc::new(record);
-        let in_hand = InHand { record: record.clone(), charged, started_at: now, slot };
+        let in_hand = InHand { record: record.clone(), charged, started_at: now };
         self.in_hand.insert(id, in_hand);
         Some(record)
     }
+}
+
+/// Applies changes. Where the table refuses one that has the text of an error in it, that may be all
+/// that it refuses: the outcome is written without it.
+fn apply(store: &mut dyn Store, changes: &[Change]) -> Result<Vec<Applied>> {
+    let mut applied = store.apply(changes)?;
+    ensure!(applied.len() == changes.len(), "the store answered for some changes only");
+    for (change, applied) in changes.iter().zip(&mut applied) {
+        if let (Applied::Refused(why), Some(plain)) = (&*applied, change.settlement.without_error())
+        {
+            let again = Change { settlement: plain, ..*change };
+            if let Some(written @ (Applied::Written | Applied::Charged(_))) =
+                store.apply(&[again])?.pop()
+            {
+                let id = &change.record.id;
+                log::warn!("record {id}: the table refuses the text of its error: {why}");
+                *applied = written;
+            }
+        }
+    }
+    Ok(applied)
 }

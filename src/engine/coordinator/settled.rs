@@ -2,7 +2,7 @@
 
 use super::{Coordinator, InHand};
 use crate::engine::{Attempt, Stopped, say};
-use crate::record::{Answer, Id, Outcome, Settlement, Status, Step, counted};
+use crate::record::{Answer, Outcome, Reach, Record, Settlement, Status, Step, counted};
 use crate::store::Applied;
 
 impl Coordinator {
@@ -11,22 +11,25 @@ impl Coordinator {
         let Some(in_hand) = self.in_hand.remove(&answer.id) else {
             return;
         };
-        let InHand { record, started_at, slot, .. } = in_hand;
+        let InHand { record, started_at, .. } = in_hand;
         match answer.outcome {
-            Outcome::Interrupted | Outcome::Unable { .. } => self.progress.came_back(slot),
+            // Where the pass ends with it, it had its turn.
+            Outcome::Unable { .. } if matches!(self.summary.stopped, Some(Stopped::Stuck(_))) => {
+                self.progress.settled(&record.id);
+            }
+            Outcome::Interrupted | Outcome::Unable { .. } => self.progress.came_back(&record.id),
             Outcome::Success
             | Outcome::Failure { .. }
             | Outcome::Unanswered { .. }
             | Outcome::Snooze { .. }
-            | Outcome::GiveUp { .. } => self.progress.settled(slot),
+            | Outcome::GiveUp { .. } => self.progress.settled(&record.id),
         }
         self.pass.store.release(&record.id);
-        let unable_before = std::mem::take(&mut self.unable_last);
         let written = match applied {
-            Applied::Written => Some(settlement),
+            Applied::Written | Applied::Charged(_) => Some(settlement),
             Applied::ChangedMeanwhile | Applied::ClaimLost => None,
             Applied::Refused(error) => {
-                return self.refused(&record.id, settlement.status(record.status), error);
+                return self.refused(&record, settlement.status(record.status), error);
             }
         };
         if *applied == Applied::ClaimLost {
@@ -40,8 +43,17 @@ impl Coordinator {
             self.tell_of_archived(&record, record.next_attempt(), answer.outcome.error());
         }
         self.count_failures(&answer.outcome);
-        if let Outcome::Unable { error, ends_pass } = &answer.outcome {
-            self.unable(&answer.id, error, *ends_pass || unable_before);
+        match &answer.outcome {
+            Outcome::Unable { error, ends_pass } => self.unable(&answer.id, error, *ends_pass),
+            Outcome::Unanswered { reach: Reach::Nobody, .. } => {
+                self.got_nowhere(&record.id, Some(record.key()));
+            }
+            Outcome::Success
+            | Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. } => self.nowhere.got_further(),
+            Outcome::Interrupted => {}
         }
         self.pass.observer.attempted(&Attempt {
             attempt: record.next_attempt(),
@@ -49,19 +61,6 @@ impl Coordinator {
             answer,
             status: written.map(|settlement| settlement.status(record.status)),
         });
-    }
-
-    /// A handler that cannot be run for any record stops the pass. One that exits as if it could
-    /// not may do so for this record only, unless it did for the one before as well.
-    fn unable(&mut self, id: &Id, error: &str, ends_pass: bool) {
-        self.unable_last = true;
-        self.unable.insert(id.clone());
-        let message = format!("record {id} stays as it was: {error}");
-        if !ends_pass {
-            log::error!("{message}");
-        } else if self.summary.stopped.is_none() {
-            self.stop(Stopped::Unable(message));
-        }
     }
 
     /// So many failures in a row that what the handler needs is evidently down stop the pass.
@@ -89,14 +88,9 @@ impl Coordinator {
         }
     }
 
-    /// A table that refuses one record may refuse them all: no handler is run for nothing.
-    pub(super) fn refused(&mut self, id: &Id, status: Status, error: &str) {
-        let status = status.name();
-        let message = format!("record {id} could not be set to {status}: {error}");
-        if self.summary.stopped.is_some() {
-            log::error!("{message}");
-        } else {
-            self.stop(Stopped::Refused(message));
-        }
+    /// A row that the table does not let be written.
+    pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
+        let what = format!("could not be set to {}: {error}", status.name());
+        self.refuse(&record.id, Some(record.key()), what);
     }
 }

@@ -32,7 +32,7 @@ use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::series::{Series, SeriesSource};
-use crate::record::{Answer, Id, Outcome, Record};
+use crate::record::{Answer, Id, Outcome, Reach, Record};
 use client::{Client, Outgoing, Sent};
 
 pub use client::{PostSettings, Signing, Webhook};
@@ -62,6 +62,8 @@ struct Shared {
     secret_column: Option<String>,
     series: Option<SeriesSource>,
     no_more: AtomicBool,
+    /// Whether the authority of the URL has a column in it.
+    records_name_host: bool,
     /// How many requests in a row found no connection.
     unreachable: AtomicU32,
     /// What is being sent. A request cannot be ended; its record can be taken away from it.
@@ -75,6 +77,7 @@ impl Post {
     pub fn new(settings: PostSettings, clock: Clock) -> Result<Self> {
         let (capacity, payload) = (settings.jobs, settings.payload.clone());
         let series = settings.series;
+        let records_name_host = settings.webhook.target.has_column_in_authority();
         let secret_column = settings.webhook.signing.column().map(String::from);
         let shared = Arc::new(Shared {
             client: Client::new(settings)?,
@@ -83,6 +86,7 @@ impl Post {
             secret_column,
             series,
             no_more: AtomicBool::new(false),
+            records_name_host,
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
             answered: Condvar::new(),
@@ -145,7 +149,7 @@ impl Shared {
     }
 
     fn send(&self, record: &Record) -> Outcome {
-        let unanswered = |error, may_have_worked| Outcome::Unanswered { error, may_have_worked };
+        let unanswered = |error, reach| Outcome::Unanswered { error, reach };
         let value = |column: &str| {
             record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
         };
@@ -161,23 +165,24 @@ impl Shared {
             body: &body,
             now: self.clock.now(),
         });
-        if let Sent::Unreachable(error) = sent {
-            let times = self.unreachable.fetch_add(1, Ordering::SeqCst) + 1;
-            return if times < UNREACHABLE {
-                unanswered(error, false)
-            } else {
-                Outcome::Unable {
-                    error: format!("{error}, {times} times in a row"),
-                    ends_pass: true,
-                }
-            };
+        if !matches!(sent, Sent::Unreachable(_)) {
+            self.unreachable.store(0, Ordering::SeqCst);
         }
-        self.unreachable.store(0, Ordering::SeqCst);
         match sent {
             Sent::Answered(outcome) => outcome,
-            Sent::Broken(error) => unanswered(error, true),
-            Sent::Unreachable(error) | Sent::Unusable(error) => unanswered(error, false),
+            Sent::Broken(error) => unanswered(error, Reach::MayHaveWorked),
+            Sent::Unusable(error) => unanswered(error, Reach::NotSent),
+            Sent::Unreachable(error) if self.may_be_the_records_fault() => {
+                unanswered(error, Reach::Nobody)
+            }
+            Sent::Unreachable(error) => Outcome::Unable { error, ends_pass: false },
         }
+    }
+
+    /// Whether a record is charged for a host that cannot be reached: where it names the host itself,
+    /// and where so few in a row found nobody there that it may be a moment's trouble.
+    fn may_be_the_records_fault(&self) -> bool {
+        self.records_name_host || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
     }
 
     /// Waits until nothing is being sent, and takes away what still is at the deadline.

@@ -97,6 +97,10 @@ impl Survey for PgmqQueue {
         self.database.census(bounds, now)
     }
 
+    fn any_mapped(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
     fn examine(&mut self, _by_count: bool) -> Result<Examination> {
         self.database.examined_from_outside()
     }

@@ -39,7 +39,7 @@ impl Orders {
             }
             Step::Archived => {
                 let error = match &change.settlement.counter {
-                    Counter::Set { last_error, .. } => last_error.clone(),
+                    Counter::Set { last_error, .. } => last_error.clone().unwrap_or_default(),
                     Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
                 };
                 self.noted.push((number, Some(error.replace('\0', ""))));

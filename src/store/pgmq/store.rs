@@ -1,11 +1,10 @@
 //! What a pass does with a queue. A message that was read stays hidden as long as this process
 //! lives to put off its return; its count of reads shows whether it is still this one's.
 
-use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::Queue;
 use super::work::{HIDDEN_SECS, Work};
@@ -15,7 +14,9 @@ use crate::record::{Facts, Id, Record, Settlement};
 use crate::selection::Selection;
 use crate::store::guard::Guard;
 use crate::store::postgres::{Keeper, Patient, PgDatabase};
-use crate::store::{Applied, Change, Claim, Database, Found, Page, Reader, Store};
+use crate::store::{
+    Applied, Change, Claim, Database, Found, Interrupter, Page, Proof, Reader, Stop, Store,
+};
 
 /// How often a living reader puts off the return of its messages.
 const BEAT: Duration = Duration::from_secs(HIDDEN_SECS / 3);
@@ -92,18 +93,16 @@ impl Store for PgmqStore {
     }
 
     /// What can be refused is to archive it, or to delete it.
-    fn prove(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<bool> {
+    fn prove(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Proof> {
         let mut work = self.work();
-        match work.patiently_or_refused(|work, _| work.try_out(record))? {
-            Ok(()) => Ok(true),
-            Err(why) => bail!(
-                "could not write to {}: queue {} does not let go of record {}: {why}; no handler \
-                 was started",
+        Ok(match work.patiently_or_refused(|work, _| work.try_out(record))? {
+            Ok(()) => Proof::Taken,
+            Err(why) => Proof::Refused(format!(
+                "could not write to {}: queue {} does not let go of it: {why}",
                 work.database.place(),
-                work.queue.name,
-                record.id
-            ),
-        }
+                work.queue.name
+            )),
+        })
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {
@@ -118,8 +117,12 @@ impl Store for PgmqStore {
         Ok(())
     }
 
-    fn stop_with(&mut self, signal: Arc<AtomicI32>) {
-        self.work().patience.signal = signal;
+    fn heed(&mut self, stop: &Arc<Stop>) {
+        self.work().patience.stop = Some(stop.clone());
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        Some(self.work().database.interrupter())
     }
 
     fn finish(&mut self) -> Result<()> {

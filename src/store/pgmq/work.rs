@@ -12,7 +12,7 @@ use crate::instant::Instant;
 use crate::record::{Id, Record, Status, Step};
 use crate::store::postgres::{Param, Patience, Patient, PgDatabase, Session};
 use crate::store::table::Effects;
-use crate::store::{Applied, Change, Claim, Database};
+use crate::store::{Applied, Change, Charged, Claim, Database};
 
 /// How long a message stays hidden after its reader has died.
 pub const HIDDEN_SECS: u64 = 30;
@@ -163,7 +163,7 @@ impl Work {
         // Reading a message has counted it.
         let is_begin = |change: &Change| change.settlement.step == Step::Begun;
         if changes.iter().all(is_begin) {
-            return Ok(Ok(vec![Applied::Written; changes.len()]));
+            return Ok(Ok(vec![Applied::Charged(Charged::default()); changes.len()]));
         }
         self.session().batch(BEGIN)?;
         let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
@@ -176,7 +176,7 @@ impl Work {
             let number = number(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
             applied.push(if is_begin(change) {
-                Applied::Written
+                Applied::Charged(Charged::default())
             } else if is_archived || mine.contains(&number) {
                 orders.add(number, is_archived, change);
                 Applied::Written

@@ -2,14 +2,14 @@
 //! round trip. Every row is guarded: one that is not what it was expected to be any more is left
 //! alone.
 
-use super::query::{id_text, is_pending};
+use super::query::{as_text, id_text, is_pending};
 use super::sql::{Param, param, quoted};
 use crate::record::Status;
 use crate::store::Change;
 use crate::store::table::{Action, Column, Expected, Set, Table, quote};
 
-/// A statement with its parameters. It returns the number of each change that was made, and
-/// whether the row is pending after it.
+/// A statement with its parameters. It returns the number of each change that was made, whether the
+/// row is pending after it, and the columns that show whether it is still the same.
 pub struct Statement {
     pub sql: String,
     pub params: Vec<Param>,
@@ -24,6 +24,8 @@ pub enum Ask {
     IsExpected,
     /// Say which rows are as the changes make them.
     IsWritten,
+    /// Say which rows are there.
+    IsThere,
 }
 
 /// Changes that differ in their values only.
@@ -105,6 +107,9 @@ fn terms<'a>(
     for (column, part) in table.id.iter().zip(change.record.id.parts()) {
         term(column, Role::Id, Some(id_text(part)));
     }
+    if ask == Ask::IsThere {
+        return (Verb::Look, terms, values);
+    }
     let action = table.action(change);
     if ask == Ask::IsWritten {
         if let Action::Set(sets) = action {
@@ -172,16 +177,19 @@ fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
     let condition = conditions.join(" AND ");
     let number = format!("\"backlog given\".{NUMBER}");
     let is_pending = is_pending(table);
+    let guards: String =
+        table.guard_columns().into_iter().map(|column| format!(", {}", as_text(column))).collect();
     match group.verb {
         Verb::Update => format!(
-            "UPDATE {name} SET {} FROM {given} WHERE {condition} RETURNING {number}, {is_pending}",
+            "UPDATE {name} SET {} FROM {given} WHERE {condition} \
+             RETURNING {number}, {is_pending}{guards}",
             sets.join(", ")
         ),
-        Verb::Delete => {
-            format!("DELETE FROM {name} USING {given} WHERE {condition} RETURNING {number}, false")
-        }
+        Verb::Delete => format!(
+            "DELETE FROM {name} USING {given} WHERE {condition} RETURNING {number}, false{guards}"
+        ),
         Verb::Look => {
-            format!("SELECT {number}, {is_pending} FROM {name}, {given} WHERE {condition}")
+            format!("SELECT {number}, {is_pending}{guards} FROM {name}, {given} WHERE {condition}")
         }
     }
 }

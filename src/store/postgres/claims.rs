@@ -170,7 +170,7 @@ pub fn take(
     Ok(granted)
 }
 
-fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
+pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
     if keys.is_empty() {
         return Ok(());
     }

@@ -74,6 +74,13 @@ pub fn is_refusal(error: &SqlError) -> bool {
     error.code().is_some_and(is_of_the_row)
 }
 
+/// Whether it is a row that cannot be read, and not the table: a damaged page, or what the queue's
+/// condition makes of its values.
+pub fn is_of_the_row(error: &SqlError) -> bool {
+    let of_the_row = ["22", "XX001", "XX002", "54000"];
+    error.code().is_some_and(|code| of_the_row.iter().any(|it| code.code().starts_with(it)))
+}
+
 /// Whether a value cannot be one of the type that it is compared with, so that no row has it.
 pub fn is_no_value(error: &SqlError) -> bool {
     error.code().is_some_and(|code| code.code().starts_with("22"))

@@ -32,7 +32,7 @@ pub use sql::Param;
 
 use super::gathering::Reported;
 use super::table::Table;
-use super::{Access, Database, StateDir, Store};
+use super::{Access, Database, Interrupter, StateDir, Store};
 use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::mapping::Mapping;
@@ -52,6 +52,8 @@ pub struct PgDatabase {
     /// As messages have it.
     place: String,
     reported: Reported,
+    /// Whether the table has triggers that run after an update, once that was asked.
+    has_after_triggers: Option<bool>,
 }
 
 impl PgDatabase {
@@ -70,13 +72,19 @@ impl PgDatabase {
         let place = server.shown();
         let (server, backend, reported) = (server.clone(), Backend::default(), Reported::default());
         let names = table.columns.iter().map(|column| column.name.clone()).collect();
-        Self { server, session, backend, table, names, place, reported }
+        let has_after_triggers = None;
+        Self { server, session, backend, table, names, place, reported, has_after_triggers }
     }
 
     /// Takes another session in place of the one there is.
     pub fn connect(&mut self) -> Result<()> {
         self.session = Session::open(&self.server, self.session.access)?;
         Ok(())
+    }
+
+    /// What ends the statements of all sessions with this server.
+    pub fn interrupter(&self) -> Interrupter {
+        self.server.interrupter()
     }
 
     pub fn session(&mut self) -> &mut Session {

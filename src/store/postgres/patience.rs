@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -14,7 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
-use crate::store::{Applied, Change, Database};
+use crate::store::{Applied, Change, Database, Stop};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
@@ -30,16 +29,25 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct Patience {
     clock: Clock,
-    /// What the pass is to stop for, if it is not 0.
-    pub signal: Arc<AtomicI32>,
+    /// The stop of the pass, if there is a pass.
+    pub stop: Option<Arc<Stop>>,
     /// Whether nobody waits for what is being done: a server that is gone is then left to the next
     /// look.
     is_just_looking: bool,
 }
 
 impl Patience {
+    fn is_stopping(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.is_asked())
+    }
+
+    /// Whether what is being done is not to be tried again, because the pass is to stop.
+    fn is_at_end(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.ends_act())
+    }
+
     pub fn new(clock: Clock) -> Self {
-        Self { clock, signal: Arc::default(), is_just_looking: false }
+        Self { clock, stop: None, is_just_looking: false }
     }
 }
 
@@ -73,7 +81,8 @@ pub trait Patient: Sized {
         mut connect: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let place = self.database().place();
-        let Patience { clock, signal, is_just_looking } = self.patience().clone();
+        let patience = self.patience().clone();
+        let Patience { clock, is_just_looking, .. } = patience;
         if !is_just_looking {
             log::warn!("lost a connection to {place}: {}; connecting again", words(why));
         }
@@ -81,10 +90,10 @@ pub trait Patient: Sized {
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {error:#}");
-            if signal.load(Ordering::SeqCst) != 0 {
+            if patience.is_stopping() {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
-            if is_over(clock, deadline) {
+            if is_over(clock, deadline) || patience.is_at_end() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
             std::thread::sleep(PAUSE);
@@ -102,6 +111,10 @@ pub trait Patient: Sized {
         let (mut busy, mut deadline) = (0, None);
         loop {
             match act(self, busy > 0 || deadline.is_some()) {
+                Err(error) if self.patience().is_at_end() => {
+                    self.roll_back();
+                    return Err(explain(&self.database().place(), &error, verb));
+                }
                 Err(error) if is_lost(&error) && deadline.is_none_or(|it| !is_over(clock, it)) => {
                     deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
                     self.recover(&error)?;

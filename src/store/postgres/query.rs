@@ -95,6 +95,11 @@ fn selected<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     texts.join(", ")
 }
 
+/// Whether there is any row with a status that is mapped, whichever queue it belongs to.
+pub fn any_mapped(table: &Table) -> String {
+    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, status_in(table, &Status::OURS))
+}
+
 /// Whether there is any row with one of these statuses.
 pub fn any(table: &Table, of_statuses: &[Status]) -> String {
     format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))

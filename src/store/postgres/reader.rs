@@ -103,6 +103,11 @@ impl Survey for PgDatabase {
         Ok(counts.into_values().collect())
     }
 
+    fn any_mapped(&mut self) -> Result<bool> {
+        let sql = query::any_mapped(&self.table);
+        Ok(!self.query(&sql, &[])?.is_empty())
+    }
+
     fn examine(&mut self, by_count: bool) -> Result<Examination> {
         self.examined(by_count)
     }

@@ -13,7 +13,7 @@ use postgres::types::ToSql;
 use postgres::{Client, Error as SqlError, Row, Statement};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-use super::server::Server;
+use super::server::{Line, Server};
 use super::sql::Param;
 use crate::exit::try_later;
 use crate::store::Access;
@@ -44,6 +44,8 @@ pub struct Session {
     /// Whoever holds it keeps the session alive, and sees that it ends. The connection keeps its
     /// own to itself.
     pub socket: Option<Arc<OwnedFd>>,
+    /// What ends its statements, as long as it lives.
+    _line: Arc<Line>,
 }
 
 /// A process of the server. Numbers are used again, so the instant of its start belongs to it.
@@ -62,7 +64,8 @@ impl Session {
             if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
         })?;
         let (prepared, socket) = (None, new_socket(&before));
-        let mut session = Self { client, prepared, access, is_reading: false, socket };
+        let line = server.enlist(client.cancel_token(), socket.clone());
+        let mut session = Self { client, prepared, access, is_reading: false, socket, _line: line };
         session.batch(SPELLING)?;
         Ok(session)
     }

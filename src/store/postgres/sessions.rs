@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use anyhow::Result;
 use postgres::Error as SqlError;
 
-use super::claims::{Claims, Keys};
+use super::claims::{Claims, Keys, unlock};
+use super::errors::{is_of_the_row, words};
 use super::patience::{Patience, Patient};
 use super::session::Session;
 use super::sql::Param;
@@ -136,7 +137,11 @@ impl Sessions {
         // A statement of its own, so that it sees what was committed before the locks were free.
         let freed = if claims.pooled { Vec::new() } else { claims.freed_second() };
         let named: Vec<_> = wanted.iter().map(|(place, keys)| (&ids[*place], *keys)).collect();
-        let read = database.lock_and_read(&named, freed, !claims.pooled);
+        let read = match database.lock_and_read(&named, freed, !claims.pooled) {
+            // One row that cannot be read must not keep the others from being handled.
+            Err(error) if is_of_the_row(&error) => database.read_singly(&named, !claims.pooled),
+            read => read,
+        };
         let read = read.inspect_err(|_| {
             wanted.iter().for_each(|(_, keys)| claims.free_first(*keys));
         })?;
@@ -145,7 +150,7 @@ impl Sessions {
                 Claim::Held(_) => {
                     claims.held.insert(ids[place].clone(), keys);
                 }
-                Claim::Busy => claims.free_first(keys),
+                Claim::Busy | Claim::Unreadable(_) => claims.free_first(keys),
                 Claim::Gone | Claim::Ambiguous => claims.give_back(keys),
             }
             result[place].1 = claim;
@@ -171,6 +176,29 @@ impl Sessions {
 }
 
 impl PgDatabase {
+    /// The same as [`Self::lock_and_read`], one record after the other. Second locks that were taken
+    /// for what cannot be read are given back: they outlive a statement that fails.
+    fn read_singly(&mut self, wanted: &[(&Id, Keys)], locks: bool) -> Result<Vec<Claim>, SqlError> {
+        let second = |keys: &[(&Id, Keys)]| keys.iter().map(|(_, keys)| keys.second).collect();
+        if locks {
+            unlock(&mut self.session, second(wanted))?;
+        }
+        let mut claims = Vec::with_capacity(wanted.len());
+        for one in wanted.chunks(1) {
+            claims.push(match self.lock_and_read(one, Vec::new(), locks) {
+                Ok(mut read) => read.pop().unwrap_or(Claim::Busy),
+                Err(error) if is_of_the_row(&error) => {
+                    if locks {
+                        unlock(&mut self.session, second(one))?;
+                    }
+                    Claim::Unreadable(words(&error))
+                }
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(claims)
+    }
+
     /// Takes the second locks and reads the records that have them, in one statement; the first
     /// locks were granted before it began.
     fn lock_and_read(

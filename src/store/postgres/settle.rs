@@ -1,14 +1,15 @@
 //! How outcomes are written, and how it is tried out beforehand that they can be.
 
-use postgres::Error as SqlError;
+use postgres::{Error as SqlError, Row};
 
 use super::PgDatabase;
 use super::change::{self, Ask};
 use super::errors::{is_lost, is_refusal, words};
 use super::sessions::Sessions;
+use super::sql::{Param, value};
 use crate::record::{Record, Settlement, Step};
 use crate::store::proof::{NOT_TAKEN, Proof, STILL_PENDING};
-use crate::store::table::Effects;
+use crate::store::table::{Charged, Effects};
 use crate::store::{Applied, Change};
 
 impl Sessions {
@@ -35,35 +36,45 @@ impl Sessions {
         // Without a status column nothing but the condition makes a row finished.
         let is_to_be_seen = database.table.statuses.column.is_none()
             && mine.iter().any(|(_, change)| change.settlement.step.is_end());
-        if is_to_be_seen {
+        let begun: Vec<_> = mine.iter().copied().filter(|(_, change)| is_begin(change)).collect();
+        let looks_again = !begun.is_empty() && database.looks_again()?;
+        if is_to_be_seen || looks_again {
             database.session.batch("BEGIN ISOLATION LEVEL READ COMMITTED")?;
         }
-        let written = database.ask(&mine, Ask::Write)?;
-        for (number, is_pending) in &written {
-            applied[*number] = Applied::Written;
-            if is_to_be_seen && *is_pending && changes[*number].settlement.step.is_end() {
+        for Seen { number, is_pending, charged } in database.ask(&mine, Ask::Write)? {
+            let change = &changes[number];
+            applied[number] = written(change, charged);
+            if is_to_be_seen && is_pending && change.settlement.step.is_end() {
                 database.session.batch("ROLLBACK")?;
                 return Ok(Err(STILL_PENDING.into()));
             }
         }
-        if is_to_be_seen {
+        if looks_again {
+            for Seen { number, charged, .. } in database.ask(&begun, Ask::IsThere)? {
+                if matches!(applied[number], Applied::Charged(_)) {
+                    applied[number] = Applied::Charged(charged);
+                }
+            }
+        }
+        if is_to_be_seen || looks_again {
             database.session.batch("COMMIT")?;
         }
-        mine.retain(|(number, _)| applied[*number] != Applied::Written);
+        mine.retain(|(number, _)| applied[*number] == Applied::ChangedMeanwhile);
         if mine.is_empty() {
             return Ok(Ok(applied));
         }
-        for (number, _) in database.ask(&mine, Ask::IsExpected)? {
+        for Seen { number, .. } in database.ask(&mine, Ask::IsExpected)? {
             applied[number] = Applied::Refused(NOT_TAKEN.into());
         }
         if again {
             let as_written = database.ask(&mine, Ask::IsWritten)?;
             let deletes = matches!(database.table.on_success, Effects::Delete);
             for (number, change) in mine {
-                let is_there = as_written.iter().any(|(it, _)| *it == number);
+                let seen = as_written.iter().find(|it| it.number == number);
                 let is_deleted = deletes && change.settlement.step == Step::Succeeded;
-                if is_there != is_deleted {
-                    applied[number] = Applied::Written;
+                if seen.is_some() != is_deleted {
+                    let charged = seen.map(|seen| seen.charged.clone()).unwrap_or_default();
+                    applied[number] = written(change, charged);
                 }
             }
         }
@@ -87,16 +98,35 @@ impl Sessions {
 }
 
 impl PgDatabase {
-    /// The changes for which this holds, by number, and whether their rows are pending.
-    fn ask(
-        &mut self,
-        changes: &[(usize, &Change)],
-        ask: Ask,
-    ) -> Result<Vec<(usize, bool)>, SqlError> {
+    /// The changes for which this holds, and what their rows are then.
+    fn ask(&mut self, changes: &[(usize, &Change)], ask: Ask) -> Result<Vec<Seen>, SqlError> {
         let statement = change::statement(&self.table, changes, ask);
         let rows = self.session.query(&statement.sql, &statement.params)?;
-        let number = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
-        Ok(rows.iter().map(|row| (number(row.get(0)), row.get(1))).collect())
+        let guards = self.table.guard_columns();
+        let seen = |row: &Row| {
+            let values = guards.iter().zip(2..);
+            let values = values.map(|(column, index)| value(column, row.get::<usize, _>(index)));
+            Seen {
+                number: usize::try_from(row.get::<_, i64>(0)).unwrap_or(usize::MAX),
+                is_pending: row.get(1),
+                charged: Charged(values.collect()),
+            }
+        };
+        Ok(rows.iter().map(seen).filter(|seen| seen.number < usize::MAX).collect())
+    }
+
+    /// Whether triggers may change a row after what a statement returns of it.
+    fn looks_again(&mut self) -> Result<bool, SqlError> {
+        if let Some(known) = self.has_after_triggers {
+            return Ok(known);
+        }
+        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
+        let sql = "SELECT 1 FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+                   AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
+        let named = [Param::Text(Some(self.table.sql.clone()))];
+        let found = !self.session.query(sql, &named)?.is_empty();
+        self.has_after_triggers = Some(found);
+        Ok(found)
     }
 
     fn try_chains(
@@ -106,32 +136,54 @@ impl PgDatabase {
     ) -> Result<Proof, SqlError> {
         for chain in chains {
             self.session.batch("SAVEPOINT proof")?;
-            let mut charged = false;
+            let mut charged: Option<Charged> = None;
             for settlement in chain {
-                let change = Change::new(record, charged, settlement.clone());
-                let status = settlement.status(record.status);
-                let refused = |why: String| Ok(Proof::Refused { status, why });
-                match self.ask(&[(0, &change)], Ask::Write) {
-                    Ok(written) => match written.first() {
-                        Some((_, true)) if settlement.step.is_end() => {
-                            return refused(STILL_PENDING.into());
-                        }
-                        Some(_) => {}
-                        // After the first step the row is locked for everybody else.
-                        None if !charged
-                            && self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() =>
-                        {
-                            return Ok(Proof::ChangedMeanwhile);
-                        }
-                        None => return refused(NOT_TAKEN.into()),
-                    },
-                    Err(error) if is_refusal(&error) => return refused(words(&error)),
+                let change = Change::new(record, charged.as_ref(), settlement.clone());
+                let refused = |it: &Self, why: &str| {
+                    let status = settlement.status(record.status);
+                    Ok(Proof::refused(&it.place, &it.table, status, why))
+                };
+                let seen = match self.ask(&[(0, &change)], Ask::Write) {
+                    Ok(seen) => seen.into_iter().next(),
+                    Err(error) if is_refusal(&error) => return refused(self, &words(&error)),
                     Err(error) => return Err(error),
+                };
+                match seen {
+                    Some(seen) if settlement.step.is_end() && seen.is_pending => {
+                        return refused(self, STILL_PENDING);
+                    }
+                    Some(_) => {}
+                    // After the first step the row is locked for everybody else.
+                    None if charged.is_none()
+                        && self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() =>
+                    {
+                        return Ok(Proof::ChangedMeanwhile);
+                    }
+                    None => return refused(self, NOT_TAKEN),
                 }
-                charged = settlement.step == Step::Begun;
+                if settlement.step == Step::Begun {
+                    let seen = self.ask(&[(0, &change)], Ask::IsThere)?;
+                    charged = seen.into_iter().next().map(|seen| seen.charged);
+                }
             }
             self.session.batch("ROLLBACK TO proof")?;
         }
         Ok(Proof::Taken)
     }
+}
+
+/// A change that was made, and what its row is then.
+struct Seen {
+    /// Which of the changes.
+    number: usize,
+    is_pending: bool,
+    charged: Charged,
+}
+
+fn is_begin(change: &Change) -> bool {
+    change.settlement.step == Step::Begun
+}
+
+fn written(change: &Change, charged: Charged) -> Applied {
+    if is_begin(change) { Applied::Charged(charged) } else { Applied::Written }
 }

@@ -1,6 +1,5 @@
 //! What a pass does with a table on a server.
 
-use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::{Facts, Id, Record, Settlement};
 use crate::selection::Selection;
-use crate::store::{Applied, Change, Claim, Found, Page, Reader, Store};
+use crate::store::{Applied, Change, Claim, Found, Interrupter, Page, Proof, Reader, Stop, Store};
 
 /// How often somebody sees after the sessions while handlers run.
 const BEAT: Duration = Duration::from_secs(1);
@@ -87,12 +86,8 @@ impl Store for PgStore {
         self.sessions().write_all(changes, Sessions::write)
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
-        let mut sessions = self.sessions();
-        let proof =
-            sessions.patiently("write to", |sessions, _| sessions.try_out(record, chains))?;
-        let PgDatabase { place, table, .. } = &sessions.database;
-        proof.into_result(place, table, record)
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
+        self.sessions().patiently("write to", |sessions, _| sessions.try_out(record, chains))
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {
@@ -118,8 +113,12 @@ impl Store for PgStore {
         Ok(())
     }
 
-    fn stop_with(&mut self, signal: Arc<AtomicI32>) {
-        self.sessions().patience.signal = signal;
+    fn heed(&mut self, stop: &Arc<Stop>) {
+        self.sessions().patience.stop = Some(stop.clone());
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        Some(self.sessions().database.interrupter())
     }
 
     fn finish(&mut self) -> Result<()> {

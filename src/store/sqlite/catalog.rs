@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::column::columns;
 use super::condition;
+use super::errors::is_of_the_row;
 use super::sql::value;
 use crate::record::Value;
 use crate::store::table::{Catalog, Column, Listed, Table, quote};
@@ -52,8 +53,17 @@ impl Catalog for SqliteCatalog<'_> {
         let (column, table) = (quote(&column.name), &table.sql);
         let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
         let mut statement = connection.prepare(&sql)?;
-        let values = statement.query_map([], |row| Ok(value(row.get_ref(0)?)))?;
-        Ok(values.collect::<rusqlite::Result<_>>()?)
+        let mut rows = statement.query([])?;
+        let mut values = Vec::new();
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => values.push(value(row.get_ref(0)?)),
+                Ok(None) => return Ok(values),
+                // Whoever reads the row itself says so.
+                Err(error) if is_of_the_row(&error) => return Ok(values),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {

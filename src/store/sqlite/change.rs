@@ -8,7 +8,7 @@ use rusqlite::types::Value as Param;
 use super::Change;
 use super::sql::{id_param, param};
 use crate::record::{Record, Status};
-use crate::store::table::{Action, Column, Expected, Quoted, Set, Table, quote};
+use crate::store::table::{Action, Charged, Column, Expected, Quoted, Set, Table, quote};
 
 /// A statement with its parameters.
 pub struct Statement {
@@ -51,7 +51,7 @@ fn update(table: &Table, sets: Vec<(&Column, Set)>) -> Statement {
 }
 
 /// Whether the row is still there for [`write`] to change.
-pub fn as_expected(table: &Table, record: &Record, charged: bool) -> Statement {
+pub fn as_expected(table: &Table, record: &Record, charged: Option<&Charged>) -> Statement {
     let mut statement = Statement::new(format!("SELECT 1 FROM {}", table.sql));
     statement.guard(table, record, charged);
     statement
@@ -67,7 +67,7 @@ impl Statement {
         let _ = self.sql.write_fmt(sql);
     }
 
-    fn guard(&mut self, table: &Table, record: &Record, charged: bool) {
+    fn guard(&mut self, table: &Table, record: &Record, charged: Option<&Charged>) {
         let Expected { status, unchanged } = table.expected(record, charged);
         let mut between = " WHERE ";
         for (column, part) in table.id.iter().zip(record.id.parts()) {

@@ -5,7 +5,6 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rusqlite::config::DbConfig;
@@ -14,6 +13,7 @@ use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
+use super::busy::Patience;
 use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
@@ -27,9 +27,6 @@ use crate::secure_file;
 use crate::store::Access;
 use crate::store::gathering::Reported;
 use crate::store::table::{Table, count, has_failed};
-
-/// How long one statement waits for a lock that another connection holds.
-pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -46,6 +43,7 @@ const FULL_TEXT: [(&str, i32); 7] = [
 pub struct SqliteDatabase {
     pub connection: Owned,
     pub path: PathBuf,
+    pub patience: Patience,
     /// The file, when it was opened.
     found: Metadata,
     pub table: Table,
@@ -78,7 +76,10 @@ impl SqliteDatabase {
         let rights = Rights::over(&database)?;
         let acting = rights.take()?;
         let path = database.path;
-        let connection = connect(&path, OpenFlags::empty())?;
+        let (connection, patience) = connect(&path, OpenFlags::empty())?;
+        if access == Access::ReadWrite {
+            patience.of_a_pass();
+        }
         let mut connection = Owned::new(connection, rights);
         let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
         if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
@@ -98,7 +99,8 @@ impl SqliteDatabase {
         add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
         let (by_id, names) = (query::by_id(&table), RefCell::new(Arc::from([])));
         drop(acting);
-        Ok(Self { connection, path, found, table, reported: Reported::default(), by_id, names })
+        let reported = Reported::default();
+        Ok(Self { connection, path, patience, found, table, reported, by_id, names })
     }
 
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
@@ -119,6 +121,30 @@ impl SqliteDatabase {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         Ok(Some(log.into()))
+    }
+
+    /// Fails if another file, or none, is where this one was when it was opened: SQLite would go on
+    /// with the old one, which nobody else sees any more.
+    pub fn require_in_place(&self) -> Result<()> {
+        let shown = self.path.display();
+        match fs::symlink_metadata(&self.path) {
+            Ok(now) if (now.dev(), now.ino()) == (self.found.dev(), self.found.ino()) => Ok(()),
+            Ok(_) => bail!("{shown} was replaced while the pass ran"),
+            Err(error) => bail!("{shown} was moved or removed while the pass ran: {error}"),
+        }
+    }
+
+    /// Fails if the file has more names than one: each has a journal, and claims, of its own.
+    fn require_one_name(&self) -> Result<()> {
+        let names = self.found.nlink();
+        if names > 1 {
+            bail!(
+                "could not use {}: the file has {names} names (hard links), and passes under one would \
+                 not see the claims and the journal of the other; keep one",
+                self.path.display()
+            );
+        }
+        Ok(())
     }
 
     /// A database error as the user is told it.
@@ -189,6 +215,7 @@ impl Database for SqliteDatabase {
     }
 
     fn into_store(self: Box<Self>, state: &StateDir, _: Clock) -> Result<Box<dyn Store + Send>> {
+        self.require_one_name()?;
         Ok(Box::new(SqliteStore::new(*self, state)?))
     }
 }
@@ -203,7 +230,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let rights = Rights::over(&database)?;
     let _acting = rights.take()?;
     let path = &database.path;
-    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let (mut connection, _) = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let run = |connection: &mut Connection| {
         if is_new {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -223,13 +250,13 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     }
 }
 
-fn connect(path: &Path, extra: OpenFlags) -> Result<Connection> {
+fn connect(path: &Path, extra: OpenFlags) -> Result<(Connection, Patience)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let open = || {
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        let patience = Patience::install(&mut connection, path.into())?;
         harden(&connection)?;
-        Ok(connection)
+        Ok((connection, patience))
     };
     open().map_err(|error| explain(path, &error, "open"))
 }

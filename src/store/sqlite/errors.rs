@@ -55,10 +55,21 @@ pub fn is_refusal(error: &SqlError) -> bool {
                 | ErrorCode::DatabaseCorrupt
                 | ErrorCode::NotADatabase
                 | ErrorCode::OutOfMemory
+                | ErrorCode::OperationInterrupted
         )
     };
     matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
         || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
+}
+
+/// Whether it is a row that cannot be read, and not the database: others may well be. A page is
+/// damaged, the row is too big, or the queue's condition fails for what it holds.
+pub fn is_of_the_row(error: &SqlError) -> bool {
+    let is_damage = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)
+    );
+    is_damage || is_refusal(error)
 }
 
 /// The error in SQLite's own words, without the statement that it is about.

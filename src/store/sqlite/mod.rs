@@ -1,5 +1,6 @@
 //! The SQLite store: the table in a file, the claims in a side file.
 
+mod busy;
 mod catalog;
 mod change;
 mod column;
@@ -26,17 +27,13 @@ use super::claims::Claims;
 use super::guard::Guard;
 use super::proof::{NOT_TAKEN, Proof, STILL_PENDING};
 use super::state_dir::StateDir;
-use super::table::Table;
-use super::{Applied, Change, Claim, Database, Found, Reader, Store};
+use super::table::{Charged, Column, Table};
+use super::{Applied, Change, Claim, Database, Found, Interrupter, Reader, Stop, Store};
 use crate::lock::lock;
 use crate::record::{Id, Record, Settlement, Step};
 use change::Statement;
 use durable::{LogSync, SharedClaims};
-use errors::{is_busy, is_refusal, words};
-
-/// How often a settlement is tried again when the database stays locked; each try waits for
-/// [`database::BUSY_TIMEOUT`]. An outcome is not given up lightly.
-const SETTLE_TRIES: u32 = 10;
+use errors::{is_of_the_row, is_refusal, words};
 
 /// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
 const MOST_CLAIMS: usize = 1024;
@@ -47,6 +44,10 @@ pub struct SqliteStore {
     claims: SharedClaims,
     /// In WAL mode; otherwise every commit is durable by itself.
     log_sync: Option<LogSync>,
+    state: StateDir,
+    /// Whether what a charge makes of a row shows only when the row is read again: triggers and
+    /// generated columns may have changed what it is told by.
+    looks_again: bool,
     database: SqliteDatabase,
 }
 
@@ -54,7 +55,10 @@ impl SqliteStore {
     fn new(database: SqliteDatabase, state: &StateDir) -> Result<Self> {
         let claims = Claims::new(state.claims_file(&database.table.name)?);
         let claims = Arc::new(Mutex::new(claims));
-        Ok(Self { guard: None, claims, log_sync: None, database })
+        let looks_again =
+            looks_again(&database).map_err(|error| database.explain(&error, "read"))?;
+        let state = state.clone();
+        Ok(Self { guard: None, claims, log_sync: None, state, looks_again, database })
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
@@ -75,14 +79,15 @@ impl SqliteStore {
         let begun = self.database.connection.unchecked_transaction();
         let moment = begun.map_err(|error| self.database.explain(&error, "read"))?;
         let read = |(id, claimed): (&Id, &bool)| {
-            let claim = if *claimed {
-                match self.database.read_row(&self.database.by_id, id)? {
-                    Found::Record(record) => Claim::Held(record),
-                    Found::Gone => Claim::Gone,
-                    Found::Ambiguous => Claim::Ambiguous,
-                }
-            } else {
-                Claim::Busy
+            if !claimed {
+                return Ok((id.clone(), Claim::Busy));
+            }
+            let claim = match self.database.read_row(&self.database.by_id, id) {
+                Ok(Found::Record(record)) => Claim::Held(record),
+                Ok(Found::Gone) => Claim::Gone,
+                Ok(Found::Ambiguous) => Claim::Ambiguous,
+                Err(error) if is_of_the_row(&error) => Claim::Unreadable(words(&error)),
+                Err(error) => return Err(self.database.explain(&error, "read")),
             };
             Ok((id.clone(), claim))
         };
@@ -111,6 +116,9 @@ impl SqliteStore {
                     tx.execute_batch("ROLLBACK TO settled")?;
                     Applied::Refused(STILL_PENDING.into())
                 }
+                1 if change.settlement.step == Step::Begun => {
+                    Applied::Charged(charged(&tx, table, change.record, self.looks_again)?)
+                }
                 1 => Applied::Written,
                 _ => return Err(SqlError::StatementChangedRows(2)),
             });
@@ -121,16 +129,17 @@ impl SqliteStore {
 
     /// Writes each chain, and takes it back.
     fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Proof> {
-        let SqliteDatabase { connection, table, .. } = &mut self.database;
+        let looks_again = self.looks_again;
+        let SqliteDatabase { connection, table, path, .. } = &mut self.database;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if !is_as_expected(&tx, table, record, false)? {
+        if !is_as_expected(&tx, table, record, None)? {
             return Ok(Proof::ChangedMeanwhile);
         }
         for chain in chains {
             tx.execute_batch("SAVEPOINT proof")?;
-            let mut charged = false;
+            let mut begun: Option<Charged> = None;
             for settlement in chain {
-                let change = Change::new(record, charged, settlement.clone());
+                let change = Change::new(record, begun.as_ref(), settlement.clone());
                 let why = match write(&tx, change::write(table, &change)) {
                     Ok(1) if settlement.step.is_end() && is_pending(&tx, table, record)? => {
                         Some(STILL_PENDING.into())
@@ -142,28 +151,17 @@ impl SqliteStore {
                 };
                 if let Some(why) = why {
                     let status = settlement.status(record.status);
-                    return Ok(Proof::Refused { status, why });
+                    let place = path.display().to_string();
+                    return Ok(Proof::refused(&place, table, status, &why));
                 }
-                charged = settlement.step == Step::Begun;
+                if settlement.step == Step::Begun {
+                    begun = Some(charged(&tx, table, record, looks_again)?);
+                }
             }
             tx.execute_batch("ROLLBACK TO proof")?;
         }
         tx.rollback()?;
         Ok(Proof::Taken)
-    }
-
-    /// Like `write`, but waits out a lock for longer than one busy timeout.
-    fn write_patiently(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Applied>> {
-        let mut tries = 1;
-        loop {
-            match self.write(changes) {
-                Err(error) if is_busy(&error) && tries < SETTLE_TRIES => {
-                    log::warn!("{} is locked; trying again", self.database.path.display());
-                    tries += 1;
-                }
-                result => return result,
-            }
-        }
     }
 }
 
@@ -206,11 +204,11 @@ impl Store for SqliteStore {
             return Ok(Vec::new());
         }
         let _acting = self.database.connection.rights.take()?;
-        match self.write_patiently(changes) {
+        match self.write(changes) {
             // One row that the table refuses must not take the others' outcomes with it.
             Err(error) if is_refusal(&error) => changes
                 .iter()
-                .map(|change| match self.write_patiently(std::slice::from_ref(change)) {
+                .map(|change| match self.write(std::slice::from_ref(change)) {
                     Ok(applied) => {
                         Ok(applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile))
                     }
@@ -222,11 +220,25 @@ impl Store for SqliteStore {
         }
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<bool> {
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
         let _acting = self.database.connection.rights.take()?;
         let proof = self.try_out(record, chains);
-        let proof = proof.map_err(|error| self.database.explain(&error, "write to"))?;
-        proof.into_result(&self.database.place(), &self.database.table, record)
+        proof.map_err(|error| self.database.explain(&error, "write to"))
+    }
+
+    fn heed(&mut self, stop: &Arc<Stop>) {
+        self.database.patience.heed(stop);
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        let handle = self.database.connection.get_interrupt_handle();
+        Some(Box::new(move || handle.interrupt()))
+    }
+
+    fn require_in_place(&mut self) -> Result<()> {
+        self.database.require_in_place()?;
+        let claims = self.claims();
+        self.state.require_in_place(&self.database.table.name, claims.as_fd())
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {
@@ -256,12 +268,45 @@ fn write(connection: &Connection, statement: Statement) -> rusqlite::Result<usiz
     }
 }
 
+/// Whether something else than a charge itself may change, with it, what shows that a row is still
+/// the same.
+fn looks_again(database: &SqliteDatabase) -> rusqlite::Result<bool> {
+    let SqliteDatabase { connection, table, .. } = database;
+    let written: Vec<_> = table.counter_columns().map(|column| column.name.as_str()).collect();
+    let is_affected =
+        |column: &&Column| column.is_generated || written.contains(&column.name.as_str());
+    if table.guard_columns().iter().any(is_affected) {
+        return Ok(true);
+    }
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
+    connection.prepare(sql)?.exists([&table.name])
+}
+
+/// What a charge has made of a row.
+fn charged(
+    connection: &Connection,
+    table: &Table,
+    record: &Record,
+    looks_again: bool,
+) -> rusqlite::Result<Charged> {
+    if !looks_again {
+        return Ok(table.charged(record));
+    }
+    let mut statement = connection.prepare_cached(&query::guards_by_id(table))?;
+    let ids = record.id.parts().iter().map(sql::id_param);
+    statement.query_row(rusqlite::params_from_iter(ids), |row| {
+        let columns = 0..row.as_ref().column_count();
+        let values = columns.map(|index| row.get_ref(index).map(sql::value));
+        Ok(Charged(values.collect::<rusqlite::Result<_>>()?))
+    })
+}
+
 /// Whether the row still is what an update of it would ask for.
 fn is_as_expected(
     connection: &Connection,
     table: &Table,
     record: &Record,
-    charged: bool,
+    charged: Option<&Charged>,
 ) -> rusqlite::Result<bool> {
     write(connection, change::as_expected(table, record, charged)).map(|found| found > 0)
 }

@@ -114,12 +114,21 @@ pub fn fact_columns<'a>(table: &'a Table, window: &Window) -> Vec<&'a Column> {
     )
 }
 
+/// Whether there is any row with a status that is mapped, whichever queue it belongs to.
+pub fn any_mapped(table: &Table) -> String {
+    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, status_in(table, &Status::OURS))
+}
+
 /// Whether there is any row with one of these statuses.
 pub fn any(table: &Table, of_statuses: &[Status]) -> String {
     format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))
 }
 
 pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
+    format!("{} {}", bounds(table, selection), table.order_by(selection.order))
+}
+
+fn bounds(table: &Table, selection: &Selection) -> String {
     let mut sql = String::new();
     if selection.after.is_some() {
         sql += &format!(" AND {}", behind(table, selection.order, ":after"));
@@ -127,7 +136,7 @@ pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
     if selection.up_to.is_some() {
         sql += &format!(" AND NOT {}", behind(table, selection.order, ":up_to"));
     }
-    format!("{sql} {}", table.order_by(selection.order))
+    sql
 }
 
 /// The parameters of each statement of [`due`].
@@ -205,9 +214,10 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
     places.iter().map(arm).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-/// Every column, and at the end whether the row belongs to the queue.
+/// Whether the row belongs to the queue, and every column: at the end, because there may be one more
+/// at any time.
 fn row(table: &Table) -> String {
-    format!("*, {}", table.is_in_queue())
+    format!("{}, *", table.is_in_queue())
 }
 
 /// The beginning of a last error, under its name. To cut it SQLite reads all of it, so of one that
@@ -221,12 +231,11 @@ fn shown_error(column: &Column) -> String {
     )
 }
 
-/// What is shown of a row, under the names of the columns, and at the end whether it belongs to the
-/// queue.
+/// Whether a row belongs to the queue, and what is shown of it, under the names of the columns.
 fn shown(table: &Table) -> String {
     let known = table.known_columns().into_iter().map(|column| quote(&column.name));
     let error = table.last_error.as_ref().map(shown_error);
-    known.chain(error).chain([table.is_in_queue()]).collect::<Vec<_>>().join(", ")
+    [table.is_in_queue()].into_iter().chain(known).chain(error).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a row has the id of a record.
@@ -243,6 +252,33 @@ pub fn by_id(table: &Table) -> String {
 /// The same of what is shown of them.
 pub fn shown_by_id(table: &Table) -> String {
     format!("SELECT {} FROM {} WHERE {} LIMIT 2", shown(table), table.sql, has_id(table))
+}
+
+/// The columns that show whether the row with an id is still the same.
+pub fn guards_by_id(table: &Table) -> String {
+    let columns: Vec<_> = table.guard_columns().iter().map(|it| quote(&it.name)).collect();
+    format!("SELECT {} FROM {} WHERE {}", columns.join(", "), table.sql, has_id(table))
+}
+
+/// The numbers that SQLite itself has for the rows of a table, from one end or the other, without
+/// reading more of them than that.
+pub fn row_numbers(table: &Table, order: Order) -> String {
+    let direction = match order {
+        Order::Newest => "DESC",
+        Order::Oldest => "ASC",
+    };
+    format!("SELECT rowid FROM {} NOT INDEXED ORDER BY rowid {direction}", table.sql)
+}
+
+/// The facts of the row with such a number, as far as the selection wants it.
+pub fn due_by_row_number(table: &Table, selection: &Selection) -> String {
+    format!(
+        "SELECT {} FROM {} NOT INDEXED WHERE rowid = :row AND {}{}",
+        facts(table, &selection.window),
+        table.sql,
+        statuses(table, &selection.statuses),
+        bounds(table, selection),
+    )
 }
 
 /// Whether the row with an id is pending.

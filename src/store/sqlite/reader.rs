@@ -1,11 +1,13 @@
 //! Reading: what is due, one record afresh, all of them, and how many there are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use rusqlite::types::ValueRef;
-use rusqlite::{Params, Row, Statement, ToSql};
+use rusqlite::types::{Value as Param, ValueRef};
+use rusqlite::{Error as SqlError, Row, Statement, ToSql};
 
+use super::errors::{is_of_the_row, words};
 use super::sql::value;
 use super::{SqliteDatabase, query, sql, waiting};
 use crate::date::Dates;
@@ -27,21 +29,19 @@ impl Reader for SqliteDatabase {
             return Ok(Page::default());
         }
         let mut gathering = Gathering::new(selection, self.undated(selection)?, is_due);
-        let served = waiting::query(&self.connection, &self.table, selection)?;
-        let statements =
-            served.map_or_else(|| query::due(&self.table, selection), |served| vec![served]);
-        for sql in statements {
-            let gathered = self.gather(&sql, selection, &mut gathering);
-            if !gathered.map_err(|error| self.explain(&error, "read"))? {
-                break;
+        if let Err(error) = self.gather_all(selection, &mut gathering) {
+            if !is_of_the_row(&error) {
+                return Err(self.explain(&error, "read"));
             }
+            self.gather_around(selection, &mut gathering, &error);
         }
         Ok(gathering.finish(&self.table.inserted.name, &mut self.reported))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         let _acting = self.connection.rights.take()?;
-        self.read_row(&query::shown_by_id(&self.table), id)
+        let found = self.read_row(&query::shown_by_id(&self.table), id);
+        found.map_err(|error| self.explain(&error, "read"))
     }
 }
 
@@ -54,7 +54,7 @@ impl Survey for SqliteDatabase {
     ) -> Result<()> {
         let _acting = self.connection.rights.take()?;
         let sql = query::scan(&self.table, statuses, order);
-        self.each_record(&sql, [], &mut |record| {
+        self.each_record(&sql, &mut |record| {
             let is_wanted = statuses.is_empty() || statuses.contains(&record.status);
             if is_wanted { each(record) } else { Ok(()) }
         })
@@ -77,6 +77,12 @@ impl Survey for SqliteDatabase {
         counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
     }
 
+    fn any_mapped(&mut self) -> Result<bool> {
+        let _acting = self.connection.rights.take()?;
+        let mut statement = self.prepare(&query::any_mapped(&self.table))?;
+        statement.exists([]).map_err(|error| self.explain(&error, "read"))
+    }
+
     fn examine(&mut self, by_count: bool) -> Result<Examination> {
         let _acting = self.connection.rights.take()?;
         self.examined(by_count).map_err(|error| self.explain(&error, "read"))
@@ -84,15 +90,78 @@ impl Survey for SqliteDatabase {
 }
 
 impl SqliteDatabase {
+    fn gather_all(
+        &self,
+        selection: &Selection,
+        gathering: &mut Gathering<'_>,
+    ) -> rusqlite::Result<()> {
+        let served = waiting::query(&self.connection, &self.table, selection)?;
+        let statements =
+            served.map_or_else(|| query::due(&self.table, selection), |served| vec![served]);
+        let params = query::due_params(selection);
+        for sql in statements {
+            if !self.gather(&sql, &params, selection, gathering)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gathers what can be read of a table with rows that cannot: one by one, by the numbers that
+    /// SQLite has for them, from both ends as far as those can be read.
+    fn gather_around(
+        &self,
+        selection: &Selection,
+        gathering: &mut Gathering<'_>,
+        error: &SqlError,
+    ) {
+        gathering.broken(format!(
+            "could not read all of {}: {}",
+            self.path.display(),
+            words(error)
+        ));
+        gathering.begin_again();
+        let mut numbers = BTreeSet::new();
+        for order in [Order::Oldest, Order::Newest] {
+            match self.row_numbers(order, &mut numbers) {
+                Ok(()) => break,
+                Err(error) => log::debug!("row numbers: {}", words(&error)),
+            }
+        }
+        let sql = query::due_by_row_number(&self.table, selection);
+        let mut params = query::due_params(selection);
+        for number in numbers {
+            params.retain(|(name, _)| name != ":row");
+            params.push((":row".into(), number.into()));
+            match self.gather(&sql, &params, selection, gathering) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    let (table, words) = (&self.table.name, words(&error));
+                    log::error!("row {number} of table {table} could not be read: {words}");
+                }
+            }
+        }
+    }
+
+    fn row_numbers(&self, order: Order, numbers: &mut BTreeSet<i64>) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare(&query::row_numbers(&self.table, order))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            numbers.insert(row.get(0)?);
+        }
+        Ok(())
+    }
+
     /// Gathers the ids of one statement. False if the page is full.
     fn gather(
         &self,
         sql: &str,
+        params: &[(String, Param)],
         selection: &Selection,
         gathering: &mut Gathering<'_>,
     ) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let params = query::due_params(selection);
         let params: Vec<_> =
             params.iter().map(|(name, value)| (name.as_str(), value as &dyn ToSql)).collect();
         let mut rows = statement.query(&params[..])?;
@@ -116,13 +185,22 @@ impl SqliteDatabase {
     /// Whether there is any record with one of these statuses: mostly there is none.
     fn has_any(&self, statuses: &[Status]) -> Result<bool> {
         let mut statement = self.prepare(&query::any(&self.table, statuses))?;
-        statement.exists([]).map_err(|error| self.explain(&error, "read"))
+        match statement.exists([]) {
+            // Whoever looks for them says what cannot be read.
+            Err(error) if is_of_the_row(&error) => Ok(true),
+            any => any.map_err(|error| self.explain(&error, "read")),
+        }
     }
 
     /// The record with an id, by a statement that reads it.
-    pub fn read_row(&self, by_id: &str, id: &Id) -> Result<Found> {
+    pub fn read_row(&self, by_id: &str, id: &Id) -> rusqlite::Result<Found> {
         let parts = id.parts().iter().map(sql::id_param);
-        let mut found = self.records(by_id, rusqlite::params_from_iter(parts), 2)?;
+        let mut found = Vec::with_capacity(1);
+        let mut statement = self.connection.prepare_cached(by_id)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(parts))?;
+        while let Some(row) = rows.next()? {
+            found.extend(self.record(row)?);
+        }
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),
@@ -130,11 +208,10 @@ impl SqliteDatabase {
         })
     }
 
-    /// The names of a statement's columns, but for the last. They are mostly those of the time
+    /// The names of a statement's columns, but for the first. They are mostly those of the time
     /// before, and then shared.
     fn names(&self, statement: &Statement<'_>) -> Arc<[String]> {
-        let count = statement.column_count() - 1;
-        let names = || statement.column_names().take(count);
+        let names = || statement.column_names().skip(1);
         let mut last = self.names.borrow_mut();
         if !last.iter().map(String::as_str).eq(names()) {
             *last = names().map(String::from).collect();
@@ -150,14 +227,23 @@ impl SqliteDatabase {
         }
         let explain = |error| self.explain(&error, "read");
         let mut undated = Undated::default();
-        let mut statement = self.prepare(&query::undated(&self.table, &selection.statuses))?;
-        let mut rows = statement.query([]).map_err(explain)?;
-        while let Some(row) = rows.next().map_err(explain)? {
-            let id = typed_id(&self.id_values(row).map_err(explain)?);
-            let inserted = row.get_ref(self.table.id.len()).map(value).map_err(explain)?;
+        match self.add_undated(selection, &mut undated) {
+            // Whoever looks for what is due says what cannot be read.
+            Err(error) if is_of_the_row(&error) => Ok(Some(undated)),
+            added => added.map_err(explain).map(|()| Some(undated)),
+        }
+    }
+
+    fn add_undated(&self, selection: &Selection, undated: &mut Undated) -> rusqlite::Result<()> {
+        let sql = query::undated(&self.table, &selection.statuses);
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let id = typed_id(&self.id_values(row)?);
+            let inserted = row.get_ref(self.table.id.len()).map(value)?;
             undated.add(id.unwrap_or_else(|shown| shown), &inserted);
         }
-        Ok(Some(undated))
+        Ok(())
     }
 
     /// The first columns of a row, which are its id.
@@ -169,41 +255,28 @@ impl SqliteDatabase {
         self.connection.prepare_cached(sql).map_err(|error| self.explain(&error, "read"))
     }
 
-    fn records(&self, sql: &str, params: impl Params, most: usize) -> Result<Vec<Record>> {
-        let mut records = Vec::with_capacity(1);
-        self.each_record(sql, params, &mut |record| {
-            records.push(record);
-            Ok(())
-        })?;
-        records.truncate(most);
-        Ok(records)
-    }
-
-    fn each_record(
-        &self,
-        sql: &str,
-        params: impl Params,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
+    fn each_record(&self, sql: &str, each: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         let explain = |error| self.explain(&error, "read");
         let mut statement = self.prepare(sql)?;
-        // The last is whether the row belongs to the queue.
-        let columns = self.names(&statement);
-        let last = columns.len();
-        let mut rows = statement.query(params).map_err(explain)?;
+        let mut rows = statement.query([]).map_err(explain)?;
         while let Some(row) = rows.next().map_err(explain)? {
-            let values = (0..columns.len())
-                .map(|index| row.get_ref(index).map(value))
-                .collect::<rusqlite::Result<_>>()
-                .map_err(explain)?;
-            let in_queue = row.get(last).map_err(explain)?;
-            let row = record::Row { columns: columns.clone(), values };
-            match self.table.record(row, in_queue) {
-                Ok(record) => each(record)?,
-                Err(problem) => log::warn!("{problem}"),
+            if let Some(record) = self.record(row).map_err(explain)? {
+                each(record)?;
             }
         }
         Ok(())
+    }
+
+    /// A row as a record, if it can be one. Its first column is whether it belongs to the queue. How
+    /// many there are is asked of the row, because a column may have been added since the statement
+    /// was prepared.
+    fn record(&self, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
+        let columns = self.names(row.as_ref());
+        let in_queue = row.get(0)?;
+        let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
+        let values = values.collect::<rusqlite::Result<_>>()?;
+        let record = self.table.record(record::Row { columns, values }, in_queue);
+        Ok(record.map_err(|problem| log::warn!("{problem}")).ok())
     }
 }
 

@@ -4,8 +4,7 @@
 //! one to the next, and for each of them the failures that are long enough ago are a few
 //! stretches of the index. So a pass costs what is due, not what waits.
 
-use anyhow::Result;
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 use super::query::{bounds_and_order, facts, pending_values, statuses};
 use super::sql::literal;
@@ -135,7 +134,7 @@ fn counts(table: &Table, failures: &Column) -> String {
 }
 
 /// Whether an index leads from one count to the next.
-pub fn is_served(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
+pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
     let Some(failures) = &table.failures else { return Ok(false) };
     let all = counts_name(table);
     let n = count_column(table);

@@ -1,10 +1,11 @@
 //! State of a crontab line, kept as JSON from pass to pass.
 
 use serde::Deserialize;
+use serde_json::{Value as Json, json};
 
 use crate::instant::Instant;
 use crate::record::{Id, Key, Value};
-use crate::selection::{Reached, Slot};
+use crate::selection::{Cursor, Kept, Reached, Slot};
 
 /// State of a crontab line that the next pass goes on from.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,56 +14,88 @@ pub struct LineState {
     pub began_at: Option<Instant>,
     /// Behind which slot it began, if it went by slots.
     pub began_behind: Option<Slot>,
-    pub reached: Option<Reached>,
+    pub cursor: Cursor,
+    /// When it was looked last whether any row has a status that is mapped.
+    pub unmapped_sought_at: Option<Instant>,
 }
 
 impl LineState {
-    pub fn to_json(&self) -> serde_json::Value {
-        let mut json = serde_json::json!({ "began_at": self.began_at.map(|at| at.0) });
+    pub fn to_json(&self) -> Json {
+        let mut json = json!({ "began_at": self.began_at.map(|at| at.0) });
         if let Some(slot) = self.began_behind {
             json["began_behind"] = slot_to_json(slot);
         }
-        match &self.reached {
+        if let Some(at) = self.unmapped_sought_at {
+            json["unmapped_sought_at"] = at.0.into();
+        }
+        let Cursor { reached, kept, stuck } = &self.cursor;
+        match reached {
             None => {}
             Some(Reached::Slot(slot)) => json["slot"] = slot_to_json(*slot),
-            Some(Reached::Key(key)) => {
-                json["inserted"] = match &key.inserted {
-                    Value::Null => serde_json::Value::Null,
-                    Value::Integer(number) => (*number).into(),
-                    Value::Real(number) => (*number).into(),
-                    Value::Text(text) => text.as_str().into(),
-                    Value::Blob(bytes) => bytes.as_slice().into(),
-                    Value::Boolean(truth) => (*truth).into(),
-                    Value::Json(json) => json.as_str().into(),
-                };
-                json["id"] = serde_json::json!(key.id);
-            }
+            Some(Reached::Key(key)) => add_key(&mut json, key),
+        }
+        if let Some(key) = stuck {
+            json["stuck"] = json!({});
+            add_key(&mut json["stuck"], key);
+        }
+        if !kept.is_empty() {
+            json["kept"] = kept.iter().map(kept_to_json).collect();
         }
         json
     }
 
     /// What a file says that may be damaged: what cannot be read counts as not said.
     pub fn from_json(text: &[u8]) -> Self {
-        let json: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
+        let json: Json = serde_json::from_slice(text).unwrap_or_default();
         let slot = |name: &str| json.get(name).and_then(slot_from_json);
+        let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);
+        let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
         let key = || key_from_json(&json).map(Reached::Key);
         Self {
-            began_at: json.get("began_at").and_then(serde_json::Value::as_i64).map(Instant),
+            began_at: instant("began_at"),
             began_behind: slot("began_behind"),
-            reached: slot("slot").map(Reached::Slot).or_else(key),
+            cursor: Cursor {
+                reached: slot("slot").map(Reached::Slot).or_else(key),
+                kept: kept.filter_map(kept_from_json).collect(),
+                stuck: json.get("stuck").and_then(key_from_json),
+            },
+            unmapped_sought_at: instant("unmapped_sought_at"),
         }
     }
 }
 
-fn slot_to_json(slot: Slot) -> serde_json::Value {
-    serde_json::json!([slot.tick, slot.phase])
+fn add_key(json: &mut Json, key: &Key) {
+    json["inserted"] = match &key.inserted {
+        Value::Null => Json::Null,
+        Value::Integer(number) => (*number).into(),
+        Value::Real(number) => (*number).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Blob(bytes) => bytes.as_slice().into(),
+        Value::Boolean(truth) => (*truth).into(),
+        Value::Json(json) => json.as_str().into(),
+    };
+    json["id"] = json!(key.id);
 }
 
-fn slot_from_json(json: &serde_json::Value) -> Option<Slot> {
+fn kept_to_json(kept: &Kept) -> Json {
+    json!([kept.id, kept.slot.tick, kept.slot.phase, kept.begun])
+}
+
+fn kept_from_json(json: &Json) -> Option<Kept> {
+    let slot = Slot { tick: json.get(1)?.as_i64()?, phase: json.get(2)?.as_u64()? };
+    let begun = u32::try_from(json.get(3)?.as_u64()?).ok()?;
+    Some(Kept { id: Id::deserialize(json.get(0)?).ok()?, slot, begun })
+}
+
+fn slot_to_json(slot: Slot) -> Json {
+    json!([slot.tick, slot.phase])
+}
+
+fn slot_from_json(json: &Json) -> Option<Slot> {
     Some(Slot { tick: json.get(0)?.as_i64()?, phase: json.get(1)?.as_u64()? })
 }
 
-fn key_from_json(json: &serde_json::Value) -> Option<Key> {
+fn key_from_json(json: &Json) -> Option<Key> {
     let (inserted, id) = (json.get("inserted")?, json.get("id")?);
     let inserted = match inserted.as_str() {
         _ if inserted.is_null() => Value::Null,

@@ -7,12 +7,13 @@ mod pass_note;
 mod place;
 
 use std::fs::{File, Metadata};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
 
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
@@ -100,6 +101,21 @@ impl StateDir {
     /// The file whose bytes are the claims on the records of `table`.
     pub fn claims_file(&self, table: &str) -> Result<File> {
         self.file(&self.claims_name(table))
+    }
+
+    /// Fails if the claims on the records of `table` are not any more where passes look for them.
+    pub fn require_in_place(&self, table: &str, claims: BorrowedFd<'_>) -> Result<()> {
+        let path = self.path().join(self.claims_name(table));
+        let held = fstat(claims).context("could not look at the claims")?;
+        let is_same = |now: &Metadata| (now.dev(), now.ino()) == (held.st_dev, held.st_ino);
+        match std::fs::symlink_metadata(&path) {
+            Ok(now) if is_same(&now) => Ok(()),
+            Ok(_) | Err(_) => Err(anyhow!(
+                "{} was moved, replaced or removed while the pass ran: other passes do not see its \
+                 claims any more",
+                path.display()
+            )),
+        }
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
@@ -259,7 +275,7 @@ mod tests {
     use super::*;
     use crate::instant::Instant;
     use crate::record::{Id, Key, Value};
-    use crate::selection::{Reached, Slot};
+    use crate::selection::{Cursor, Kept, Reached, Slot};
 
     /// The directory beside a database.
     fn beside(dir: &Path) -> StateDir {
@@ -288,11 +304,18 @@ mod tests {
                 .map(|id| Reached::Key(Key { inserted: inserted.clone(), id }))
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
+        let kept = |id, begun| Kept { id, slot: slots[1], begun };
+        let kept = vec![kept(Id::Integer(-7), 0), kept(Id::Text("a,\"b\"".into()), 2)];
         for reached in keys.chain(slots.map(Reached::Slot)) {
             let written = LineState {
                 began_at: Some(Instant(1_795_232_400)),
                 began_behind: Some(Slot::end_of(7)),
-                reached: Some(reached),
+                cursor: Cursor {
+                    stuck: reached.key().cloned(),
+                    reached: Some(reached),
+                    kept: kept.clone(),
+                },
+                unmapped_sought_at: Some(Instant(1_795_232_401)),
             };
             state.save_line_state("line", &written);
             assert_eq!(state.line_state("line").unwrap(), written);

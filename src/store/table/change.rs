@@ -1,7 +1,7 @@
 //! What a change makes of a row, and what the row must be for that, as plain data: each store
 //! turns it into its own statements.
 
-use super::{Column, Effect, Effects, Table};
+use super::{Column, Effect, Effects, Table, distinct};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Step, Value};
@@ -30,6 +30,12 @@ pub struct Expected<'a> {
     pub unchanged: Vec<(&'a Column, &'a Value)>,
 }
 
+/// What a charge made of the columns that show whether a row is still the same
+/// ([`Table::guard_columns`]), as they were read back: with what triggers and the table itself
+/// compute of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Charged(pub Vec<Value>);
+
 struct Sets<'a>(Vec<(&'a Column, Set)>);
 
 impl<'a> Sets<'a> {
@@ -42,7 +48,7 @@ impl<'a> Sets<'a> {
 
     fn effects(&mut self, effects: &'a [Effect], settlement: &Settlement, zone: &Zone) {
         let error = match &settlement.counter {
-            Counter::Set { last_error, .. } => Some(last_error),
+            Counter::Set { last_error, .. } => last_error.as_ref(),
             Counter::AsBefore | Counter::Reset => None,
         };
         for Effect { column, to } in effects {
@@ -110,7 +116,8 @@ impl Table {
                     sets.set(column, Set::To(value));
                 }
                 if let Some(column) = &self.last_error {
-                    sets.set(column, Set::To(Value::Text(column.cut(last_error))));
+                    let text = last_error.as_ref().map(|it| Set::To(Value::Text(column.cut(it))));
+                    sets.set(column, text.unwrap_or_else(|| before(column)));
                 }
             }
         }
@@ -137,28 +144,39 @@ impl Table {
         Set::To(value.unwrap_or(Value::Null))
     }
 
-    /// What shows that a row still is the record, and still as it was read, or as the charge left
-    /// it. Another row that got the id of a deleted one has another insertion date.
-    pub fn expected<'a>(&'a self, record: &'a Record, charged: bool) -> Expected<'a> {
+    /// The columns that show that a row still is the record, and still as it was read or as the
+    /// charge left it. Another row that got the id of a deleted one has another insertion date. The
+    /// queue's condition itself is not asked again, because it may go by the time or by other rows:
+    /// what it reads in this row must be as it was.
+    pub fn guard_columns(&self) -> Vec<&Column> {
+        let read = self.statuses.column.iter().chain(&self.condition_columns);
+        distinct(read.chain([&self.inserted]))
+    }
+
+    /// What a charge makes of a row where nothing else changes with it.
+    pub fn charged(&self, record: &Record) -> Charged {
+        let status = self.statuses.column.as_ref().map(|column| &column.name);
+        let value = |column: &Column| match self.statuses.value(Status::Error) {
+            Some(error) if Some(&column.name) == status => error.clone(),
+            _ => record.row.get(&column.name).cloned().unwrap_or(Value::Null),
+        };
+        Charged(self.guard_columns().into_iter().map(value).collect())
+    }
+
+    /// What a row must be for a change of the record, which was charged or not.
+    pub fn expected<'a>(
+        &'a self,
+        record: &'a Record,
+        charged: Option<&'a Charged>,
+    ) -> Expected<'a> {
         let held = |column: &Column| record.row.get(&column.name).unwrap_or(&Value::Null);
-        let status = self.statuses.column.as_ref().map(|column| {
-            let value = match self.statuses.value(Status::Error) {
-                Some(value) if charged => value,
-                _ => held(column),
-            };
-            (column, value)
-        });
-        // The queue's condition itself is not asked again: it may go by the time or by other rows.
-        // What it reads in this row must be as it was, but for what the charge has written.
-        let written = || self.counter_columns().chain(&self.statuses.column);
-        let is_charged = |column: &Column| written().any(|it| it.name == column.name);
-        let unchanged = self
-            .condition_columns
-            .iter()
-            .filter(|column| !(charged && is_charged(column)))
-            .map(|column| (column, held(column)))
-            .chain([(&self.inserted, &record.inserted)])
-            .collect();
+        let columns = self.guard_columns();
+        let mut unchanged: Vec<_> = match charged {
+            Some(Charged(values)) => columns.into_iter().zip(values).collect(),
+            None => columns.into_iter().map(|column| (column, held(column))).collect(),
+        };
+        let has_status = self.statuses.column.is_some() && !unchanged.is_empty();
+        let status = has_status.then(|| unchanged.remove(0));
         Expected { status, unchanged }
     }
 }

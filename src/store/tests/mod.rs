@@ -6,7 +6,7 @@ mod subjects;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Applied, Change, Claim, Found, Store};
+use super::{Applied, Change, Charged, Claim, Found, Store};
 use crate::cluster::cluster;
 use crate::instant::Instant;
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step, snooze};
@@ -283,15 +283,15 @@ fn snoozed(subject: &mut dyn Subject) {
         counter: Counter::Set {
             failures: 0,
             last_failure_at: NOW,
-            last_error: snooze::noted(until, "it's busy"),
+            last_error: Some(snooze::noted(until, "it's busy")),
         },
         at: NOW,
         not_before: Some(until),
     };
-    for (charged, settlement) in [(false, settlement(&record, Step::Begun)), (true, snoozed)] {
-        let change = Change { retry_at: Some(until), ..Change::new(&record, charged, settlement) };
-        assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
-    }
+    let charged = begin(&mut *store, &record);
+    let change = Change::new(&record, Some(&charged), snoozed);
+    let change = Change { retry_at: Some(until), ..change };
+    assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
     let hour = NOW.saturating_add(3_600);
     let window = Window::Failed { before: vec![hour], future: hour };
     let mut seen = Vec::new();
@@ -319,7 +319,7 @@ fn archived(subject: &mut dyn Subject) {
     let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
     let settlement =
         Settlement { step: Step::Renewed, counter: Counter::Reset, at: NOW, not_before: None };
-    let change = Change::new(record, false, settlement);
+    let change = Change::new(record, None, settlement);
     assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
     store.release(&Id::Integer(1));
     assert_eq!(seen(&mut *store, 1), (Status::New, 0));
@@ -331,7 +331,7 @@ fn finished_elsewhere(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     subject.finish(1);
-    let change = Change::new(&record, false, settlement(&record, Step::Failed));
+    let change = Change::new(&record, None, settlement(&record, Step::Failed));
     assert_eq!(store.apply(&[change]).unwrap(), [Applied::ChangedMeanwhile]);
     assert_eq!(seen(&mut *store, 1).0, Status::Success);
 }
@@ -341,7 +341,7 @@ fn deleted(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     subject.delete(1);
-    let change = Change::new(&record, false, settlement(&record, Step::Succeeded));
+    let change = Change::new(&record, None, settlement(&record, Step::Succeeded));
     assert_eq!(store.apply(&[change]).unwrap(), [Applied::ChangedMeanwhile]);
     store.release(&Id::Integer(1));
     store.rest().unwrap();
@@ -368,12 +368,13 @@ fn rounds(subject: &mut dyn Subject) {
         1 => Step::Failed,
         _ => Step::Archived,
     };
-    let begin = |record| Change::new(record, false, settlement(record, Step::Begun));
+    let begin = |record| Change::new(record, None, settlement(record, Step::Begun));
     let begun = store.apply(&records.iter().map(begin).collect::<Vec<_>>()).unwrap();
-    assert_eq!(begun, vec![Applied::Written; 60]);
+    let begun: Vec<Charged> = begun.into_iter().map(charged).collect();
     subject.finish(30);
-    let end = |record| Change::new(record, true, settlement(record, step(record)));
-    let ended = store.apply(&records.iter().map(end).collect::<Vec<_>>()).unwrap();
+    let end =
+        |(record, charged)| Change::new(record, Some(charged), settlement(record, step(record)));
+    let ended = store.apply(&records.iter().zip(&begun).map(end).collect::<Vec<_>>()).unwrap();
     for (record, applied) in records.iter().zip(ended) {
         let id = numbers(std::slice::from_ref(&record.id))[0];
         let (expected, status) = match step(record) {
@@ -432,7 +433,7 @@ fn claim(store: &mut dyn Store, id: i64) -> Option<Record> {
     let claims = store.claim(&[Id::Integer(id)]).unwrap();
     claims.into_iter().find_map(|(_, claim)| match claim {
         Claim::Held(record) => Some(*record),
-        Claim::Busy | Claim::Gone | Claim::Ambiguous => None,
+        Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => None,
     })
 }
 
@@ -440,7 +441,7 @@ fn settlement(record: &Record, step: Step) -> Settlement {
     let failed = Counter::Set {
         failures: record.next_attempt(),
         last_failure_at: NOW,
-        last_error: "it's broken".into(),
+        last_error: Some("it's broken".into()),
     };
     let counter = match step {
         Step::Begun | Step::Failed | Step::Archived => failed,
@@ -452,10 +453,25 @@ fn settlement(record: &Record, step: Step) -> Settlement {
 /// Claims a record, writes down that an attempt begins, and how it ends.
 fn settle(store: &mut dyn Store, id: i64, end: Step) {
     let record = claim(store, id).unwrap();
-    for (charged, step) in [(false, Step::Begun), (true, end)] {
-        let change = Change::new(&record, charged, settlement(&record, step));
-        let change = Change { retry_at: Some(NOW), ..change };
-        assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written], "{step:?}");
+    let charged = begin(store, &record);
+    let change = Change::new(&record, Some(&charged), settlement(&record, end));
+    let change = Change { retry_at: Some(NOW), ..change };
+    assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written], "{end:?}");
+}
+
+/// Writes down that an attempt begins.
+fn begin(store: &mut dyn Store, record: &Record) -> Charged {
+    let change = Change::new(record, None, settlement(record, Step::Begun));
+    let change = Change { retry_at: Some(NOW), ..change };
+    charged(store.apply(&[change]).unwrap().remove(0))
+}
+
+fn charged(applied: Applied) -> Charged {
+    match applied {
+        Applied::Charged(charged) => charged,
+        Applied::Written | Applied::ChangedMeanwhile | Applied::ClaimLost | Applied::Refused(_) => {
+            panic!("{applied:?}")
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a URL and the environment to a connection, by the rules of libpq, so that what works with
 //! `psql` works here.
 
+mod cancel;
 mod endpoint;
 mod failure;
 mod known;
@@ -24,6 +25,8 @@ use postgres::config::{ChannelBinding, Config, SslMode, TargetSessionAttrs};
 use postgres::{Client, Error as SqlError};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+pub use cancel::Line;
+use cancel::Lines;
 use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
 pub use failure::Failure;
 use failure::{Reason, Refusal};
@@ -47,6 +50,8 @@ pub struct Server {
     mode: Mode,
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
+    /// The connections that are open.
+    lines: Lines,
 }
 
 /// Without the password.
@@ -90,7 +95,8 @@ impl Server {
         if let Some(timeout) = timeout {
             config.connect_timeout(timeout);
         }
-        Ok(Self { endpoints, user, database, config, timeout, is_shuffled, mode, tls })
+        let lines = Lines::default();
+        Ok(Self { endpoints, user, database, config, timeout, is_shuffled, mode, tls, lines })
     }
 
     /// Opens a connection to the first host that is within reach.

@@ -1,0 +1,143 @@
+//! Records that get nowhere: their row cannot be read or written, their handler cannot be run, or
+//! nobody is there to take them. Each costs its turn, and the pass goes on behind it. Only where so
+//! many in a row get nowhere that there is no point in going on does it end.
+
+use std::collections::HashSet;
+
+use super::Coordinator;
+use crate::engine::Stopped;
+use crate::policy::Reason;
+use crate::policy::Verdict;
+use crate::record::{Answer, Id, Key, Outcome, counted};
+use crate::store::Found;
+
+/// So many different records in a row that got nowhere end a pass.
+const MOST_IN_A_ROW: usize = 10;
+
+#[derive(Default)]
+pub struct Nowhere {
+    /// Those that this pass does not try again.
+    all: HashSet<Id>,
+    /// Those since the last record that got further.
+    in_a_row: HashSet<Id>,
+    /// Answers of handlers that could not be run. What they cost is settled when another record has
+    /// got further in this pass, or when the pass ends.
+    pub doubtful: Vec<Answer>,
+    /// Whether any record has got further in this pass.
+    pub others_got_further: bool,
+    /// What was said last, and how often it was not said again.
+    said: Option<(String, u64)>,
+}
+
+impl Nowhere {
+    pub fn has(&self, id: &Id) -> bool {
+        self.all.contains(id)
+    }
+
+    pub fn got_further(&mut self) {
+        self.others_got_further = true;
+        self.in_a_row.clear();
+    }
+
+    /// Says of a record what is wrong with it: the same of several in a row is said once.
+    fn say(&mut self, id: &Id, what: String) {
+        match &mut self.said {
+            Some((before, times)) if *before == what => *times += 1,
+            Some(_) | None => {
+                self.say_repeated();
+                log::error!("record {id} {what}");
+                self.said = Some((what, 0));
+            }
+        }
+    }
+
+    pub fn say_repeated(&mut self) {
+        if let Some((what, times @ 1..)) = self.said.take() {
+            log::error!("{} more: the same ({what})", counted(times, "record"));
+        }
+    }
+}
+
+impl Coordinator {
+    /// A record that cannot be tried or settled, and why. It has had its turn.
+    pub(super) fn refuse(&mut self, id: &Id, key: Option<Key>, what: String) {
+        self.summary.refused += 1;
+        self.nowhere.say(id, what);
+        self.forget_slot(id);
+        self.got_nowhere(id, key);
+    }
+
+    /// Answers of handlers that could be run, and of those that could not once that is settled:
+    /// what others got through is an attempt like any other.
+    pub(super) fn without_doubtful(&mut self, answers: &[Answer]) -> Vec<Answer> {
+        if answers.iter().any(|answer| answer.outcome.got_further()) {
+            self.nowhere.others_got_further = true;
+        }
+        let is_doubtful =
+            |it: &Answer| matches!(it.outcome, Outcome::Unable { ends_pass: false, .. });
+        let (doubtful, mut certain): (Vec<_>, Vec<_>) =
+            answers.iter().cloned().partition(is_doubtful);
+        for answer in &doubtful {
+            let key = self.in_hand.get(&answer.id).map(|in_hand| in_hand.record.key());
+            self.got_nowhere(&answer.id, key);
+        }
+        self.nowhere.doubtful.extend(doubtful);
+        if self.nowhere.others_got_further {
+            let doubtful = std::mem::take(&mut self.nowhere.doubtful);
+            certain.extend(doubtful.into_iter().map(Answer::into_failure));
+        }
+        certain
+    }
+
+    /// A record whose handler could not be run, and none whose handler could be: it stays as it was.
+    pub(super) fn unable(&mut self, id: &Id, error: &str, ends_pass: bool) {
+        let what = format!("stays as it was: {error}");
+        if ends_pass && self.summary.stopped.is_none() {
+            self.stop(Stopped::Unable(format!("record {id} {what}")));
+        } else {
+            self.nowhere.say(id, what);
+        }
+    }
+
+    pub(super) fn got_nowhere(&mut self, id: &Id, key: Option<Key>) {
+        self.nowhere.all.insert(id.clone());
+        self.nowhere.in_a_row.insert(id.clone());
+        let in_a_row = self.nowhere.in_a_row.len();
+        if in_a_row >= MOST_IN_A_ROW && self.summary.stopped.is_none() {
+            let key = key.or_else(|| self.key_of(id));
+            self.progress.stuck_at(key);
+            self.stop(Stopped::Stuck(format!(
+                "{in_a_row} records in a row got nowhere, the last one is {id}; the next pass begins \
+                 behind it"
+            )));
+        }
+    }
+
+    /// A record's place in the order, as far as its row can be read.
+    fn key_of(&mut self, id: &Id) -> Option<Key> {
+        match self.pass.store.reader().read(id) {
+            Ok(Found::Record(record)) => Some(record.key()),
+            Ok(Found::Gone | Found::Ambiguous) | Err(_) => None,
+        }
+    }
+
+    /// A record that another pass holds when its slot comes keeps the slot.
+    pub(super) fn keep_slot(&mut self, id: &Id) {
+        if self.pass.look.moment.span.is_none() || self.pass.look.kept.contains_key(id) {
+            return;
+        }
+        if let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
+            && let Verdict::Due(Reason::Slot(slot)) = self.pass.look.verdict(record.facts())
+        {
+            self.progress.keep(id, slot);
+            let kept = crate::selection::Kept { id: id.clone(), slot, begun: 0 };
+            self.pass.look.kept.insert(id.clone(), kept);
+        }
+    }
+
+    /// There is nothing more to try a record for.
+    pub(super) fn forget_slot(&mut self, id: &Id) {
+        self.pass.look.kept.remove(id);
+        self.progress.settled(id);
+    }
+}

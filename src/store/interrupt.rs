@@ -1,0 +1,245 @@
+//! How a pass that is to stop ends what its store is at: a search without end, a server that does not
+//! answer, a lock that is not released. In one place for all stores: each says what ends its
+//! statements, and heeds the stop where it would wait or try again.
+
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Monotonic};
+
+use anyhow::{Context, Result};
+
+use super::proof::Proof;
+use super::{Applied, Change, Claim, Found, Page, Reader, Store};
+use crate::clock::Clock;
+use crate::record::{Facts, Id, Record, Settlement, Step};
+use crate::selection::Selection;
+
+/// Ends a statement that is running.
+pub type Interrupter = Box<dyn FnMut() + Send>;
+
+/// How often it is looked whether a statement is to end: it is interrupted again until it does,
+/// because an interrupt between two statements is lost.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How long after the end of the grace a settlement may still run: handlers that do not end are
+/// killed then, and that is written as well.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// The stop of a pass, by a signal or by its deadline.
+pub struct Stop {
+    clock: Clock,
+    grace: Duration,
+    /// When the pass is to stop without a signal.
+    deadline: Option<Monotonic>,
+    /// The signal that has come last; 0 for none.
+    signal: AtomicI32,
+    first_signal: OnceLock<Monotonic>,
+    second_signal: OnceLock<Monotonic>,
+    /// What the store is at.
+    act: AtomicU8,
+}
+
+/// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Nothing,
+    Search,
+    Settlement,
+}
+
+impl Stop {
+    pub fn new(clock: Clock, grace: Duration, deadline: Option<Monotonic>) -> Self {
+        Self {
+            clock,
+            grace,
+            deadline,
+            signal: AtomicI32::new(0),
+            first_signal: OnceLock::new(),
+            second_signal: OnceLock::new(),
+            act: AtomicU8::new(Act::Nothing as u8),
+        }
+    }
+
+    pub fn deadline(&self) -> Option<Monotonic> {
+        self.deadline
+    }
+
+    /// A signal to stop has come; a second one leaves no grace.
+    pub fn signal(&self, signal: i32) {
+        let now = self.clock.monotonic();
+        if self.first_signal.set(now).is_err() {
+            let _ = self.second_signal.set(now);
+        }
+        self.signal.store(signal, Ordering::SeqCst);
+    }
+
+    pub fn signalled(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    }
+
+    /// Whether nothing more is to be begun.
+    pub fn is_asked(&self) -> bool {
+        self.asked_at().is_some()
+    }
+
+    fn asked_at(&self) -> Option<Monotonic> {
+        let passed = self.deadline.filter(|deadline| self.clock.until(*deadline).is_zero());
+        self.first_signal.get().copied().into_iter().chain(passed).min()
+    }
+
+    /// Whether the store is to end what it is at. Outcomes are written as long as handlers have
+    /// grace to end in, unless a second signal takes that away.
+    pub fn ends_act(&self) -> bool {
+        match self.act() {
+            Act::Nothing => false,
+            Act::Search => self.is_asked(),
+            Act::Settlement => {
+                let asked = self.asked_at().and_then(|at| at.checked_add(self.grace));
+                let last = self.second_signal.get().copied().into_iter().chain(asked).min();
+                last.and_then(|last| last.checked_add(MARGIN))
+                    .is_some_and(|last| self.clock.until(last).is_zero())
+            }
+        }
+    }
+
+    fn act(&self) -> Act {
+        match self.act.load(Ordering::SeqCst) {
+            1 => Act::Search,
+            2 => Act::Settlement,
+            _ => Act::Nothing,
+        }
+    }
+
+    fn begin(&self, act: Act) {
+        self.act.store(act as u8, Ordering::SeqCst);
+    }
+}
+
+/// A store whose statements end when its pass is to stop.
+pub struct Interruptible {
+    // It ends before the store does, whose connection it holds on to.
+    watch: Option<Watch>,
+    store: Box<dyn Store + Send>,
+    stop: Arc<Stop>,
+}
+
+impl Interruptible {
+    pub fn new(mut store: Box<dyn Store + Send>, stop: Arc<Stop>) -> Self {
+        store.heed(&stop);
+        Self { watch: None, store, stop }
+    }
+
+    /// From now on a statement that does not end by itself is ended.
+    pub fn watch(&mut self) -> Result<()> {
+        if self.watch.is_none()
+            && let Some(interrupter) = self.store.interrupter()
+        {
+            self.watch = Some(Watch::start(self.stop.clone(), interrupter)?);
+        }
+        Ok(())
+    }
+
+    fn act<T>(&mut self, act: Act, work: impl FnOnce(&mut dyn Store) -> T) -> T {
+        self.stop.begin(act);
+        let done = work(&mut *self.store);
+        self.stop.begin(Act::Nothing);
+        done
+    }
+}
+
+impl Reader for Interruptible {
+    fn due(
+        &mut self,
+        selection: &Selection,
+        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Result<Page> {
+        self.act(Act::Search, |store| store.reader().due(selection, is_due))
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        self.act(Act::Search, |store| store.reader().read(id))
+    }
+
+    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        self.act(Act::Search, |store| store.reader().still_pending(ids))
+    }
+}
+
+impl Store for Interruptible {
+    fn reader(&mut self) -> &mut dyn Reader {
+        self
+    }
+
+    fn most_claims(&self) -> usize {
+        self.store.most_claims()
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        self.act(Act::Search, |store| store.claim(ids))
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.store.release(id);
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.act(Act::Settlement, |store| store.rest())
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let only_begins = changes.iter().all(|change| change.settlement.step == Step::Begun);
+        let act = if only_begins { Act::Search } else { Act::Settlement };
+        self.act(act, |store| store.apply(changes))
+    }
+
+    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
+        self.act(Act::Search, |store| store.prove(record, chains))
+    }
+
+    fn guard(&mut self, token: &str) -> Result<()> {
+        self.watch()?;
+        self.act(Act::Search, |store| store.guard(token))
+    }
+
+    fn require_in_place(&mut self) -> Result<()> {
+        self.store.require_in_place()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.act(Act::Settlement, |store| store.finish())
+    }
+}
+
+/// The thread that interrupts.
+struct Watch {
+    /// Dropped to end the thread.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    fn start(stop: Arc<Stop>, mut interrupt: Interrupter) -> Result<Self> {
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("interrupter".into())
+            .spawn(move || {
+                while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    if stop.ends_act() {
+                        interrupt();
+                    }
+                }
+            })
+            .context("could not start the thread that ends statements")?;
+        Ok(Self { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

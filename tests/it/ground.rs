@@ -1,0 +1,171 @@
+//! What happens to a pass when the ground goes from under it: its database, its state directory, its
+//! server, the time that it has, the terminal that it was started from.
+
+use std::fs;
+
+use crate::cluster::{Cluster, cluster};
+use crate::testenv::{MIDNIGHT, TestEnv, signal, wait_until};
+
+const HOUR_AGO: i64 = MIDNIGHT - 3_600;
+
+/// True, but only after longer than anybody waits, once the table `flag` has a row.
+const ENDLESS: &str = "(SELECT CASE WHEN EXISTS (SELECT 1 FROM flag) THEN (WITH RECURSIVE n(i) AS \
+    (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) > 0 FROM n) ELSE 1 END)";
+/// The same for PostgreSQL.
+const ASLEEP: &str = "(SELECT CASE WHEN EXISTS (SELECT 1 FROM flag) \
+    THEN pg_sleep(10000) IS NOT NULL ELSE true END)";
+
+fn now() -> String {
+    format!("@{MIDNIGHT}")
+}
+
+/// A handler that changes the ground when it gets the newest record, and then succeeds.
+fn breaking(env: &TestEnv, records: i64, how: &str) -> String {
+    env.noting(&format!("[ $BACKLOG_ID != {records} ] || {{ {how}; }}"))
+}
+
+#[test]
+fn a_database_that_goes_during_a_pass_ends_it_before_another_handler_runs() {
+    let hold = "the handler succeeded for these records, but the table does not show it";
+    for (how, says) in [
+        ("mv test.db elsewhere.db", "test.db was moved or removed while the pass ran"),
+        ("rm test.db", "test.db was moved or removed while the pass ran"),
+        ("cp test.db copy.db && mv copy.db test.db", "test.db was replaced while the pass ran"),
+        ("rm -r test.db.backlog", "was moved, replaced or removed while the pass ran"),
+        ("mv test.db.backlog elsewhere", "was moved, replaced or removed while the pass ran"),
+    ] {
+        let env = TestEnv::new();
+        env.insert(4, HOUR_AGO);
+        let handler = breaking(&env, 4, how);
+        let args = ["process", "--ndays", "1", "--", &handler];
+        env.run_at(MIDNIGHT, &args).fails(1, &[says, hold]);
+        assert_eq!(env.handled(), ["4"], "{how}");
+    }
+}
+
+#[test]
+fn a_database_with_two_names_is_refused() {
+    let env = TestEnv::new();
+    env.insert(1, HOUR_AGO);
+    fs::hard_link(env.db(), env.path("other.db")).unwrap();
+    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]);
+    ran.fails(1, &["the file has 2 names (hard links)", "keep one"]);
+    env.run(&["status"]).success();
+    assert_eq!(env.count("NEW"), 1);
+}
+
+#[test]
+fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
+    let env = TestEnv::new();
+    env.insert(1, HOUR_AGO);
+    env.sql("CREATE TABLE flag AS SELECT 1");
+    let limit = ["--max-runtime", "200ms", "--where", ENDLESS];
+    let args = [&["process", "--ndays", "1"], &limit[..], &["--", "true"]].concat();
+    let says = ["the search for due records did not end within --max-runtime", "interrupted"];
+    env.run_at(MIDNIGHT, &args).fails(1, &says);
+}
+
+/// The condition is asked again when a record is claimed.
+#[test]
+fn a_claim_that_does_not_end_is_ended_by_a_signal_and_loses_no_outcome() {
+    for (name, exit) in [("-TERM", 143), ("-INT", 130), ("-HUP", 129)] {
+        let env = TestEnv::new();
+        env.insert(3, HOUR_AGO);
+        env.sql("CREATE TABLE flag (x)");
+        let db = env.db().display().to_string();
+        let handler = breaking(&env, 3, &format!("sqlite3 {db} 'INSERT INTO flag VALUES (1)'"));
+        let words = ["process", "--ndays", "1", "--where", ENDLESS, "-v", "--now", &now(), "--"];
+        let mut pass = env.spawn_logging(&[&words[..], &[&handler]].concat());
+        env.logs("processing record 3");
+        wait_until("the flag is set", || env.query("SELECT count(*) FROM flag") == "1");
+        assert!(signal(name, pass.id()));
+        assert_eq!(pass.wait().unwrap().code(), Some(exit), "{name}");
+        assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|SUCCESS");
+    }
+}
+
+#[test]
+fn a_claim_on_a_server_that_does_not_end_is_ended_as_well() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(
+        "CREATE TABLE flag (x int);
+         INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
+         - n * interval '1 s' FROM generate_series(1, 3) n",
+    );
+    let env = TestEnv::on(&database);
+    let flag = format!("psql -q '{}' -c 'INSERT INTO flag VALUES (1)'", database.url());
+    let handler = breaking(&env, 1, &flag);
+    let words = ["process", "--ndays", "1", "--where", ASLEEP, "-v", "--now", &now(), "--"];
+    let mut pass = env.spawn_logging(&[&words[..], &[&handler]].concat());
+    wait_until("the flag is set", || database.query("SELECT count(*) FROM flag") == "1");
+    assert!(signal("-TERM", pass.id()));
+    assert_eq!(pass.wait().unwrap().code(), Some(143));
+    let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
+    assert_eq!(rows, "1|SUCCESS\n2|NEW\n3|NEW");
+}
+
+/// A server that takes requests and never answers: all its processes stand still.
+#[test]
+fn a_server_that_hangs_does_not_hold_a_pass_that_is_to_stop() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let database = cluster.database();
+    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z')");
+    let env = TestEnv::on(&database);
+    let staying = env.staying();
+    let words = ["process", "--ndays", "1", "--grace", "0s", "--now", &now(), "--", "sh", "-c"];
+    let mut pass = env.spawn_logging(&[&words[..], &[&staying.script]].concat());
+    staying.wait_for_begin();
+    let backends = database.query("SELECT string_agg(pid::text, ' ') FROM pg_stat_activity");
+    for pid in backends.split(' ') {
+        signal("-STOP", pid);
+    }
+    assert!(signal("-TERM", pass.id()));
+    assert_ne!(pass.wait().unwrap().code(), Some(0));
+    for pid in backends.split(' ') {
+        signal("-CONT", pid);
+    }
+}
+
+#[test]
+fn a_hangup_is_not_heeded_by_a_pass_under_nohup() {
+    let env = TestEnv::new();
+    env.insert(1, HOUR_AGO);
+    let pausing = env.pausing();
+    let program = env!("CARGO_BIN_EXE_backlog");
+    let words = ["process", "--ndays", "1", "--now", &now(), "--", "sh", "-c", &pausing.script];
+    let mut nohup = std::process::Command::new("nohup");
+    nohup.arg(program).args(words).env("BACKLOG_DB", env.db()).current_dir(env.path("."));
+    nohup.stdin(std::process::Stdio::null());
+    nohup.stdout(fs::File::create(env.path("out")).unwrap());
+    let mut pass = nohup.stderr(fs::File::create(env.path("err")).unwrap()).spawn().unwrap();
+    pausing.wait_for_begin();
+    assert!(signal("-HUP", pass.id()));
+    pausing.let_go();
+    assert_eq!(pass.wait().unwrap().code(), Some(0));
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
+    let env = TestEnv::new();
+    env.insert(3, HOUR_AGO);
+    let args = ["process", "--ndays", "1", "--new", "waiting", "--error", "failed", "--", "true"];
+    let mapped = ["--success", "done", "--archived", "gone"];
+    let args = [&args[..3], &mapped, &args[3..]].concat();
+    let says = "nothing is pending: all 3 rows of table BACKLOG have a status that is mapped to \
+                nothing: NEW";
+    let told = env.run_at(MIDNIGHT, &args).success();
+    assert!(told.stderr.contains(says), "{told:?}");
+    env.run_at(MIDNIGHT + 300, &args).silent();
+    let told = env.run_at(MIDNIGHT + 86_400, &args).success();
+    assert!(told.stderr.contains(says), "{told:?}");
+    // A table that is empty, or worked off, is as it should be.
+    let env = TestEnv::new();
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    env.insert(1, HOUR_AGO);
+    env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
+    env.run_at(MIDNIGHT + 86_400, &["process", "--ndays", "1", "--", "true"]).silent();
+}

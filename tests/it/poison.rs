@@ -1,0 +1,308 @@
+//! Records that get nowhere, whatever their pass does: each costs its turn, and the good ones behind
+//! them are handled in the same pass, in every mode.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+
+use crate::cluster::cluster;
+use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv};
+
+const HOUR_AGO: i64 = MIDNIGHT - 3_600;
+
+/// How a pass goes through its records: schedule and limits.
+const MODES: [&[&str]; 7] = [
+    &["--ndays", "1"],
+    &["--ndays", "1", "--max-records", "50"],
+    &["--ndays", "1", "--drain"],
+    &["--fibonacci"],
+    &["--fibonacci", "--drain"],
+    &["--progressive"],
+    &["--policy", "constant:delay=5m", "--by-age", "--drain"],
+];
+
+fn pass(env: &TestEnv, mode: &[&str], handler: &[&str]) -> Ran {
+    env.run_at(MIDNIGHT, &[&["process"], mode, handler].concat())
+}
+
+fn ids(env: &TestEnv, status: &str) -> String {
+    let sql = "SELECT coalesce(group_concat(ID, ' '), '') FROM (SELECT ID FROM BACKLOG \
+               WHERE STATUS = '";
+    env.query(&format!("{sql}{status}' ORDER BY ID)"))
+}
+
+/// Has SQLite not let these rows be written.
+fn freeze(env: &TestEnv, which: &str) {
+    env.sql(&format!(
+        "CREATE TRIGGER frozen BEFORE UPDATE ON BACKLOG WHEN old.ID {which}
+         BEGIN SELECT RAISE(ABORT, 'frozen'); END"
+    ));
+}
+
+/// Breaks the chain of pages that holds what is too long for a row's own page.
+fn damage(env: &TestEnv, letter: u8) {
+    const PAGE: usize = 4_096;
+    let file = OpenOptions::new().read(true).write(true).open(env.db()).unwrap();
+    let bytes = std::fs::read(env.db()).unwrap();
+    let is_chained = |page: &[u8]| page[4..].iter().all(|byte| *byte == letter);
+    let pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| is_chained(page));
+    let pages: Vec<_> = pages.map(|(number, _)| number).collect();
+    assert!(!pages.is_empty());
+    for number in pages {
+        file.write_all_at(&[255; 4], (number * PAGE) as u64).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_row_does_not_keep_the_others_from_being_handled() {
+    for mode in MODES {
+        let env = TestEnv::new();
+        env.sql("PRAGMA journal_mode = delete");
+        env.insert(4, HOUR_AGO);
+        env.sql(
+            "UPDATE BACKLOG SET PAYLOAD = '\"' || replace(hex(zeroblob(20000)), '0', 'X') || '\"' WHERE ID = 2",
+        );
+        damage(&env, b'X');
+        let says = ["record 2 is not tried: it could not be read", "malformed"];
+        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        assert_eq!(
+            env.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'SUCCESS'"),
+            "3",
+            "{mode:?}"
+        );
+    }
+}
+
+/// Without an index a search reads the rows themselves, and each that comes before what is due.
+#[test]
+fn a_damaged_row_is_searched_around() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, PAYLOAD, STATUS, DATE_INSERTED)",
+    );
+    for id in 1..=4 {
+        env.sql(&format!(
+            "INSERT INTO BACKLOG VALUES ({id}, CASE {id} WHEN 2 THEN
+             replace(hex(zeroblob(20000)), '0', 'X') END, 'NEW', '2026-11-20T23:00:00Z')"
+        ));
+    }
+    damage(&env, b'X');
+    let says = ["row 2 of table BACKLOG could not be read", "could not read all of"];
+    pass(&env, &["--ndays", "1"], &["--", "true"]).fails(1, &says);
+    assert_eq!(env.query("SELECT ID FROM BACKLOG WHERE ID <> 2 AND rowid IN (1, 3, 4)"), "1\n3\n4");
+    let done = "SELECT count(*) FROM (SELECT STATUS FROM BACKLOG WHERE ID IN (1, 3, 4)) \
+                WHERE STATUS = 'SUCCESS'";
+    assert_eq!(env.query(done), "3");
+}
+
+#[test]
+fn rows_that_cannot_be_written_do_not_keep_the_others_from_being_handled() {
+    for mode in MODES {
+        let env = TestEnv::new();
+        // The newest go first.
+        env.insert(5, HOUR_AGO);
+        freeze(&env, "IN (3, 4, 5)");
+        let handler = env.noting("");
+        let says =
+            ["record 5 is not tried", "STATUS = 'ERROR': frozen", "2 records more: the same"];
+        pass(&env, mode, &["--", &handler]).fails(1, &says);
+        assert_eq!(ids(&env, "SUCCESS"), "1 2", "{mode:?}");
+        assert_eq!(env.handled(), ["2", "1"], "no handler runs for nothing: {mode:?}");
+    }
+}
+
+#[test]
+fn a_row_whose_outcome_is_refused_does_not_stop_the_pass() {
+    let env = TestEnv::minimal();
+    env.insert(3, HOUR_AGO);
+    env.sql(
+        "CREATE TRIGGER frozen BEFORE UPDATE ON BACKLOG WHEN old.ID = 2 AND new.STATUS = 'SUCCESS'
+         BEGIN SELECT RAISE(ABORT, 'frozen'); END",
+    );
+    let says = ["record 2 could not be set to SUCCESS: frozen"];
+    pass(&env, &["--ndays", "1"], &["--", "true"]).fails(1, &says);
+    assert_eq!((ids(&env, "SUCCESS"), ids(&env, "NEW")), ("1 3".into(), "2".into()));
+}
+
+#[test]
+fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
+    for mode in MODES {
+        let env = TestEnv::new();
+        env.insert(26, HOUR_AGO);
+        freeze(&env, "> 1");
+        let says = ["10 records in a row got nowhere, the last one is 17", "the pass stops here"];
+        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        pass(&env, mode, &["--", "true"]).fails(1, &["the last one is 7;"]);
+        assert_eq!(ids(&env, "SUCCESS"), "", "{mode:?}");
+        pass(&env, mode, &["--", "true"]).fails(1, &[]);
+        assert_eq!(ids(&env, "SUCCESS"), "1", "{mode:?}");
+    }
+}
+
+/// Exits 127 for records as a shell does whose command is not there.
+fn missing_for(env: &TestEnv, ids: &str) -> String {
+    env.noting(&format!("case $BACKLOG_ID in {ids}) exit 127;; esac"))
+}
+
+#[test]
+fn a_handler_that_cannot_be_run_for_some_records_costs_those_an_attempt() {
+    for mode in MODES {
+        let env = TestEnv::new();
+        env.insert(5, HOUR_AGO);
+        let handler = missing_for(&env, "3|4|5");
+        pass(&env, mode, &["--", &handler]).success();
+        assert_eq!(env.handled(), ["5", "4", "3", "2", "1"], "{mode:?}");
+        assert_eq!((ids(&env, "SUCCESS"), ids(&env, "ERROR")), ("1 2".into(), "3 4 5".into()));
+        let row = "SELECT DISTINCT FAILURES, LAST_ERROR FROM BACKLOG WHERE STATUS = 'ERROR'";
+        assert_eq!(env.query(row), "1|the handler exited with 127: cannot be run");
+    }
+}
+
+#[test]
+fn a_handler_that_can_be_run_for_no_record_leaves_them_as_they_were() {
+    for mode in MODES {
+        let env = TestEnv::new();
+        env.insert(3, HOUR_AGO);
+        let handler = missing_for(&env, "*");
+        let says = ["record 3 stays as it was: the handler exited with 127", "2 records more"];
+        pass(&env, mode, &["--", &handler]).fails(1, &says);
+        assert_eq!(env.handled(), ["3", "2", "1"], "{mode:?}");
+        assert_eq!(
+            env.query("SELECT DISTINCT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"),
+            "NEW|0|"
+        );
+    }
+}
+
+#[test]
+fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
+    let env = TestEnv::new();
+    env.insert(12, HOUR_AGO);
+    let handler = missing_for(&env, "*");
+    for last in ["3", "5"] {
+        let says = format!("10 records in a row got nowhere, the last one is {last};");
+        pass(&env, &["--ndays", "1"], &["--", &handler]).fails(1, &[&says]);
+        assert_eq!(env.handled().len(), 10);
+    }
+    assert_eq!(env.count("NEW"), 12);
+}
+
+#[test]
+fn an_error_that_the_table_refuses_is_left_out() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW',
+           DATE_INSERTED TEXT, FAILURES INTEGER NOT NULL DEFAULT 0, LAST_FAILURE TEXT,
+           LAST_ERROR TEXT CHECK (length(LAST_ERROR) < 10))",
+    );
+    env.insert(3, HOUR_AGO);
+    let handler = env.script(
+        "handler",
+        "[ $BACKLOG_ID = 1 ] || echo $BACKLOG_ID: no route at all >&2
+        [ $BACKLOG_ID = 1 ] && echo short >&2; exit 1",
+    );
+    pass(&env, &["--fibonacci"], &["--", &handler]).success();
+    let rows = "SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG";
+    assert_eq!(env.query(rows), "1|ERROR|1|short\n2|ERROR|1|\n3|ERROR|1|");
+    let ran = env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--", "true"]);
+    ran.success();
+    assert_eq!(ids(&env, "SUCCESS"), "1 2 3");
+}
+
+#[test]
+fn an_error_in_letters_that_the_database_has_not_is_left_out() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(
+        "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    );
+    let latin = cluster.existing("latin");
+    latin.sql(include_str!("../../schema.postgres.sql"));
+    latin.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:00:00Z'), ('2026-11-20T23:00:00Z')");
+    let env = TestEnv::on(&latin);
+    let handler = env.script("handler", "echo '→ no route' >&2; exit 1");
+    pass(&env, &["--fibonacci"], &["--", &handler]).success();
+    assert_eq!(
+        latin.query("SELECT DISTINCT status, failures, last_error FROM backlog"),
+        "ERROR|1|"
+    );
+    drop(latin);
+}
+
+#[test]
+fn rows_that_share_an_id_are_an_error_at_the_end() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER, STATUS TEXT, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z'),
+           (7, 'NEW', '2026-11-20T23:00:00Z'), (7, 'NEW', '2026-11-20T23:00:00Z')",
+    );
+    let says = ["1 record was not tried: more than one row has the id 7"];
+    pass(&env, &["--ndays", "1"], &["--", "true"]).fails(1, &says);
+    assert_eq!(env.query("SELECT STATUS FROM BACKLOG WHERE ID = 1"), "SUCCESS");
+}
+
+#[test]
+fn a_column_that_is_added_while_handlers_run_costs_nothing() {
+    let env = TestEnv::new();
+    env.insert(4, HOUR_AGO);
+    let db = env.db().display().to_string();
+    let alter = format!(
+        "sqlite3 -cmd '.timeout 9000' {db} \"ALTER TABLE BACKLOG ADD COLUMN c$BACKLOG_ID TEXT\""
+    );
+    for schedule in ["--fibonacci", "--progressive"] {
+        let handler = env.script("alter", &format!("[ $BACKLOG_ID -gt 2 ] && {alter}; exit 0"));
+        env.run_at(MIDNIGHT, &["process", schedule, "--", &handler]).silent();
+        assert_eq!(env.count("SUCCESS"), 4);
+        env.sql(
+            "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 0; ALTER TABLE BACKLOG DROP COLUMN c3;
+                 ALTER TABLE BACKLOG DROP COLUMN c4",
+        );
+    }
+}
+
+/// A server does not say why it leaves out a row that a policy hides from the update.
+#[test]
+fn rows_that_a_server_does_not_let_be_written_hold_up_no_other() {
+    let Some(cluster) = cluster() else { return };
+    for mode in MODES {
+        let database = cluster.database();
+        database.sql(include_str!("../../schema.postgres.sql"));
+        database.sql(
+            "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
+             - n * interval '1 s' FROM generate_series(1, 5) n;
+             CREATE FUNCTION frozen() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN IF old.id = 1 THEN RAISE 'frozen'; END IF; RETURN NULL; END $$;
+             CREATE TRIGGER frozen BEFORE UPDATE ON backlog FOR EACH ROW
+             WHEN (old.id < 4) EXECUTE FUNCTION frozen()",
+        );
+        let env = TestEnv::on(&database);
+        let says = ["record 1 is not tried", "frozen", "record 2 is not tried", "did not take"];
+        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        let done = "SELECT string_agg(id::text, ' ' ORDER BY id) FROM backlog \
+                    WHERE status = 'SUCCESS'";
+        assert_eq!(database.query(done), "4 5", "{mode:?}");
+    }
+}
+
+#[test]
+fn what_the_table_itself_makes_of_a_charge_is_no_change_by_the_application() {
+    for more in [
+        // The condition reads a column that depends on the count of failures.
+        "ALTER TABLE BACKLOG ADD COLUMN AVAIL AS (FAILURES < 3)",
+        "ALTER TABLE BACKLOG ADD COLUMN AVAIL DEFAULT 1;
+         CREATE TRIGGER t AFTER UPDATE OF FAILURES ON BACKLOG
+         BEGIN UPDATE BACKLOG SET AVAIL = AVAIL + 1 WHERE ID = new.ID; END",
+        "ALTER TABLE BACKLOG ADD COLUMN AVAIL DEFAULT 1;
+         CREATE TRIGGER t AFTER UPDATE ON BACKLOG BEGIN UPDATE BACKLOG
+         SET DATE_INSERTED = '2026-11-20T23:30:0' || new.FAILURES || 'Z' WHERE ID = new.ID; END",
+    ] {
+        let env = TestEnv::with_schema(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW',
+             DATE_INSERTED TEXT, FAILURES INTEGER NOT NULL DEFAULT 0, LAST_FAILURE TEXT)",
+        );
+        env.sql(more);
+        env.insert(2, HOUR_AGO);
+        let handler = env.script("handler", "[ $BACKLOG_ID = 1 ]");
+        let args = ["process", "--fibonacci", "--where", "AVAIL > 0", "--", &handler];
+        env.run_at(MIDNIGHT, &args).silent();
+        let rows = env.query("SELECT ID, STATUS, FAILURES FROM BACKLOG");
+        assert_eq!(rows, "1|SUCCESS|0\n2|ERROR|1", "{more}");
+    }
+}

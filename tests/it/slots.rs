@@ -1,0 +1,99 @@
+//! A record keeps its slot until it was tried for it: whoever held it when the slot came, and whatever
+//! became of the pass that began its attempt.
+
+use std::process::Child;
+
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, Pausing, TestEnv, wait_until};
+
+/// When the slot of record 7 comes: ten minutes past each hour, for one of its age.
+const SLOT: i64 = MIDNIGHT + 10 * MINUTE;
+
+/// Record 7, which failed, after a pass that left its slot to the next.
+fn one_failed_record() -> TestEnv {
+    let env = TestEnv::minimal();
+    env.insert_one(7, MIDNIGHT - 3 * DAY);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    assert_eq!(pass(&env, SLOT - 5 * MINUTE), [""; 0]);
+    env
+}
+
+/// What a pass by slots tries, all of which fails.
+fn pass(env: &TestEnv, now: i64) -> Vec<String> {
+    env.run_at(now, &["process", "--progressive", "--", &env.noting("exit 1")]).silent();
+    env.handled()
+}
+
+/// The passes that follow, up to the one that comes to the next slot.
+fn passes_to_the_next_slot(env: &TestEnv) -> Vec<String> {
+    (2..=12).flat_map(|tick| pass(env, SLOT + 5 * tick * MINUTE)).collect()
+}
+
+/// Kills the pass that runs it, and waits until its claim is free.
+fn killed_at(env: &TestEnv, now: i64, handler: &str) {
+    env.run_at(now, &["process", "--progressive", "--", handler]);
+    let look = ["archive", "7", "--dry-run"];
+    wait_until("the claim is free", || env.run(&look).exit == Some(0));
+}
+
+/// A pass of another line that is at the record, until it is let go and fails.
+fn held(env: &TestEnv) -> (Pausing, Child) {
+    let pausing = env.pausing();
+    let now = format!("@{SLOT}");
+    let script = format!("{}; exit 1", pausing.script);
+    let child = env.spawn(&["process", "--ndays", "9", "--now", &now, "--", "sh", "-c", &script]);
+    pausing.wait_for_begin();
+    (pausing, child)
+}
+
+#[test]
+fn a_record_that_is_held_when_its_slot_comes_is_tried_by_the_next_pass() {
+    let env = one_failed_record();
+    let (pausing, mut holder) = held(&env);
+    assert_eq!(pass(&env, SLOT), [""; 0]);
+    let explained = env.run_at(SLOT, &["explain", "7", "--progressive"]).success();
+    assert!(explained.stdout.contains("due"), "{explained:?}");
+    pausing.let_go();
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(pass(&env, SLOT + 5 * MINUTE), ["7"]);
+    assert_eq!(passes_to_the_next_slot(&env), ["7"], "once for a slot");
+}
+
+#[test]
+fn a_drain_waits_for_a_record_that_is_held_when_its_slot_comes() {
+    let env = one_failed_record();
+    let (pausing, mut holder) = held(&env);
+    let now = format!("@{SLOT}");
+    let handler = env.noting("exit 1");
+    let words = ["process", "--progressive", "--drain", "-vv", "--now", &now, "--", &handler];
+    let mut drain = env.spawn_logging(&words);
+    env.logs("record 7 is in the hands of another pass");
+    pausing.let_go();
+    assert!(holder.wait().unwrap().success());
+    assert!(drain.wait().unwrap().success());
+    assert_eq!(env.handled(), ["7"]);
+}
+
+#[test]
+fn a_pass_that_is_killed_costs_a_record_no_more_than_its_attempt() {
+    let env = one_failed_record();
+    let killer = env.script("killer", "kill -9 $PPID");
+    killed_at(&env, SLOT, &killer);
+    assert_eq!(pass(&env, SLOT + 5 * MINUTE), ["7"]);
+    assert_eq!(passes_to_the_next_slot(&env), ["7"], "once for a slot");
+}
+
+#[test]
+fn a_record_that_kills_every_pass_is_tried_three_times_for_a_slot_and_holds_up_no_other() {
+    let env = one_failed_record();
+    let killer = env.noting("[ $BACKLOG_ID != 7 ] || kill -9 $PPID; exit 1");
+    for minutes in [0, 5, 10] {
+        env.insert_one(100 + minutes, SLOT);
+        killed_at(&env, SLOT + minutes * MINUTE, &killer);
+        let handled = env.handled();
+        assert!(handled.contains(&"7".into()), "{handled:?}");
+        assert!(handled.contains(&(100 + minutes).to_string()), "{handled:?}");
+    }
+    let mut handled = passes_to_the_next_slot(&env);
+    handled.retain(|id| id == "7");
+    assert_eq!(handled, ["7"], "for the next one");
+}

@@ -3,6 +3,7 @@
 mod argv_template;
 mod exec;
 mod injection;
+mod input;
 mod json;
 mod post;
 mod process;

@@ -1,5 +1,5 @@
-//! One run of a command: started, fed, read, timed and reaped by one thread, which polls the
-//! process and its pipes.
+//! One run of a command: started, read, timed and reaped by one thread, which polls the process and
+//! its pipes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::spawned::{self, CHUNK, STOP_KILL_DELAY, Spawned, is_readable, watch};
+use super::input;
+use super::spawned::{self, CHUNK, STOP_KILL_DELAY, Spawned, is_readable};
 use super::tail::Tail;
 use crate::clock::Clock;
 
@@ -43,16 +44,14 @@ pub struct Bounds<'a> {
     pub stop_grace: &'a dyn Fn() -> Duration,
 }
 
-/// Starts the command, writes `input` to it and stays with it until its end. Its process group
-/// ends with it: what it leaves in the background is killed.
+/// Starts the command with all of `input` before it, and stays with it until its end. Its process
+/// group ends with it: what it leaves in the background is killed.
 pub fn run(command: Command, input: &[u8], bounds: &Bounds) -> io::Result<Ended> {
     let mut attended = Attended {
-        spawned: Spawned::start(command)?,
-        input,
+        spawned: Spawned::start(command, input::complete(input)?)?,
         stdout: Tail::default(),
         stderr: Tail::default(),
     };
-    attended.write();
     let stayed = attended.stay(bounds);
     // It is not reaped yet, so its number, and with it the group's, is still its own: the signal
     // cannot reach anybody else.
@@ -65,9 +64,8 @@ pub fn run(command: Command, input: &[u8], bounds: &Bounds) -> io::Result<Ended>
 }
 
 /// A running command with what it has said.
-struct Attended<'a> {
+struct Attended {
     spawned: Spawned,
-    input: &'a [u8],
     stdout: Tail,
     stderr: Tail,
 }
@@ -80,8 +78,8 @@ enum Stage {
     Killed { why: Forced },
 }
 
-impl Attended<'_> {
-    /// Serves the pipes until the command has ended, and makes it end when its time is up.
+impl Attended {
+    /// Reads what the command says until it has ended, and makes it end when its time is up.
     /// Says whether it had to be made, and whether the pass was stopping.
     fn stay(&mut self, bounds: &Bounds) -> io::Result<(Option<Forced>, bool)> {
         let clock = bounds.clock;
@@ -130,14 +128,13 @@ impl Attended<'_> {
         }
     }
 
-    /// Waits for something to happen, at most `timeout`, and serves what did.
+    /// Waits for something to happen, at most `timeout`, and reads what was said.
     fn wait(&mut self, timeout: Option<Duration>, stop: Option<&OwnedFd>) -> io::Result<Woken> {
-        let mut fds = Vec::with_capacity(5);
+        let mut fds = Vec::with_capacity(4);
         fds.push(PollFd::new(&self.spawned.process, PollFlags::IN));
-        let out = watch(&mut fds, Some(&self.spawned.stdout), PollFlags::IN);
-        let err = watch(&mut fds, Some(&self.spawned.stderr), PollFlags::IN);
-        let input = watch(&mut fds, self.spawned.stdin.as_ref(), PollFlags::OUT);
-        let stop = watch(&mut fds, stop, PollFlags::IN);
+        fds.push(PollFd::new(&self.spawned.stdout, PollFlags::IN));
+        fds.push(PollFd::new(&self.spawned.stderr, PollFlags::IN));
+        fds.extend(stop.map(|stop| PollFd::new(stop, PollFlags::IN)));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
@@ -146,34 +143,20 @@ impl Attended<'_> {
             }
             Err(errno) => return Err(errno.into()),
         }
-        let ready =
-            |index: Option<usize>| index.is_some_and(|index| !fds[index].revents().is_empty());
-        let woken = Woken { ended: ready(Some(0)), stop: ready(stop) };
-        let (out, err, input) = (ready(out), ready(err), ready(input));
-        if !woken.ended {
-            if out {
-                read(&self.spawned.stdout, &mut self.stdout);
-            }
-            if err {
-                read(&self.spawned.stderr, &mut self.stderr);
-            }
-            if input {
-                self.write();
-            }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let mut next = || ready.next().unwrap_or(false);
+        let (ended, stdout, stderr, stop) = (next(), next(), next(), next());
+        if stdout && !ended {
+            read(&self.spawned.stdout, &mut self.stdout);
         }
-        Ok(woken)
-    }
-
-    fn write(&mut self) {
-        let written = self.spawned.write(self.input);
-        self.input = &self.input[written..];
-        if self.input.is_empty() {
-            self.spawned.stdin = None;
+        if stderr && !ended {
+            read(&self.spawned.stderr, &mut self.stderr);
         }
+        Ok(Woken { ended, stop })
     }
 
     fn read_leftovers(&mut self) {
-        let Self { spawned, stdout, stderr, .. } = self;
+        let Self { spawned, stdout, stderr } = self;
         for (pipe, tail) in [(&spawned.stdout, stdout), (&spawned.stderr, stderr)] {
             spawned::read_leftovers(|| is_readable(pipe).then(|| read(pipe, tail)));
         }

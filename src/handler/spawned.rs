@@ -1,14 +1,14 @@
 //! A process of a handler, and what there is to know of it however long it stays.
 
 use std::ffi::OsStr;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ioctl_fionbio};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
@@ -45,26 +45,24 @@ pub struct Spawned {
     child: Child,
     /// Readable once it has ended.
     pub process: OwnedFd,
-    /// Does not block. Without one, its input has ended.
-    pub stdin: Option<ChildStdin>,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// As long as it lives, so do its ends of the pipes: when the process ends, they do not, and
+    /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not, and
     /// there is one thing to wake up for instead of three.
     _command: Command,
 }
 
 impl Spawned {
-    pub fn start(mut command: Command) -> io::Result<Self> {
+    /// Starts it with the reading end of its input.
+    pub fn start(mut command: Command, stdin: OwnedFd) -> io::Result<Self> {
         let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-        command.stdin(Stdio::piped()).stdout(its_stdout).stderr(its_stderr);
+        command.stdin(stdin).stdout(its_stdout).stderr(its_stderr);
         let mut child = command.spawn()?;
-        let stdin = child.stdin.take();
-        let unblocked = stdin.as_ref().map_or(Ok(()), |stdin| ioctl_fionbio(stdin, true));
-        let opened = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-        match opened.and_then(|process| unblocked.map(|()| process)) {
-            Ok(process) => Ok(Self { child, process, stdin, stdout, stderr, _command: command }),
+        // Its input is its own: once it does not read any more, nobody does.
+        command.stdin(Stdio::null());
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(process) => Ok(Self { child, process, stdout, stderr, _command: command }),
             Err(errno) => {
                 let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 child.wait()?;
@@ -77,27 +75,6 @@ impl Spawned {
     pub fn signal(&self, signal: Signal) {
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
         let _ = pidfd_send_signal(&self.process, signal);
-    }
-
-    /// Writes what the pipe takes, and says how much that was. A process that does not read its
-    /// input is none the worse for it: then its input has ended.
-    pub fn write(&mut self, text: &[u8]) -> usize {
-        let Some(stdin) = &mut self.stdin else { return 0 };
-        match stdin.write(text) {
-            Ok(written) => written,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                0
-            }
-            Err(_) => {
-                self.stdin = None;
-                0
-            }
-        }
     }
 
     /// Reaps it, after its end. What it leaves in the background must be dead by then.
@@ -135,16 +112,6 @@ pub fn could_not_run(error: &io::Error, program: &OsStr) -> String {
         _ => "",
     };
     format!("could not run {program}: {error}{hint}")
-}
-
-/// Adds a descriptor to what is polled, if there is one; says where it stands.
-pub fn watch<'fd>(
-    fds: &mut Vec<PollFd<'fd>>,
-    fd: Option<&'fd impl AsFd>,
-    flags: PollFlags,
-) -> Option<usize> {
-    fds.push(PollFd::new(fd?, flags));
-    Some(fds.len() - 1)
 }
 
 /// Whether a read would not block.

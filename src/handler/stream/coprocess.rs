@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ioctl_fionread};
+use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
-use crate::handler::spawned::{CHUNK, Spawned, is_readable, read_leftovers, watch};
+use crate::handler::spawned::{CHUNK, Spawned, is_readable, read_leftovers};
 use crate::handler::tail::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -20,6 +21,8 @@ const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
     spawned: Spawned,
+    /// Does not block. Without one, its input has ended.
+    stdin: Option<OwnedFd>,
     /// What it is to be sent, and how much of that it was.
     text: Vec<u8>,
     sent: usize,
@@ -39,8 +42,11 @@ pub struct Happened {
 
 impl CoProcess {
     pub fn start(command: Command) -> io::Result<Self> {
+        let (its_stdin, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
+        ioctl_fionbio(&stdin, true)?;
         Ok(Self {
-            spawned: Spawned::start(command)?,
+            spawned: Spawned::start(command, its_stdin)?,
+            stdin: Some(stdin),
             text: Vec::new(),
             sent: 0,
             is_last: false,
@@ -56,14 +62,20 @@ impl CoProcess {
         self.write();
     }
 
+    /// A process that does not read its input is none the worse for it: then its input has ended.
     fn write(&mut self) {
-        self.sent += self.spawned.write(&self.text[self.sent..]);
-        if self.sent == self.text.len() || self.spawned.stdin.is_none() {
+        let stdin = self.stdin.as_ref();
+        match stdin.map_or(Ok(0), |stdin| write(stdin, &self.text[self.sent..])) {
+            Ok(written) => self.sent += written,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.stdin = None,
+        }
+        if self.sent == self.text.len() || self.stdin.is_none() {
             self.text.clear();
             self.sent = 0;
         }
         if self.is_last && self.text.is_empty() {
-            self.spawned.stdin = None;
+            self.stdin = None;
         }
     }
 
@@ -79,7 +91,7 @@ impl CoProcess {
 
     /// Whether there is something that it was sent and did not read.
     pub fn leaves_input(&self) -> bool {
-        let unread = self.spawned.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
+        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
         !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0)
     }
 
@@ -94,8 +106,8 @@ impl CoProcess {
         fds.push(PollFd::new(bell, PollFlags::IN));
         fds.push(PollFd::new(&self.spawned.stdout, PollFlags::IN));
         fds.push(PollFd::new(&self.spawned.stderr, PollFlags::IN));
-        let stdin = self.spawned.stdin.as_ref().filter(|_| !self.text.is_empty());
-        watch(&mut fds, stdin, PollFlags::OUT);
+        let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
+        fds.extend(stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT)));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}

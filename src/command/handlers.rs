@@ -20,6 +20,7 @@ use crate::store::{self, Table};
 pub struct Common {
     hello: Hello,
     payload: Option<String>,
+    last_error: Option<String>,
     series: Option<SeriesSource>,
     /// The fixed part of the environment: queue, table and the pass's token.
     env: Vec<(&'static str, String)>,
@@ -40,7 +41,8 @@ impl Common {
             id: table.id.iter().map(|column| column.name.clone()).collect(),
         };
         let series = settings.handler.as_ref().and_then(|it| series(it, table));
-        Self { hello, payload: queue.mapping.payload.clone(), series, env }
+        let last_error = table.last_error.as_ref().map(|column| column.name.clone());
+        Self { hello, payload: queue.mapping.payload.clone(), last_error, series, env }
     }
 }
 
@@ -160,6 +162,7 @@ fn exec(
         grace: settings.limits.grace,
         give_up_on: give_up_on.to_vec(),
         payload: common.payload.clone(),
+        last_error: common.last_error.clone(),
         env: common.env.clone(),
     };
     Ok(Arc::new(Exec::new(settings, clock)?))

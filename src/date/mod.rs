@@ -133,7 +133,7 @@ impl Dates {
             )]
             Value::Real(number) => self.read_number(number.floor() as i64),
             Value::Json(number) => self.read(&Value::Real(number.parse().ok()?)),
-            Value::Null | Value::Blob(_) | Value::Boolean(_) => None,
+            Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,
         }
     }
 

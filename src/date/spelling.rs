@@ -57,9 +57,12 @@ impl Spelling {
                 Err(_) => return Some(Self::of_iso(text)),
             },
             Value::Integer(number) => (*number, false),
-            Value::Real(_) | Value::Null | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
-                return Some(Self::epoch());
-            }
+            Value::Real(_)
+            | Value::Null
+            | Value::Bytes(_)
+            | Value::Blob(_)
+            | Value::Boolean(_)
+            | Value::Json(_) => return Some(Self::epoch()),
         };
         let unit = Unit::ALL.into_iter().find(|unit| unit.range().contains(&number));
         Some(unit.map_or(Self::Compact { as_text }, |unit| Self::Epoch { unit, as_text }))

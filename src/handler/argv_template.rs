@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::record::Record;
+use crate::record::{Record, Value};
 
 /// One stretch of a word.
 enum Piece<'a> {
@@ -39,8 +39,8 @@ pub fn fill(word: &OsStr, record: &Record) -> OsString {
         match piece {
             Piece::Text(text) => filled.extend_from_slice(text),
             Piece::Column(name) => {
-                let value = record.row.get(name).map(ToString::to_string).unwrap_or_default();
-                filled.extend_from_slice(value.as_bytes());
+                filled
+                    .extend_from_slice(&record.row.get(name).map(Value::text).unwrap_or_default());
             }
         }
     }
@@ -66,7 +66,6 @@ pub fn first_column<'a>(
 mod tests {
     use super::*;
     use crate::handler::tests::record;
-    use crate::record::Value;
 
     #[test]
     fn only_the_names_of_columns_are_filled_in() {
@@ -86,5 +85,7 @@ mod tests {
         }
         let bytes = OsStr::from_bytes(b"\xff{id}\xfe");
         assert_eq!(fill(bytes, &record).as_bytes(), b"\xff7\xfe");
+        let record = super::super::tests::record(&[("b", Value::Bytes(b"a\xff".into()))]);
+        assert_eq!(fill(OsStr::new("{b}"), &record).as_bytes(), b"a\xff");
     }
 }

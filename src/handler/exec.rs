@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +20,7 @@ use super::workers::Workers;
 use super::{Handler, Job, argv_template, json};
 use crate::clock::Clock;
 use crate::lock::lock;
-use crate::record::{Answer, Outcome, one_line};
+use crate::record::{Answer, Outcome, Record, Value, one_line};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
@@ -36,6 +37,8 @@ pub struct ExecSettings {
     pub give_up_on: Vec<i32>,
     /// The column that is the standard input, instead of the whole record.
     pub payload: Option<String>,
+    /// The column of the last error, if the table has one.
+    pub last_error: Option<String>,
     /// The fixed part of the environment: queue, table and the pass's token.
     pub env: Vec<(&'static str, String)>,
 }
@@ -128,8 +131,13 @@ fn attempt(
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
     let record = &job.record;
-    let payload = settings.payload.as_ref();
-    let input = payload.map_or_else(|| json::line(record), |it| json::column(record, it));
+    let input = match settings.payload.as_ref() {
+        Some(column) => json::column(record, column),
+        None => match json::line(record) {
+            Ok(line) => line,
+            Err(error) => return (Outcome::Failure { error: json::advised(&error) }, None),
+        },
+    };
     match process::run(command(settings, job), &input, &bounds) {
         Ok(ended) => outcome(&ended, settings),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
@@ -145,14 +153,26 @@ fn command(settings: &ExecSettings, job: &Job) -> Command {
     command
         .env("BACKLOG_ID", record.id.text().as_ref())
         .env("BACKLOG_STATUS", record.status.name())
-        .env("BACKLOG_DATE_INSERTED", record.inserted.to_string())
+        .env("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()))
         .env("BACKLOG_ATTEMPT", job.attempt.to_string());
     if let Some(error) = &record.last_error {
-        // The application may have written more there than a variable can hold.
-        let error: String = error.chars().filter(|c| *c != '\0').take(Tail::KEPT).collect();
-        command.env("BACKLOG_LAST_ERROR", error);
+        command
+            .env("BACKLOG_LAST_ERROR", last_error(record, error, settings.last_error.as_deref()));
     }
     command
+}
+
+/// The last error as its column holds it. The application may have written more there than a
+/// variable can hold.
+fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
+    match column.and_then(|column| record.row.get(column)) {
+        // A record that was archived just now has another error than its row.
+        Some(value @ Value::Bytes(bytes)) if value.to_string() == error => {
+            let bytes = bytes.iter().copied().filter(|byte| *byte != 0).take(Tail::KEPT);
+            OsString::from_vec(bytes.collect())
+        }
+        _ => error.chars().filter(|c| *c != '\0').take(Tail::KEPT).collect::<String>().into(),
+    }
 }
 
 fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {

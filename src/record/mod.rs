@@ -5,6 +5,7 @@ pub mod series;
 pub mod snooze;
 mod visible;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub enum Value {
     Integer(i64),
     Real(f64),
     Text(String),
+    /// Text that is not UTF-8. People are shown it with what is none replaced; all else gets these
+    /// very bytes, or refuses them.
+    Bytes(Vec<u8>),
     Blob(Vec<u8>),
     Boolean(bool),
     /// What is JSON as it stands: a document, or a number that no other variant holds exactly.
@@ -33,6 +37,25 @@ pub enum Value {
 }
 
 impl Value {
+    /// Text as a database holds it, whatever is in it.
+    pub fn of_text(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.into()),
+            Err(_) => Self::Bytes(bytes.into()),
+        }
+    }
+
+    /// As text, which may not be UTF-8: NULL is empty, a BLOB is hexadecimal.
+    pub fn text(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Bytes(bytes) => bytes.as_slice().into(),
+            Self::Text(text) | Self::Json(text) => text.as_bytes().into(),
+            Self::Null | Self::Integer(_) | Self::Real(_) | Self::Blob(_) | Self::Boolean(_) => {
+                self.to_string().into_bytes().into()
+            }
+        }
+    }
+
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
@@ -44,6 +67,7 @@ impl Value {
             Self::Integer(number) => number.to_string(),
             Self::Real(number) => format!("{number:?}"),
             Self::Text(text) => format!("'{}'", cut_line(text)),
+            Self::Bytes(_) => format!("'{}'", cut_line(&self.to_string())),
             Self::Blob(_) => format!("x'{}'", cut(self.to_string())),
             Self::Boolean(truth) => truth.to_string(),
             Self::Json(json) => cut_line(json),
@@ -52,13 +76,14 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As text: NULL is empty, a BLOB is hexadecimal.
+    /// As text: NULL is empty, a BLOB is hexadecimal, and what is not UTF-8 is replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => Ok(()),
             Self::Integer(number) => write!(f, "{number}"),
             Self::Real(number) => write!(f, "{number}"),
             Self::Text(text) | Self::Json(text) => f.write_str(text),
+            Self::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Self::Boolean(truth) => write!(f, "{truth}"),
             Self::Blob(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
         }

@@ -1,6 +1,6 @@
 //! How what a selection finds becomes the ids that a pass tries, and what is said of the rest.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Page, Undated};
 use crate::record::{Facts, Id, Key, Value, counted};
@@ -15,8 +15,8 @@ pub struct Gathering<'a> {
     seen: Option<HashSet<Id>>,
     /// Records that no age can be told of, where the selection goes by age.
     undated: Option<Undated>,
-    /// Why records without a usable id are not tried.
-    unusable: Vec<String>,
+    /// Why records without a usable id are not tried, and how many there are for each reason.
+    unusable: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Gathering<'a> {
@@ -26,12 +26,12 @@ impl<'a> Gathering<'a> {
         is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Self {
         let page = Page::default();
-        Self { selection, is_due, page, seen: None, undated, unusable: Vec::new() }
+        Self { selection, is_due, page, seen: None, undated, unusable: BTreeMap::new() }
     }
 
     /// A row whose id is none, and why.
-    pub fn unusable(&mut self, why: &str) {
-        self.unusable.push(format!("a pending record is not tried, because its id is {why}"));
+    pub fn unusable(&mut self, why: &'static str) {
+        *self.unusable.entry(why).or_default() += 1;
     }
 
     /// A row, and its insertion date as it stands there. False if the page is full.
@@ -66,19 +66,24 @@ impl<'a> Gathering<'a> {
 
     /// The ids, after the rest was reported; `column` is that of the insertion date.
     pub fn finish(self, column: &str, reported: &mut Reported) -> Page {
-        for problem in self.unusable {
-            reported.warn(problem);
+        for (why, rows) in self.unusable {
+            reported.warn(format!("{} id is {why}", not_tried(rows)));
         }
         if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
-            let records = counted(undated.rows, "pending record");
-            let (are, their) = if undated.rows == 1 { ("is", "its") } else { ("are", "their") };
             reported.warn(format!(
-                "{records} {are} not tried, because {their} {column} cannot be read as a date: {}",
+                "{} {column} cannot be read as a date: {}",
+                not_tried(undated.rows),
                 undated.shown()
             ));
         }
         self.page
     }
+}
+
+/// `2 pending records are not tried, because their`
+fn not_tried(rows: u64) -> String {
+    let (are, their) = if rows == 1 { ("is", "its") } else { ("are", "their") };
+    format!("{} {are} not tried, because {their}", counted(rows, "pending record"))
 }
 
 impl Selection {

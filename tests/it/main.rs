@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+mod bytes;
 mod check;
 mod claims;
 mod cluster;

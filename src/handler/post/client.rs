@@ -151,6 +151,12 @@ impl Client {
         Ok(Self { direct, proxied, headers, settings })
     }
 
+    /// The columns of which the requests are made, besides the body.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let Webhook { target, key, signing, .. } = &self.settings.webhook;
+        target.columns().chain(key.columns()).chain(signing.column())
+    }
+
     /// Sends one record and waits for the answer. The request is sent once at most.
     pub fn send(&self, outgoing: &Outgoing<'_>) -> Sent {
         let prepared = self.uri(outgoing.value).and_then(|uri| {

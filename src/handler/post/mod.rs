@@ -32,7 +32,7 @@ use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::series::{Series, SeriesSource};
-use crate::record::{Answer, Id, Outcome, Reach, Record};
+use crate::record::{Answer, Id, Outcome, Reach, Record, Value};
 use client::{Client, Outgoing, Sent};
 
 pub use client::{PostSettings, Signing, Webhook};
@@ -153,9 +153,9 @@ impl Shared {
         let value = |column: &str| {
             record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
         };
-        let body = match &self.payload {
-            Some(column) => json::column(record, column),
-            None => json::document_without(record, self.secret_column.as_deref()),
+        let body = match self.body(record) {
+            Ok(body) => body,
+            Err(error) => return unanswered(error, Reach::NotSent),
         };
         let sent = self.client.send(&Outgoing {
             id: &record.id.text(),
@@ -183,6 +183,21 @@ impl Shared {
     /// and where so few in a row found nobody there that it may be a moment's trouble.
     fn may_be_the_records_fault(&self) -> bool {
         self.records_name_host || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
+    }
+
+    /// The body of a record's request; the error says why there is none.
+    fn body(&self, record: &Record) -> Result<Vec<u8>, String> {
+        let is_bytes = |column: &&str| matches!(record.row.get(column), Some(Value::Bytes(_)));
+        if let Some(column) = self.client.columns().find(is_bytes) {
+            return Err(format!(
+                "its {column} is not UTF-8, which no URL, key or secret can be; mend it"
+            ));
+        }
+        match &self.payload {
+            Some(column) => Ok(json::column(record, column)),
+            None => json::document(record, self.secret_column.as_deref())
+                .map_err(|error| json::advised(&error)),
+        }
     }
 
     /// Waits until nothing is being sent, and takes away what still is at the deadline.

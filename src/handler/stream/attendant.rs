@@ -88,12 +88,21 @@ impl Attendant {
         if self.in_flight.is_empty() {
             running.is_busy_from(now);
         }
-        let mut text = Vec::new();
+        let (mut text, mut refused) = (Vec::new(), Vec::new());
         for job in self.queue.drain(..) {
-            text.extend(json::line(&job.record));
-            self.in_flight.add(job, now);
+            match json::line(&job.record) {
+                Ok(line) => {
+                    text.extend(line);
+                    self.in_flight.add(job, now);
+                }
+                Err(error) => {
+                    let error = format!("{error}; mend it");
+                    refused.push(job.answer(Outcome::Failure { error }));
+                }
+            }
         }
         running.process.send(&text);
+        self.bring(refused);
     }
 
     /// Starts a co-process and says hello; the error says why there is none.

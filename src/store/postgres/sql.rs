@@ -49,9 +49,11 @@ pub fn param(value: &Value) -> Option<String> {
         Value::Blob(_) => Some(format!("\\x{value}")),
         // No column can hold this character.
         Value::Text(text) => Some(text.replace('\0', "")),
-        Value::Integer(_) | Value::Real(_) | Value::Boolean(_) | Value::Json(_) => {
-            Some(value.to_string())
-        }
+        Value::Integer(_)
+        | Value::Real(_)
+        | Value::Bytes(_)
+        | Value::Boolean(_)
+        | Value::Json(_) => Some(value.to_string()),
     }
 }
 

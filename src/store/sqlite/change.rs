@@ -3,10 +3,8 @@
 
 use std::fmt::{self, Write};
 
-use rusqlite::types::Value as Param;
-
 use super::Change;
-use super::sql::{id_param, param};
+use super::sql::{Param, id_param, param};
 use crate::record::{Record, Status};
 use crate::store::table::{Action, Charged, Column, Expected, Quoted, Set, Table, quote};
 

@@ -2,9 +2,7 @@
 //! for statuses and reckoned instants: those are literals, quoted as such, because SQLite serves
 //! only literals from a partial index.
 
-use rusqlite::types::Value as Param;
-
-use super::sql::{id_param, literal, param};
+use super::sql::{Param, id_param, literal, param};
 use crate::date::Stretch;
 use crate::instant::Instant;
 use crate::record::{Key, Status};

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use rusqlite::types::{Value as Param, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Error as SqlError, Row, Statement, ToSql};
 
 use super::errors::{is_of_the_row, words};
-use super::sql::value;
+use super::sql::{Param, param, value};
 use super::{SqliteDatabase, query, sql, waiting};
 use crate::date::Dates;
 use crate::instant::Instant;
@@ -132,7 +132,7 @@ impl SqliteDatabase {
         let mut params = query::due_params(selection);
         for number in numbers {
             params.retain(|(name, _)| name != ":row");
-            params.push((":row".into(), number.into()));
+            params.push((":row".into(), param(&Value::Integer(number))));
             match self.gather(&sql, &params, selection, gathering) {
                 Ok(true) => {}
                 Ok(false) => return,

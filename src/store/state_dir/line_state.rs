@@ -70,6 +70,7 @@ fn add_key(json: &mut Json, key: &Key) {
         Value::Integer(number) => (*number).into(),
         Value::Real(number) => (*number).into(),
         Value::Text(text) => text.as_str().into(),
+        Value::Bytes(bytes) => json!({ "text": bytes }),
         Value::Blob(bytes) => bytes.as_slice().into(),
         Value::Boolean(truth) => (*truth).into(),
         Value::Json(json) => json.as_str().into(),
@@ -101,6 +102,7 @@ fn key_from_json(json: &Json) -> Option<Key> {
         _ if inserted.is_null() => Value::Null,
         Some(text) => Value::Text(text.into()),
         None if inserted.is_array() => Value::Blob(Vec::deserialize(inserted).ok()?),
+        None if inserted.is_object() => Value::of_text(&Vec::deserialize(&inserted["text"]).ok()?),
         None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
     };
     Some(Key { inserted, id: Id::deserialize(id).ok()? })

@@ -295,6 +295,7 @@ mod tests {
             Value::Integer(i64::MIN),
             Value::Real(0.5),
             Value::Text("2026-11-21 '\n😀".into()),
+            Value::Bytes(vec![b'a', 255]),
             Value::Blob(vec![0, 255]),
         ]
         .into_iter()

@@ -275,6 +275,7 @@ fn is_never(value: &Value) -> bool {
         Value::Text(text) => text.is_empty() || text.starts_with("0000-00-00"),
         Value::Integer(_)
         | Value::Real(_)
+        | Value::Bytes(_)
         | Value::Blob(_)
         | Value::Boolean(_)
         | Value::Json(_) => false,

@@ -213,6 +213,7 @@ pub fn id(value: &Value) -> Result<Id, &'static str> {
         Value::Integer(id) => Ok(Id::Integer(*id)),
         Value::Text(id) => Ok(Id::Text(id.as_str().into())),
         Value::Null => Err("NULL"),
+        Value::Bytes(_) => Err("not UTF-8"),
         Value::Real(_) => Err("a Real; ids are integers or text"),
         Value::Blob(_) => Err("a Blob; ids are integers or text"),
         Value::Boolean(_) | Value::Json(_) => Err("neither an integer nor text"),
@@ -242,7 +243,7 @@ pub fn count(value: &Value) -> u32 {
         Value::Json(number) => {
             return number.parse().map_or(0, |number| count(&Value::Real(number)));
         }
-        Value::Null | Value::Text(_) | Value::Blob(_) | Value::Boolean(_) => 0,
+        Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => 0,
     };
     u32::try_from(found.max(0)).unwrap_or(u32::MAX)
 }

@@ -18,6 +18,11 @@ pub struct Handler {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub window: Option<u16>,
 
+    /// How many bytes of records it may have in hand, 512K, 64M or 1G; one record alone always goes
+    /// [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub window_bytes: Option<usize>,
+
     /// How often a pass may start it again when it has died [default: 3]
     #[arg(long, value_name = "N")]
     pub restarts: Option<u32>,

@@ -69,6 +69,23 @@ pub fn whole_secs(text: &str) -> Result<i64, String> {
         .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
 }
 
+/// A number of bytes; units are powers of 1024.
+pub fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "" => Some(1),
+        "K" | "KiB" => Some(1 << 10),
+        "M" | "MiB" => Some(1 << 20),
+        "G" | "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes =
+        digits.parse().ok().zip(unit).and_then(|(size, unit)| usize::checked_mul(size, unit));
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "write a number of bytes, or 512K, 64M, 1G".into())
+}
+
 /// A time that somebody waits for.
 pub fn grace(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
@@ -86,4 +103,25 @@ pub fn duration_or_none(text: &str) -> Result<Limit, String> {
         return Err("must be more than 0; `none` sets no limit".into());
     }
     Ok(Limit(Some(duration)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_number_of_bytes_or_of_a_unit() {
+        for (text, bytes) in [
+            ("1", 1),
+            ("512K", 524_288),
+            ("64M", 67_108_864),
+            ("64MiB", 67_108_864),
+            ("1G", 1 << 30),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "0", "0M", "M", "64 M", "64MB", "-1", "1.5G", "1KK", "99999999999G"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
 }

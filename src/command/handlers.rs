@@ -116,11 +116,12 @@ pub fn handlers(settings: &PassSettings, common: &Common, clock: Clock) -> Resul
         Some(config::Handler::Exec { argv, give_up_on }) => {
             exec(settings, common, argv, settings.jobs, give_up_on, clock)?
         }
-        Some(config::Handler::Stream { argv, window, restarts }) => {
+        Some(config::Handler::Stream { argv, window, window_bytes, restarts }) => {
             let settings = StreamSettings {
                 argv: argv.clone(),
                 jobs: settings.jobs,
                 window: *window,
+                window_bytes: *window_bytes,
                 restarts: *restarts,
                 timeout: settings.timeout,
                 grace: settings.limits.grace,

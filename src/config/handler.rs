@@ -9,6 +9,8 @@ use crate::handler::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Ta
 
 /// How many records a co-process has in hand, unless told otherwise.
 const WINDOW: u16 = 64;
+/// How many bytes of lines.
+const WINDOW_BYTES: usize = 64 << 20;
 const RESTARTS: u32 = 3;
 
 /// What handles the records.
@@ -17,7 +19,7 @@ pub enum Handler {
     /// A process for each.
     Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
     /// A process for many.
-    Stream { argv: Vec<OsString>, window: usize, restarts: u32 },
+    Stream { argv: Vec<OsString>, window: usize, window_bytes: usize, restarts: u32 },
     /// A request for each.
     Post(Box<Webhook>),
 }
@@ -137,6 +139,7 @@ impl Handler {
         let is_command = args.post.is_none() && !args.stream;
         for (given, option, goes_with, is_legal) in [
             (args.window.is_some(), "--window", "--stream", args.stream),
+            (args.window_bytes.is_some(), "--window-bytes", "--stream", args.stream),
             (args.restarts.is_some(), "--restarts", "--stream", args.stream),
             (!args.header.is_empty(), "--header", "--post", args.post.is_some()),
             (!args.allow_host.is_empty(), "--allow-host", "--post", args.post.is_some()),
@@ -160,7 +163,9 @@ impl Handler {
         }
         Ok(Some(if args.stream {
             let window = args.window.unwrap_or(WINDOW).into();
-            Self::Stream { argv, window, restarts: args.restarts.unwrap_or(RESTARTS) }
+            let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES);
+            let restarts = args.restarts.unwrap_or(RESTARTS);
+            Self::Stream { argv, window, window_bytes, restarts }
         } else {
             Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }
         }))

@@ -36,7 +36,7 @@ const fn key(key: &'static str, long: &'static str, kind: Kind) -> Key {
     Key { key, long, kind }
 }
 
-pub const KEYS: [Key; 53] = [
+pub const KEYS: [Key; 54] = [
     key("db", "db", Kind::Path),
     key("state_dir", "state-dir", Kind::Path),
     key("table", "table", Kind::Value),
@@ -80,6 +80,7 @@ pub const KEYS: [Key; 53] = [
     key("exec_on_archive", "on-archive", Kind::Command),
     key("stream", "stream", Kind::Flag),
     key("window", "window", Kind::Value),
+    key("window_bytes", "window-bytes", Kind::Value),
     key("restarts", "restarts", Kind::Value),
     key("post", "post", Kind::Value),
     key("header", "header", Kind::Lines),
@@ -114,7 +115,8 @@ const OF_THE_CHOICE: [&str; 6] = ["min-ndays", "by-age", "unit", "every", "sprea
 /// says how they are run.
 const EXEC: &str = "exec";
 const POST: &str = "post";
-const OF_A_COMMAND: [&str; 5] = ["stream", "window", "restarts", "give-up-on", EXEC];
+const OF_A_COMMAND: [&str; 6] =
+    ["stream", "window", "window-bytes", "restarts", "give-up-on", EXEC];
 const OF_A_WEBHOOK: [&str; 8] = [
     POST,
     "header",

@@ -22,12 +22,33 @@ pub struct Attendant {
     shared: Arc<Shared>,
     desk: Arc<Desk>,
     /// What the co-process has not been sent.
-    queue: VecDeque<Job>,
+    queue: VecDeque<Waiting>,
     in_flight: InFlight,
     running: Option<Running>,
     /// How the last co-process ended, if there was one.
     last_end: Option<String>,
     outbox: Option<Outbox>,
+}
+
+/// Why a record is not sent now.
+enum Unsent {
+    /// There is no line for it, and why.
+    Unfit(String),
+    /// Its line of so many bytes does not fit beside those that are not answered.
+    Later { bytes: usize },
+}
+
+/// A record that has not been sent. Its line is built when it is sent.
+struct Waiting {
+    job: Job,
+    /// How long its line is, if it was found too long to be sent as well.
+    bytes: Option<usize>,
+}
+
+impl From<Job> for Waiting {
+    fn from(job: Job) -> Self {
+        Self { job, bytes: None }
+    }
 }
 
 impl Attendant {
@@ -63,7 +84,7 @@ impl Attendant {
         if let Some(job) = jobs.first() {
             self.outbox.get_or_insert_with(|| job.outbox.clone());
         }
-        self.queue.extend(jobs);
+        self.queue.extend(jobs.into_iter().map(Waiting::from));
         if self.shared.begins_no_more() {
             self.give_back();
         }
@@ -71,38 +92,68 @@ impl Attendant {
 
     fn give_back(&mut self) {
         let back = std::mem::take(&mut self.queue);
-        self.bring(back.iter().map(|job| job.answer(Outcome::Interrupted)).collect());
+        self.bring(back.iter().map(|it| it.job.answer(Outcome::Interrupted)).collect());
     }
 
-    /// Sends what is queued in one go, to a co-process that is started if there is none.
+    /// Sends what is queued, as far as the window takes it, in one go.
     fn feed(&mut self) {
-        let Some(first) = self.queue.front() else { return };
-        if self.running.is_none() {
-            match self.start(first) {
-                Ok(running) => self.running = Some(running),
-                Err(error) => return self.cannot_go_on(&error),
+        let is_ending = self.running.as_ref().is_some_and(|running| !running.is_serving());
+        if self.queue.is_empty() || is_ending {
+            return;
+        }
+        let mut refused = Vec::new();
+        while let Some(next) = self.queue.pop_front() {
+            let line = match self.line(&next) {
+                Ok(line) => line,
+                Err(Unsent::Unfit(error)) => {
+                    refused.push(next.job.answer(Outcome::Failure { error }));
+                    continue;
+                }
+                Err(Unsent::Later { bytes }) => {
+                    self.queue.push_front(Waiting { job: next.job, bytes: Some(bytes) });
+                    break;
+                }
+            };
+            if let Err(error) = self.push(next.job, &line) {
+                self.cannot_go_on(&error);
+                break;
             }
         }
-        let Some(running) = self.running.as_mut().filter(|it| it.is_serving()) else { return };
-        let now = self.shared.clock.monotonic();
-        if self.in_flight.is_empty() {
-            running.is_busy_from(now);
+        if let Some(running) = &mut self.running {
+            running.process.send();
         }
-        let (mut text, mut refused) = (Vec::new(), Vec::new());
-        for job in self.queue.drain(..) {
-            match json::line(&job.record) {
-                Ok(line) => {
-                    text.extend(line);
-                    self.in_flight.add(job, now);
-                }
-                Err(error) => {
-                    let error = format!("{error}; mend it");
-                    refused.push(job.answer(Outcome::Failure { error }));
-                }
-            }
-        }
-        running.process.send(&text);
         self.bring(refused);
+    }
+
+    /// The line of a record that may be sent now.
+    fn line(&self, next: &Waiting) -> Result<Vec<u8>, Unsent> {
+        let takes = |bytes: &usize| self.in_flight.takes(*bytes, self.settings.window_bytes);
+        if let Some(bytes) = next.bytes.filter(|bytes| !takes(bytes)) {
+            return Err(Unsent::Later { bytes });
+        }
+        let line = json::line(&next.job.record);
+        let line = line.map_err(|error| Unsent::Unfit(format!("{error}; mend it")))?;
+        if takes(&line.len()) { Ok(line) } else { Err(Unsent::Later { bytes: line.len() }) }
+    }
+
+    /// Sends a line, to a co-process that is started if there is none; the error says why there
+    /// can be none, and the record waits on.
+    fn push(&mut self, job: Job, line: &[u8]) -> Result<(), String> {
+        let mut running = match self.running.take().map_or_else(|| self.start(&job), Ok) {
+            Ok(running) => running,
+            Err(error) => {
+                self.queue.push_front(job.into());
+                return Err(error);
+            }
+        };
+        let at = self.shared.clock.monotonic();
+        if self.in_flight.is_empty() {
+            running.is_busy_from(at);
+        }
+        running.process.push(line);
+        self.in_flight.add(Sent { job, bytes: line.len(), at });
+        self.running = Some(running);
+        Ok(())
     }
 
     /// Starts a co-process and says hello; the error says why there is none.
@@ -119,7 +170,7 @@ impl Attendant {
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command);
         let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv[0]))?;
-        process.send(self.settings.hello.line(&first.record).as_bytes());
+        process.push(self.settings.hello.line(&first.record).as_bytes());
         Ok(Running::new(process, self.shared.clock.monotonic(), self.shared.stops()))
     }
 
@@ -128,7 +179,7 @@ impl Attendant {
         self.shared.begin_no_more();
         if let Some(first) = self.queue.pop_front() {
             self.bring(vec![
-                first.answer(Outcome::Unable { error: error.into(), ends_pass: true }),
+                first.job.answer(Outcome::Unable { error: error.into(), ends_pass: true }),
             ]);
         }
         self.give_back();
@@ -227,7 +278,7 @@ impl Attendant {
             }
             (Some(Why::Over | Why::Stopped) | None, _) => self.died(&running, status, &end),
         }
-        let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job).collect();
+        let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job.into()).collect();
         left.into_iter().rev().for_each(|job| self.queue.push_front(job));
     }
 
@@ -240,7 +291,7 @@ impl Attendant {
     fn died(&mut self, running: &Running, status: ExitStatus, end: &str) {
         let last_end = format!("the handler ended with {end}");
         if !running.has_answered && status.code().is_some_and(|it| EXIT_UNABLE.contains(&it)) {
-            self.queue.extend(self.in_flight.drain().map(|sent| sent.job));
+            self.queue.extend(self.in_flight.drain().map(|sent| sent.job.into()));
             return self.cannot_go_on(&last_end);
         }
         self.last_end = Some(last_end);
@@ -265,7 +316,7 @@ impl Attendant {
     }
 
     fn blame_the_oldest(&mut self, error: String, exit: Option<i32>) {
-        let Some(Sent { job, at }) = self.in_flight.pop_oldest() else { return };
+        let Some(Sent { job, at, .. }) = self.in_flight.pop_oldest() else { return };
         let duration = self.shared.clock.monotonic().saturating_duration_since(at);
         let failed = job.answer(Outcome::Failure { error });
         self.bring(vec![Answer { exit, duration, ..failed }]);

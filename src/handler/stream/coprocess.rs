@@ -56,9 +56,19 @@ impl CoProcess {
         })
     }
 
-    /// Sends text, as far as the pipe takes it; the rest follows while somebody waits.
-    pub fn send(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(text);
+    /// Adds a line to what is to be sent.
+    pub fn push(&mut self, line: &[u8]) {
+        // What was sent is kept no longer than there is as much that was not, but for its end,
+        // which shows whether a line is on its way.
+        if self.sent > self.text.len() / 2 {
+            self.text.drain(..self.sent - 1);
+            self.sent = 1;
+        }
+        self.text.extend_from_slice(line);
+    }
+
+    /// Sends it, as far as the pipe takes it; the rest follows while somebody waits.
+    pub fn send(&mut self) {
         self.write();
     }
 
@@ -72,6 +82,7 @@ impl CoProcess {
         }
         if self.sent == self.text.len() || self.stdin.is_none() {
             self.text.clear();
+            self.text.shrink_to(READ);
             self.sent = 0;
         }
         if self.is_last && self.text.is_empty() {

@@ -13,6 +13,8 @@ const REMEMBERED: usize = 1024;
 #[derive(Default)]
 pub struct InFlight {
     sent: HashMap<Id, Sent>,
+    /// How long their lines are together.
+    bytes: usize,
     /// The oldest first; those that were answered are among them until they are the oldest.
     order: VecDeque<Id>,
     answered: VecDeque<Id>,
@@ -20,6 +22,8 @@ pub struct InFlight {
 
 pub struct Sent {
     pub job: Job,
+    /// How long its line is.
+    pub bytes: usize,
     pub at: Monotonic,
 }
 
@@ -28,10 +32,16 @@ impl InFlight {
         self.sent.is_empty()
     }
 
-    pub fn add(&mut self, job: Job, at: Monotonic) {
-        let id = job.record.id.clone();
+    /// Whether a line of so many bytes may go as well, of `window` in all. One alone always may.
+    pub fn takes(&self, bytes: usize, window: usize) -> bool {
+        self.is_empty() || self.bytes.saturating_add(bytes) <= window
+    }
+
+    pub fn add(&mut self, sent: Sent) {
+        let id = sent.job.record.id.clone();
         self.order.push_back(id.clone());
-        self.sent.insert(id, Sent { job, at });
+        self.bytes += sent.bytes;
+        self.sent.insert(id, sent);
     }
 
     /// Takes out the record that a reply is about; the error says why there is none. A number may
@@ -54,12 +64,18 @@ impl InFlight {
     }
 
     fn take(&mut self, id: &Id) -> Option<Sent> {
-        let sent = self.sent.remove(id)?;
+        let sent = self.remove(id)?;
         self.answered.push_back(id.clone());
         if self.answered.len() > REMEMBERED {
             self.answered.pop_front();
         }
         self.forget_answered();
+        Some(sent)
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<Sent> {
+        let sent = self.sent.remove(id)?;
+        self.bytes -= sent.bytes;
         Some(sent)
     }
 
@@ -71,7 +87,7 @@ impl InFlight {
 
     pub fn pop_oldest(&mut self) -> Option<Sent> {
         let oldest = self.order.pop_front()?;
-        let sent = self.sent.remove(&oldest);
+        let sent = self.remove(&oldest);
         self.forget_answered();
         sent
     }
@@ -80,6 +96,7 @@ impl InFlight {
     pub fn drain(&mut self) -> impl Iterator<Item = Sent> {
         let order = std::mem::take(&mut self.order);
         self.answered.clear();
+        self.bytes = 0;
         let mut sent = std::mem::take(&mut self.sent);
         order.into_iter().filter_map(move |id| sent.remove(&id))
     }
@@ -98,7 +115,8 @@ mod tests {
         let now = Monotonic::now();
         for id in ids {
             let record = Arc::new(crate::record::Record { id: id.clone(), ..record(&[]) });
-            in_flight.add(Job { record, attempt: 1, outbox: Arc::new(|_| {}) }, now);
+            let job = Job { record, attempt: 1, outbox: Arc::new(|_| {}) };
+            in_flight.add(Sent { job, bytes: 10, at: now });
         }
         in_flight
     }
@@ -115,6 +133,20 @@ mod tests {
         let left: Vec<_> = in_flight.drain().map(|sent| sent.job.record.id.clone()).collect();
         assert_eq!(left, [Id::Integer(1), Id::Integer(3)]);
         assert!(in_flight.is_empty());
+    }
+
+    #[test]
+    fn a_line_goes_alone_or_within_the_window() {
+        assert!(InFlight::default().takes(99, 1));
+        let mut in_flight = in_flight(&[1, 2].map(Id::Integer));
+        assert!(in_flight.takes(10, 30) && !in_flight.takes(11, 30));
+        in_flight.answered(&Id::Integer(2)).unwrap();
+        assert!(in_flight.takes(20, 30) && !in_flight.takes(21, 30));
+        in_flight.pop_oldest();
+        assert!(in_flight.takes(99, 1));
+        in_flight.add(tests::in_flight(&[Id::Integer(3)]).pop_oldest().unwrap());
+        assert_eq!(in_flight.drain().count(), 1);
+        assert_eq!(in_flight.bytes, 0);
     }
 
     #[test]

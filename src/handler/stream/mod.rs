@@ -32,6 +32,8 @@ pub struct StreamSettings {
     pub jobs: usize,
     /// How many records each of them has in flight.
     pub window: usize,
+    /// How long the lines of those may be together, except for one that is alone.
+    pub window_bytes: usize,
     /// How often they may be started again in a pass, all together.
     pub restarts: u32,
     /// How long one may be silent that has something to answer.

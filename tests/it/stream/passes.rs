@@ -197,6 +197,11 @@ fn what_makes_no_sense_is_said_before_anything_is_done() {
         (&["--stream", "--window", "0", "--", "touch", "ran"][..], "0 is not in 1..=1024"),
         (&["--stream", "--window", "1025", "--", "touch", "ran"], "1025 is not in 1..=1024"),
         (&["--window", "3", "--", "touch", "ran"], "--window goes with --stream"),
+        (&["--window-bytes", "1M", "--", "touch", "ran"], "--window-bytes goes with --stream"),
+        (
+            &["--stream", "--window-bytes", "1MB", "--", "touch", "ran"],
+            "write a number of bytes, or 512K, 64M, 1G",
+        ),
         (&["--restarts", "3", "--", "touch", "ran"], "--restarts goes with --stream"),
         (&["--stream", "--restarts", "-1", "--", "touch", "ran"], "-1"),
         (&["--stream", "--post", "http://localhost/"], "'--stream' cannot be used with '--post"),

@@ -190,6 +190,57 @@ for answered in range(20):
     assert_eq!(env.count("SUCCESS"), 20);
 }
 
+/// A handler that fails if it gets more, or less, than the bytes in its argument allow.
+fn measuring(env: &TestEnv) -> String {
+    let path = env.path("measuring.py");
+    // It reads no further than the end of a line, so that what comes behind it can be seen.
+    fs::write(
+        &path,
+        r#"
+import json, select, sys
+read = sys.stdin.buffer.raw.readline
+read()
+hand = [read()]
+window = max(1, int(sys.argv[1]) // len(hand[0]))
+for answered in range(9):
+    while len(hand) < min(window, 9 - answered):
+        hand.append(read())
+    if select.select([0], [], [], 0.02)[0]:
+        sys.exit("more than the window")
+    print(json.dumps({"id": json.loads(hand.pop())["ID"], "outcome": "success"}), flush=True)
+"#,
+    )
+    .unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn no_more_bytes_are_in_flight_than_the_window_says_but_for_one_record_alone() {
+    for (size, bytes) in [("1", "1"), ("3000", "3000"), ("4K", "4096"), ("64MiB", "67108864")] {
+        let env = records(9);
+        env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 1000, 'x'))");
+        let options = ["--ndays", "1", "--window-bytes", size, "--restarts", "0"];
+        pass(&env, &options, &["python3", &measuring(&env), bytes]).silent();
+        assert_eq!(env.count("SUCCESS"), 9, "{size}");
+    }
+}
+
+#[test]
+fn the_window_in_bytes_may_stand_in_the_environment_and_in_backlog_toml() {
+    for (variable, key) in [("", "window_bytes = 300"), ("300", "window_bytes = '64M'")] {
+        let env = records(9);
+        let handler = measuring(&env);
+        let queue = format!(
+            "[defaults]\nexec = ['python3', '{handler}', '300']\nstream = true\nrestarts = 0\n{key}\n"
+        );
+        fs::write(env.path("backlog.toml"), queue).unwrap();
+        let now = format!("@{MIDNIGHT}");
+        let mut command = env.command(&["process", "--now", &now, "--ndays", "1"]);
+        ran(&command.env("BACKLOG_WINDOW_BYTES", variable).output().unwrap()).silent();
+        assert_eq!(env.count("SUCCESS"), 9, "{key}");
+    }
+}
+
 #[test]
 fn two_jobs_are_two_processes_that_work_at_the_same_time() {
     let env = records(6);

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -15,6 +16,10 @@ use crate::handler::{
 };
 use crate::record::series::SeriesSource;
 use crate::store::{self, Table};
+
+/// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
+/// is not about to end it anyway.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What handlers are told besides their records.
 pub struct Common {
@@ -124,6 +129,7 @@ pub fn handlers(settings: &PassSettings, common: &Common, clock: Clock) -> Resul
                 window_bytes: *window_bytes,
                 restarts: *restarts,
                 timeout: settings.timeout,
+                patience: settings.timeout.map_or(PATIENCE, |timeout| PATIENCE.min(timeout / 2)),
                 grace: settings.limits.grace,
                 hello: common.hello.clone(),
                 env: common.env.clone(),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use super::coprocess::CoProcess;
 use super::desk::Desk;
@@ -15,7 +15,7 @@ use super::running::{Orders, Running, Why};
 use super::{Shared, StreamSettings};
 use crate::handler::spawned::{EXIT_TIMEOUT, EXIT_UNABLE, command, could_not_run};
 use crate::handler::{Job, Outbox, json};
-use crate::record::{Answer, Outcome};
+use crate::record::{Answer, Outcome, counted};
 
 pub struct Attendant {
     settings: Arc<StreamSettings>,
@@ -188,7 +188,8 @@ impl Attendant {
     /// Waits for something to happen, and heeds it.
     fn attend(&mut self, mut running: Running) {
         let clock = self.shared.clock;
-        let deadline = running.deadline(self.timeout()).map(|deadline| clock.until(deadline));
+        let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
+        let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
         let has_ended = match running.process.wait(self.desk.bell(), deadline) {
             Ok(happened) => {
                 if happened.rung {
@@ -206,8 +207,25 @@ impl Attendant {
             running.break_off(self.shared.clock.monotonic());
             self.fault(error);
         }
+        self.doubt(&mut running);
         running.heed(&self.orders());
         self.running = Some(running);
+    }
+
+    fn doubted_at(&self, running: &Running) -> Option<Monotonic> {
+        running.doubted_at(self.settings.patience).filter(|_| !self.in_flight.is_empty())
+    }
+
+    /// Says once of a process that it has not answered anything yet.
+    fn doubt(&self, running: &mut Running) {
+        if self.doubted_at(running).is_some_and(|at| self.shared.clock.until(at).is_zero()) {
+            let records = counted(self.in_flight.len() as u64, "record");
+            let patience = humantime::format_duration(self.settings.patience);
+            log::warn!(
+                "no reply yet to {records} after {patience}: does it speak the protocol and flush?"
+            );
+            running.doubt();
+        }
     }
 
     /// How long the co-process may be silent.

@@ -32,6 +32,10 @@ impl InFlight {
         self.sent.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.sent.len()
+    }
+
     /// Whether a line of so many bytes may go as well, of `window` in all. One alone always may.
     pub fn takes(&self, bytes: usize, window: usize) -> bool {
         self.is_empty() || self.bytes.saturating_add(bytes) <= window

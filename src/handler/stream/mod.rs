@@ -38,6 +38,8 @@ pub struct StreamSettings {
     pub restarts: u32,
     /// How long one may be silent that has something to answer.
     pub timeout: Option<Duration>,
+    /// How long one may keep its first reply to itself until somebody is told.
+    pub patience: Duration,
     pub grace: Duration,
     pub hello: Hello,
     pub env: Vec<(&'static str, String)>,

@@ -14,6 +14,8 @@ pub struct Running {
     quiet_since: Monotonic,
     /// Whether it has answered anything.
     pub has_answered: bool,
+    /// Whether it was said that it has not.
+    is_doubted: bool,
     /// Whether it did so only after its time.
     pub answers_late: bool,
     /// How many orders to stop it has heeded.
@@ -67,7 +69,15 @@ pub struct Orders {
 impl Running {
     pub fn new(process: CoProcess, now: Monotonic, stops: u32) -> Self {
         let (stage, quiet_since) = (Stage::Serving, now);
-        Self { process, stage, quiet_since, has_answered: false, answers_late: false, stops }
+        Self {
+            process,
+            stage,
+            quiet_since,
+            has_answered: false,
+            is_doubted: false,
+            answers_late: false,
+            stops,
+        }
     }
 
     pub fn is_serving(&self) -> bool {
@@ -93,6 +103,17 @@ impl Running {
                 Some(why)
             }
         }
+    }
+
+    /// When its first reply is to be missed, if it has records and none of them is answered until
+    /// then.
+    pub fn doubted_at(&self, patience: Duration) -> Option<Monotonic> {
+        let is_new = self.is_serving() && !self.has_answered && !self.is_doubted;
+        self.quiet_since.checked_add(patience).filter(|_| is_new)
+    }
+
+    pub fn doubt(&mut self) {
+        self.is_doubted = true;
     }
 
     /// When its time is up, if nothing happens until then.

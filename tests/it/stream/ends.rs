@@ -124,6 +124,33 @@ fn a_process_that_does_not_read_fails_the_oldest_record() {
 }
 
 #[test]
+fn a_process_that_has_not_answered_anything_yet_is_doubted_once() {
+    let env = records(3);
+    let silent = "trap '' TERM; cat >/dev/null; sleep 1000";
+    let options = ["--ndays", "1", "--timeout", "400ms", "--grace", "0s", "--restarts", "1", "-v"];
+    let ran = pass(&env, &options, &["sh", "-c", silent]).fails(1, &["used up"]);
+    let doubts: Vec<_> = ran.stderr.lines().filter(|line| line.contains("no reply yet")).collect();
+    let doubt = |records| {
+        format!(
+            "backlog: warning: no reply yet to {records} after 200ms: does it speak the protocol \
+             and flush?"
+        )
+    };
+    assert_eq!(doubts, [doubt("3 records"), doubt("2 records")], "once for each process");
+}
+
+#[test]
+fn a_process_that_has_answered_is_not_doubted() {
+    patiently(|timeout| {
+        let env = records(2);
+        let handler = python(&env, "answer(read()['ID'])\ntime.sleep(1000)\n");
+        let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s", "-v"];
+        let ran = pass(&env, &options, &["python3", &handler]).success();
+        env.statuses() == "1|ERROR\n2|SUCCESS" && !ran.stderr.contains("no reply yet")
+    });
+}
+
+#[test]
 fn the_successor_of_a_silent_process_handles_what_it_left() {
     patiently(|timeout| {
         let env = records(4);

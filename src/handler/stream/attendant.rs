@@ -307,14 +307,16 @@ impl Attendant {
     }
 
     fn died(&mut self, running: &Running, status: ExitStatus, end: &str) {
-        let last_end = format!("the handler ended with {end}");
-        if !running.has_answered && status.code().is_some_and(|it| EXIT_UNABLE.contains(&it)) {
-            self.queue.extend(self.in_flight.drain().map(|sent| sent.job.into()));
-            return self.cannot_go_on(&last_end);
-        }
+        let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
+        // A shell's word for what it cannot run: perhaps itself, perhaps what one record names.
+        let is_unable = !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
+        let outcome = if is_unable {
+            Outcome::Unable { error: last_end.clone(), ends_pass: false }
+        } else {
+            Outcome::Failure { error: format!("the handler ended before it answered: {end}") }
+        };
         self.last_end = Some(last_end);
-        let error = format!("the handler ended before it answered: {end}");
-        self.blame_the_oldest(error, status.code());
+        self.blame_the_oldest(outcome, exit);
     }
 
     fn was_silent(&mut self, running: &Running, leaves_input: bool) {
@@ -327,17 +329,14 @@ impl Attendant {
             ));
         }
         let what = if leaves_input { "does not read its input" } else { "does not answer" };
-        self.blame_the_oldest(
-            format!("timed out after {timeout}: the handler {what}"),
-            Some(EXIT_TIMEOUT),
-        );
+        let error = format!("timed out after {timeout}: the handler {what}");
+        self.blame_the_oldest(Outcome::Failure { error }, Some(EXIT_TIMEOUT));
     }
 
-    fn blame_the_oldest(&mut self, error: String, exit: Option<i32>) {
+    fn blame_the_oldest(&mut self, outcome: Outcome, exit: Option<i32>) {
         let Some(Sent { job, at, .. }) = self.in_flight.pop_oldest() else { return };
         let duration = self.shared.clock.monotonic().saturating_duration_since(at);
-        let failed = job.answer(Outcome::Failure { error });
-        self.bring(vec![Answer { exit, duration, ..failed }]);
+        self.bring(vec![Answer { exit, duration, ..job.answer(outcome) }]);
     }
 
     /// Brings answers to where they go.

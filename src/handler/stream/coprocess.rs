@@ -67,13 +67,9 @@ impl CoProcess {
         self.text.extend_from_slice(line);
     }
 
-    /// Sends it, as far as the pipe takes it; the rest follows while somebody waits.
+    /// Sends it, as far as the pipe takes it; the rest follows while somebody waits. A process that
+    /// does not read its input is none the worse for it: then its input has ended.
     pub fn send(&mut self) {
-        self.write();
-    }
-
-    /// A process that does not read its input is none the worse for it: then its input has ended.
-    fn write(&mut self) {
         let stdin = self.stdin.as_ref();
         match stdin.map_or(Ok(0), |stdin| write(stdin, &self.text[self.sent..])) {
             Ok(written) => self.sent += written,
@@ -97,7 +93,7 @@ impl CoProcess {
         let rest = self.text[self.sent..].iter().position(|byte| *byte == b'\n');
         let rest = rest.filter(|_| is_in_mid_line).map_or(0, |end| end + 1);
         self.text.truncate(self.sent + rest);
-        self.write();
+        self.send();
     }
 
     /// Whether there is something that it was sent and did not read.
@@ -135,7 +131,7 @@ impl CoProcess {
             self.read_log();
         }
         if stdin {
-            self.write();
+            self.send();
         }
         Ok(Happened { ended, rung })
     }

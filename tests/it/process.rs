@@ -364,6 +364,7 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
         ("x'00'", "x'0000'"),
         ("x'61'", "'a'"),
         ("cast(x'ff61' AS TEXT)", "'a'"),
+        ("cast(x'ff61' AS TEXT)", "cast(x'fe61' AS TEXT)"),
     ];
     for column in ["DATE_INSERTED", "DATE_INSERTED TEXT COLLATE NOCASE", "DATE_INSERTED NUMERIC"] {
         let env = TestEnv::with_schema(&format!(
@@ -377,9 +378,11 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
         let script =
             format!("echo >>{began}; while [ ! -e {} ]; do sleep 0.01; done", go.display());
         let now = format!("@{MIDNIGHT}");
-        let args = ["process", "--fibonacci", "--now", &now, "--jobs", "18", "--"];
+        let args = ["process", "--fibonacci", "--now", &now, "--jobs", "20"];
+        // JSON cannot hold all of them.
+        let args = [&args[..], &["--payload-column", "ID", "--"]].concat();
         let child = env.spawn(&[&args[..], &["sh", "-c", &script]].concat());
-        wait_until("all begin", || std::fs::read(&began).unwrap_or_default().len() == 18);
+        wait_until("all begin", || std::fs::read(&began).unwrap_or_default().len() == 20);
         // The first half changes, unless the column makes both the same; the rest stays.
         env.sql("CREATE TABLE BEFORE AS SELECT ID, DATE_INSERTED FROM BACKLOG");
         for ((_, date), id) in dates.iter().zip(1..) {
@@ -393,7 +396,7 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
                AND hex(BACKLOG.DATE_INSERTED) = hex(BEFORE.DATE_INSERTED)) <> (STATUS = 'SUCCESS')",
         );
         assert_eq!(wrong, "", "{column}");
-        assert!(env.count("SUCCESS") < 18, "{column}");
+        assert!(env.count("SUCCESS") < 20, "{column}");
     }
 }
 

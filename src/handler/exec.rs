@@ -17,7 +17,7 @@ use super::process::{self, Bounds, Ended, Forced};
 use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
 use super::tail::Tail;
 use super::workers::Workers;
-use super::{Handler, Job, argv_template, json};
+use super::{Handler, Job, argv_template, input, json};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::{Answer, Outcome, Record, Value, one_line};
@@ -130,18 +130,25 @@ fn attempt(
         stop: &stop.signals,
         stop_grace: &|| Duration::from_millis(stop.grace_ms.load(Ordering::SeqCst)),
     };
-    let record = &job.record;
-    let input = match settings.payload.as_ref() {
-        Some(column) => json::column(record, column),
-        None => match json::line(record) {
-            Ok(line) => line,
-            Err(error) => return (Outcome::Failure { error: json::advised(&error) }, None),
-        },
+    let input = match input(settings, &job.record) {
+        Ok(input) => input,
+        Err(outcome) => return (outcome, None),
     };
-    match process::run(command(settings, job), &input, &bounds) {
+    match process::run(command(settings, job), input, &bounds) {
         Ok(ended) => outcome(&ended, settings),
         Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
     }
+}
+
+/// The standard input for one record; without one, what that makes of the attempt.
+fn input(settings: &ExecSettings, record: &Record) -> Result<OwnedFd, Outcome> {
+    let bytes = match &settings.payload {
+        Some(column) => json::column(record, column),
+        None => {
+            json::line(record).map_err(|error| Outcome::Failure { error: json::advised(&error) })?
+        }
+    };
+    input::complete(&bytes).map_err(|error| spawn_failure(&error, &settings.argv[0]))
 }
 
 /// The command for one record. The payload is on its standard input only: the environment and

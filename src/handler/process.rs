@@ -10,7 +10,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::input;
 use super::spawned::{self, CHUNK, STOP_KILL_DELAY, Spawned, is_readable};
 use super::tail::Tail;
 use crate::clock::Clock;
@@ -44,11 +43,11 @@ pub struct Bounds<'a> {
     pub stop_grace: &'a dyn Fn() -> Duration,
 }
 
-/// Starts the command with all of `input` before it, and stays with it until its end. Its process
-/// group ends with it: what it leaves in the background is killed.
-pub fn run(command: Command, input: &[u8], bounds: &Bounds) -> io::Result<Ended> {
+/// Starts the command with this standard input and stays with it until its end. Its process group
+/// ends with it: what it leaves in the background is killed.
+pub fn run(command: Command, input: OwnedFd, bounds: &Bounds) -> io::Result<Ended> {
     let mut attended = Attended {
-        spawned: Spawned::start(command, input::complete(input)?)?,
+        spawned: Spawned::start(command, input)?,
         stdout: Tail::default(),
         stderr: Tail::default(),
     };

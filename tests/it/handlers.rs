@@ -220,17 +220,23 @@ fn a_large_payload_comes_on_standard_input_whether_it_is_read_or_not() {
 fn the_whole_record_is_read_in_every_way_however_large_it_is() {
     let reads_lines =
         "while read -r line || [ \"$line\" ]; do printf '%s\\n' \"$line\"; done >read";
-    let parses = "import json,sys; open('read','w').write(json.dumps(json.load(sys.stdin)))";
+    let parses =
+        "import json,sys; open('read','w').write(json.dumps(json.load(sys.stdin), indent=0))";
     // A pipe holds 65,536 bytes.
-    for size in [0, 65_534, 65_535, 65_536, 8 << 20] {
+    for size in [100, 65_536, 65_537, 8 << 20] {
         let env = one_record();
-        let payload = format!("\"{}\"", "x".repeat(size));
+        let (begin, end) = ("[\n\"", "\",\n\"last\"\n]");
+        let payload = format!("{begin}{}{end}", "x".repeat(size - begin.len() - end.len()));
         let connection = env.connection();
         connection.execute("UPDATE BACKLOG SET PAYLOAD = ?1", [&payload]).unwrap();
         let args = ["process", "--ndays", "1", "--payload-column", "PAYLOAD", "--"];
         for handler in
             [&["tee", "read"][..], &["sh", "-c", reads_lines], &["python3", "-c", parses]]
         {
+            // A shell reads byte by byte.
+            if handler[0] == "sh" && size > 1 << 20 {
+                continue;
+            }
             env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
             env.run_at(MIDNIGHT, &[&args[..], handler].concat()).silent();
             let read = std::fs::read_to_string(env.path("read")).unwrap();

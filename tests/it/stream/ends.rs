@@ -145,7 +145,8 @@ fn a_process_that_has_answered_is_not_doubted() {
         let env = records(2);
         let handler = python(&env, "answer(read()['ID'])\ntime.sleep(1000)\n");
         let options = ["--ndays", "1", "--timeout", timeout, "--grace", "0s", "-v"];
-        let ran = pass(&env, &options, &["python3", &handler]).success();
+        let ran = pass(&env, &options, &["python3", &handler]);
+        // Python may have been slow to start.
         env.statuses() == "1|ERROR\n2|SUCCESS" && !ran.stderr.contains("no reply yet")
     });
 }

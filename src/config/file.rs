@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::EMPTY_COMMAND;
 use super::environment::Environment;
 use super::section::{KEYS, Key, Kind, NO_STATUS, Said, Section};
 use super::source_file::SourceFile;
@@ -229,6 +230,9 @@ fn command(value: Value, directory: &Path) -> Result<Vec<String>, String> {
     let Value::Array(words) = value else { return Err(NO_COMMAND.into()) };
     let mut words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let program = words.first_mut().ok_or(NO_COMMAND)?;
+    if program.is_empty() {
+        return Err(EMPTY_COMMAND.into());
+    }
     if program.contains('/') {
         *program = path(program, directory)?;
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::{Environment, Queue};
+use super::{Environment, Queue, require_program};
 use crate::cli;
 use crate::exit::{ExitError, usage};
 use crate::handler::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook};
@@ -161,6 +161,7 @@ impl Handler {
         if argv.is_empty() {
             return Ok(None);
         }
+        require_program(&argv).map_err(usage)?;
         Ok(Some(if args.stream {
             let window = args.window.unwrap_or(WINDOW).into();
             let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES);

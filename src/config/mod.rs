@@ -34,6 +34,9 @@ use crate::store::Location;
 const TIMEOUT: Duration = Duration::from_hours(1);
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What is said of a command whose first word is empty.
+const EMPTY_COMMAND: &str = "the command is empty: its first word must name a program";
+
 /// The name of a queue that has none.
 const DEFAULT_QUEUE: &str = "default";
 
@@ -124,7 +127,17 @@ impl PassSettings {
 fn command(text: &str) -> Result<Vec<OsString>, ExitError> {
     let words = shlex::split(text).filter(|words| !words.is_empty());
     let words = words.ok_or_else(|| usage(format!("--on-archive: {text:?} is no command")))?;
-    Ok(words.into_iter().map(OsString::from).collect())
+    let words: Vec<_> = words.into_iter().map(OsString::from).collect();
+    require_program(&words).map_err(|error| usage(format!("--on-archive: {error}")))?;
+    Ok(words)
+}
+
+/// Fails if a command names no program, which would be looked for in vain for each record.
+fn require_program(argv: &[OsString]) -> Result<(), &'static str> {
+    if argv.first().is_some_and(|program| program.is_empty()) {
+        return Err(EMPTY_COMMAND);
+    }
+    Ok(())
 }
 
 impl From<cli::Order> for Order {

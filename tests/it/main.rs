@@ -16,6 +16,7 @@ mod large;
 mod limits;
 mod mapping;
 mod mending;
+mod mistakes;
 mod pgmq;
 mod poison;
 mod policies;

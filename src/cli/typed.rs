@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::{Cli, Command, Table};
 
@@ -61,7 +62,9 @@ impl Typed {
     pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let argv: Vec<_> = argv.into_iter().collect();
         let mut command = command(&argv);
-        let (line, matches) = understood(&mut command, &argv)?;
+        let understood = understood(&mut command, &argv);
+        let (line, matches) =
+            understood.map_err(|error| of_a_handler(error, &mut command, &argv))?;
         let (mut typed, mut known) = (BTreeMap::new(), HashSet::new());
         if let Some((name, matches)) = matches.subcommand()
             && let Some(subcommand) = command.find_subcommand(name)
@@ -132,6 +135,30 @@ impl Typed {
         let argv = [before, &more, after].concat();
         understood(&mut self.command.borrow_mut(), &argv).map(|(line, _)| line)
     }
+}
+
+/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
+/// command line is said again but a number: there may be a password in it.
+fn of_a_handler(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
+    let takes_one = |command: &clap::Command| command.get_arguments().any(Arg::is_last_set);
+    let named = argv.iter().find_map(|arg| command.find_subcommand(arg));
+    let is_one = error.kind() == ErrorKind::UnknownArgument
+        && !word.starts_with('-')
+        && named.is_some_and(takes_one)
+        && !argv.iter().any(|arg| arg == "--");
+    let Some(at) = argv.iter().position(|arg| is_one && arg == word.as_str()) else { return error };
+    let is_number = |word: &OsString| word.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let before = match &argv[..at] {
+        [.., option, number] if is_number(number) => {
+            format!("{} {} ", option.display(), number.display())
+        }
+        _ => String::new(),
+    };
+    let why = format!(
+        "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
+    );
+    clap::Error::raw(ErrorKind::UnknownArgument, why).format(command)
 }
 
 /// Why this value is none for an option of `process`, if it is none.

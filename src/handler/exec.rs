@@ -1,6 +1,6 @@
 //! `-- COMMAND [ARG]...`: one process for each record, without a shell.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,8 +14,9 @@ use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::process::{self, Bounds, Ended, Forced};
-use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE, could_not_run};
+use super::spawned::{self, EXIT_TIMEOUT, EXIT_UNABLE};
 use super::tail::Tail;
+use super::unstartable::{could_not_run, obstacle_of};
 use super::workers::Workers;
 use super::{Handler, Job, argv_template, input, json};
 use crate::clock::Clock;
@@ -136,7 +137,7 @@ fn attempt(
     };
     match process::run(command(settings, job), input, &bounds) {
         Ok(ended) => outcome(&ended, settings),
-        Err(error) => (spawn_failure(&error, &settings.argv[0]), None),
+        Err(error) => (spawn_failure(&error, &settings.argv), None),
     }
 }
 
@@ -201,7 +202,10 @@ fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {
             (Outcome::Snooze { error, after: None }, Some(EXIT_SNOOZE))
         }
         (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
-            let error = format!("the handler exited with {exit}: {}", said("cannot be run".into()));
+            let why =
+                obstacle_of(&settings.argv).map_or_else(String::new, |why| format!("; {why}"));
+            let said = said("cannot be run".into());
+            let error = format!("the handler exited with {exit}: {said}{why}");
             (Outcome::Unable { error, ends_pass: false }, Some(exit))
         }
         (None, Some(exit)) => {
@@ -218,12 +222,13 @@ fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {
 
 /// A command that could not be started: the record's fault only if its own values are what the
 /// system refused.
-fn spawn_failure(error: &io::Error, program: &OsStr) -> Outcome {
+fn spawn_failure(error: &io::Error, argv: &[OsString]) -> Outcome {
     let of_the_record = error.kind() == io::ErrorKind::InvalidInput
         || error.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error());
     if of_the_record {
-        let program = one_line(&program.to_string_lossy());
+        let program = argv.first().map(|program| one_line(&program.to_string_lossy()));
+        let program = program.unwrap_or_default();
         return Outcome::Failure { error: format!("could not start {program}: {error}") };
     }
-    Outcome::Unable { error: could_not_run(error, program), ends_pass: true }
+    Outcome::Unable { error: could_not_run(error, argv), ends_pass: true }
 }

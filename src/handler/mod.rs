@@ -11,6 +11,7 @@ mod scripted;
 mod spawned;
 mod stream;
 mod tail;
+mod unstartable;
 mod workers;
 
 pub use exec::{Exec, ExecSettings};
@@ -21,6 +22,7 @@ pub use post::{
 };
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};
+pub use unstartable::{in_one_word, is_executable, obstacle};
 
 use std::sync::Arc;
 use std::time::Duration;

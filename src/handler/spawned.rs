@@ -8,11 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
-
-use crate::record::one_line;
 
 /// How much is read of a log at a time.
 pub const CHUNK: usize = 16 * 1024;
@@ -99,19 +96,6 @@ pub fn command<Word: AsRef<OsStr>>(
         // A group of its own, so that a signal reaches what it has started.
         .process_group(0);
     command
-}
-
-/// Why a program could not be started, and what to do about it.
-pub fn could_not_run(error: &io::Error, program: &OsStr) -> String {
-    let program = one_line(&program.to_string_lossy());
-    let hint = match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOENT) => "; is it in PATH, or its path absolute?",
-        Some(Errno::ACCESS) => "; is it executable?",
-        Some(Errno::NOEXEC) => "; does it begin with #! and an interpreter?",
-        Some(Errno::MFILE | Errno::AGAIN) => "; lower --jobs",
-        _ => "",
-    };
-    format!("could not run {program}: {error}{hint}")
 }
 
 /// Whether a read would not block.

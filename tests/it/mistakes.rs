@@ -34,3 +34,76 @@ fn an_empty_command_is_told_before_the_first_record() {
     }
     assert_eq!(env.count("NEW"), 1);
 }
+
+#[test]
+fn a_command_in_quotes_is_told_for_what_it_is() {
+    let env = one_record();
+    env.script("sync-order", "true");
+    for command in ["./sync-order --id {id}", "./sync-order --all", "sync-order --all"] {
+        for options in [&[][..], &["--stream"]] {
+            let exit = if command.contains("{id}") && options.is_empty() { 2 } else { 1 };
+            let says = format!(
+                "`{command}` is one word, looked for as a file of that name: leave out the quotes"
+            );
+            let ran = pass(&env, options, &[command]).fails(exit, &[&says]);
+            assert!(!ran.stderr.contains("could not run"), "{}", ran.stderr);
+            let found = env.run(&["check", "--", command]);
+            assert!(found.stdout.contains(&says), "{}", found.stdout);
+        }
+    }
+    // A file may be called like that.
+    env.script("sync order", "true");
+    pass(&env, &[], &["./sync order"]).silent();
+}
+
+#[test]
+fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
+    let env = one_record();
+    let script = env.script("script", "");
+    for (text, exit, says) in [
+        ("#!/no/such/python\n", "could not run", "its interpreter /no/such/python does not exist"),
+        (
+            "#!/bin/sh\r\ntrue\r\n",
+            "could not run",
+            "its first line ends with a carriage return: save it with Unix line ends",
+        ),
+        ("#!/usr/bin/env nopython\n", "exited with 127", "its interpreter nopython is not in PATH"),
+        ("#!/bin/sh\n", "", ""),
+    ] {
+        std::fs::write(&script, text).unwrap();
+        let found = env.run(&["check", "--", &script]).stdout;
+        if says.is_empty() {
+            assert!(!found.contains("cannot be run"), "{found}");
+            pass(&env, &[], &[&script]).silent();
+            continue;
+        }
+        assert!(found.contains(&format!("{script} cannot be run: {says}")), "{found}");
+        let ran = pass(&env, &[], &[&script]).fails(1, &[exit, says]);
+        assert!(!ran.stderr.contains("in PATH,"), "{}", ran.stderr);
+        if exit == "could not run" {
+            pass(&env, &["--stream"], &[&script]).fails(1, &[exit, says]);
+        }
+        assert_eq!(env.count("NEW"), 1);
+    }
+}
+
+#[test]
+fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
+    let env = one_record();
+    let says = |ran: crate::testenv::Ran, says: &str| {
+        let says = format!("the handler stands behind `--`: ... {says}\n");
+        ran.fails(2, &["unexpected argument './sync-order'", &says])
+    };
+    let ndays = ["process", "--ndays", "1", "./sync-order"];
+    says(env.run(&ndays), "--ndays 1 -- ./sync-order");
+    says(env.run(&[&ndays[..], &["--id", "{id}"]].concat()), "--ndays 1 -- ./sync-order");
+    let secret = ["process", "--db", "postgres://u:S3kr1t@h/d", "./sync-order"];
+    let ran = says(env.run(&secret), "-- ./sync-order");
+    assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+    says(env.run(&["check", "./sync-order"]), "-- ./sync-order");
+    // Elsewhere there is no handler, or it is there already.
+    for args in [&["status", "./x"][..], &["process", "./x", "--ndays", "1", "--", "true"]] {
+        let ran = env.run(args).fails(2, &["unexpected argument './x' found"]);
+        assert!(!ran.stderr.contains("the handler stands"), "{}", ran.stderr);
+    }
+}

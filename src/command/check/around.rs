@@ -1,13 +1,11 @@
 //! What is found of the handler and the crontab.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{Access, access};
 
 use super::Findings;
 use crate::config::{CrontabLine, Environment, Handler, Queue, Sources};
-use crate::handler::Signing;
+use crate::handler::{Signing, in_one_word, is_executable, obstacle};
 use crate::instant::days;
 use crate::policy;
 
@@ -18,7 +16,7 @@ pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environme
     match handler {
         None => findings.note("handler", "none is configured: it stands behind `--` in each line"),
         Some(Handler::Exec { argv, .. } | Handler::Stream { argv, .. }) => {
-            the_program(findings, &argv[0], environment);
+            the_program(findings, argv, environment);
         }
         Some(Handler::Post(webhook)) => {
             let signed = match &webhook.signing {
@@ -31,27 +29,31 @@ pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environme
     }
 }
 
-fn the_program(findings: &mut Findings, program: &OsStr, environment: &Environment) {
+fn the_program(findings: &mut Findings, argv: &[OsString], environment: &Environment) {
+    let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
+    if let Some(why) = in_one_word(argv, own) {
+        return findings.mend("handler", why);
+    }
+    let Some(program) = argv.first().map(Path::new) else { return };
     let shown = program.display();
     let search = |path: &OsStr| {
         let found =
             |directory: PathBuf| Some(directory.join(program)).filter(|it| is_executable(it));
         std::env::split_paths(path).find_map(found)
     };
-    if Path::new(program).components().count() > 1 {
-        if Path::new(program).is_relative() {
+    if program.components().count() > 1 {
+        if program.is_relative() {
             findings
                 .mend("handler", format!("{shown} is not where cron starts: write its whole path"));
-        } else if is_executable(Path::new(program)) {
-            findings.fine("handler", shown.to_string());
+        } else if is_executable(program) {
+            the_script(findings, program, own);
         } else {
             findings.mend("handler", format!("{shown} is no file that can be executed"));
         }
         return;
     }
-    let own = environment.get("PATH").and_then(|path| search(path));
-    match (search(OsStr::new(CRON_PATH)), own) {
-        (Some(found), _) => findings.fine("handler", found.display().to_string()),
+    match (search(OsStr::new(CRON_PATH)), search(own)) {
+        (Some(found), _) => the_script(findings, &found, own),
         (None, Some(found)) => findings.note(
             "handler",
             format!("{} is not in cron's PATH, {CRON_PATH}: write its whole path", found.display()),
@@ -60,8 +62,13 @@ fn the_program(findings: &mut Findings, program: &OsStr, environment: &Environme
     }
 }
 
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+/// A program that the system would start, which may not run all the same.
+fn the_script(findings: &mut Findings, file: &Path, path: &OsStr) {
+    let shown = file.display();
+    match obstacle(file, path) {
+        None => findings.fine("handler", shown.to_string()),
+        Some(why) => findings.mend("handler", format!("{shown} cannot be run: {why}")),
+    }
 }
 
 /// The lines of this user's crontab that work on the same queue.

@@ -13,6 +13,7 @@ use anyhow::{Error, Result, anyhow};
 
 use self::runners::{Language, Runner, Takes, Wrapper, runner, takes_next};
 use super::argv_template::first_column;
+use super::unstartable::in_one_word;
 use crate::record::cut_line;
 
 /// ssh's options that take a value, which may be the next word.
@@ -26,6 +27,10 @@ pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> 
     let command = Command { is_column };
     let Some((program, _)) = argv.split_first() else { return Ok(()) };
     if let Some(column) = command.column_in(program) {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        if let Some(why) = in_one_word(argv, &search) {
+            return Err(Error::msg(why));
+        }
         return Err(anyhow!(
             "the record's {{{column}}} would choose the program that is run; name the program"
         ));

@@ -13,7 +13,8 @@ use super::in_flight::{InFlight, Sent};
 use super::protocol::{self, shown};
 use super::running::{Orders, Running, Why};
 use super::{Shared, StreamSettings};
-use crate::handler::spawned::{EXIT_TIMEOUT, EXIT_UNABLE, command, could_not_run};
+use crate::handler::spawned::{EXIT_TIMEOUT, EXIT_UNABLE, command};
+use crate::handler::unstartable::could_not_run;
 use crate::handler::{Job, Outbox, json};
 use crate::record::{Answer, Outcome, counted};
 
@@ -169,7 +170,7 @@ impl Attendant {
         // Else Python keeps its answers to itself.
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command);
-        let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv[0]))?;
+        let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv))?;
         process.push(self.settings.hello.line(&first.record).as_bytes());
         Ok(Running::new(process, self.shared.clock.monotonic(), self.shared.stops()))
     }

@@ -12,8 +12,10 @@ use crate::config::{self, PassSettings, Queue};
 use crate::engine::Handlers;
 use crate::exit::usage;
 use crate::handler::{
-    Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings, check_injection,
+    Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings,
+    check_injection, misspelt,
 };
+use crate::record::one_line;
 use crate::record::series::SeriesSource;
 use crate::store::{self, Table};
 
@@ -56,16 +58,22 @@ pub fn series(handler: &config::Handler, table: &Table) -> Option<SeriesSource> 
     table.series_source().filter(|_| handler.goes_by_series())
 }
 
-/// Fails if a command would run what a record says.
+/// Fails if a command would run what a record says, or has a column in it that is misspelt and
+/// would go out as it stands.
 pub fn refuse_injection(
     handler: &config::Handler,
     on_archive: Option<&[OsString]>,
     table: &Table,
 ) -> Result<()> {
-    let is_column =
-        |name: &str| table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+    let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let is_column = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
     let harmless = |argv: &[OsString], which: &str| {
-        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))
+        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))?;
+        let misspelt = argv.iter().find_map(|word| misspelt(word, &columns));
+        misspelt.map_or(Ok(()), |(name, meant)| {
+            let name = one_line(name);
+            Err(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")))
+        })
     };
     match handler {
         config::Handler::Exec { argv, .. } => harmless(argv, "")?,

@@ -62,6 +62,27 @@ pub fn first_column<'a>(
     })
 }
 
+/// The first name in braces that is no column's but nearly one's, and that column.
+pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'a str)> {
+    let meant = |name: &str| {
+        let is_column = columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+        let mut near = columns.iter().copied().filter(|column| !is_column && is_near(name, column));
+        near.next()
+    };
+    let (name, _) = first_column(word, &|name| meant(name).is_some())?;
+    Some((name, meant(name)?))
+}
+
+/// Whether a name is one slip of the finger away from that of a column. Of less than four letters
+/// too many are.
+fn is_near(name: &str, column: &str) -> bool {
+    let (name, column) = (name.to_lowercase(), column.to_lowercase());
+    column.chars().count() >= 4
+        // What awk and jq have in braces may be long.
+        && name.len().abs_diff(column.len()) <= char::MAX_LEN_UTF8
+        && strsim::damerau_levenshtein(&name, &column) <= 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +108,26 @@ mod tests {
         assert_eq!(fill(bytes, &record).as_bytes(), b"\xff7\xfe");
         let record = super::super::tests::record(&[("b", Value::Bytes(b"a\xff".into()))]);
         assert_eq!(fill(OsStr::new("{b}"), &record).as_bytes(), b"a\xff");
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_a_columns_is_none_by_mistake() {
+        let columns = ["ID", "PAYLOAD", "Status", "DATES"];
+        for (word, expected) in [
+            ("--to={PAYLOD}", Some(("PAYLOD", "PAYLOAD"))),
+            ("{payloaad}", Some(("payloaad", "PAYLOAD"))),
+            ("{id} {a: {paylaod}}", Some(("paylaod", "PAYLOAD"))),
+            ("{statuz}", Some(("statuz", "Status"))),
+            ("{Status }", Some(("Status ", "Status"))),
+            ("{payload}{STATUS}", None),
+            ("${PAYLOD}", None),
+            ("{idd} {i} {}", None),
+            ("{ print $1 } {stats_of}", None),
+            ("{plod}", None),
+        ] {
+            assert_eq!(misspelt(OsStr::new(word), &columns), expected, "{word}");
+        }
+        // A column that is nearly another is itself.
+        assert_eq!(misspelt(OsStr::new("{dates} {DATE}"), &["DATE", "DATES"]), None);
     }
 }

@@ -1,6 +1,6 @@
 //! `-- COMMAND [ARG]...`: one process for each record, without a shell.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -149,7 +149,7 @@ fn input(settings: &ExecSettings, record: &Record) -> Result<OwnedFd, Outcome> {
             json::line(record).map_err(|error| Outcome::Failure { error: json::advised(&error) })?
         }
     };
-    input::complete(&bytes).map_err(|error| spawn_failure(&error, &settings.argv[0]))
+    input::complete(&bytes).map_err(|error| spawn_failure(&error, &settings.argv))
 }
 
 /// The command for one record. The payload is on its standard input only: the environment and

@@ -14,6 +14,7 @@ mod tail;
 mod unstartable;
 mod workers;
 
+pub use argv_template::misspelt;
 pub use exec::{Exec, ExecSettings};
 pub use injection::check as check_injection;
 pub use post::{

@@ -107,3 +107,23 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
         assert!(!ran.stderr.contains("the handler stands"), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
+    let env = one_record();
+    let says = "{PAYLOD} is no column; did you mean {PAYLOAD}?";
+    let handler = ["./sync", "--to={id}", "--body={PAYLOD}"];
+    pass(&env, &[], &handler).fails(2, &[says]);
+    pass(&env, &["--dry-run"], &handler).fails(2, &[says]);
+    let on_archive = ["--on-archive", "./tell {Statsu}"];
+    pass(&env, &on_archive, &["true"])
+        .fails(2, &["--on-archive: {Statsu} is no column; did you mean {STATUS}?"]);
+    let found = env.run(&[&["check", "--"], &handler[..]].concat()).stdout;
+    assert!(found.contains(says), "{found}");
+    env.run(&[&["crontab", "--"], &handler[..]].concat()).fails(2, &[says]);
+    // What resembles nothing is awk's or jq's, and what is behind a dollar sign the shell's.
+    let script = "[ \"$*\" = '{idd} { print $1 } ${PAYLOD} {x}' ]";
+    let script = env.script("as-it-is", script);
+    pass(&env, &[], &[&script, "{idd} { print $1 } ${PAYLOD} {x}"]).silent();
+    assert_eq!(env.count("SUCCESS"), 1);
+}

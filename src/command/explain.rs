@@ -10,28 +10,51 @@ use crate::cli::Explain;
 use crate::config::{Queue, Schedule};
 use crate::exit::Exit;
 use crate::instant::Instant;
-use crate::policy::{Forecast, Look, Obstacle, Span, Verdict};
+use crate::mapping::Counting;
+use crate::policy::{Forecast, Look, Obstacle, Rules, Span, Verdict};
 use crate::record::{Record, one_line};
 use crate::report::{self, Explanation, LastPass};
 use crate::selection::Reached;
-use crate::store::{Access, LineState};
+use crate::store::{Access, Database, LineState};
 
 /// How many of the attempts to come are shown.
 const ATTEMPTS: usize = 5;
 
 pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let schedule = Schedule::required(&args.schedule)?;
+    let Some(schedule) = Schedule::chosen(&args.schedule)? else {
+        return without_schedule(queue, args, out);
+    };
     let mut database = open_for(queue, Some(&schedule), Access::ReadOnly)?;
     let line = Line::new(queue, &schedule, &*database)?;
     let look = line.look(now, false);
+    each(&mut *database, &args.ids, out, |record| {
+        report::explanation(&explain(record, &look, &line.last))
+    })
+}
+
+/// The records as far as they can be told of.
+fn without_schedule(queue: &Queue, args: &Explain, out: &mut dyn Write) -> Result<Exit> {
+    let mut database = open_for(queue, None, Access::ReadOnly)?;
+    let table = database.table();
+    let rules = Rules { has_counter: table.counting() != Counting::No, ..Rules::default() };
+    let unknown = Schedule::unknown();
+    each(&mut *database, &args.ids, out, |record| {
+        format!("{}  {unknown}\n", report::unscheduled(record, rules))
+    })
+}
+
+/// Says something of each record that there is.
+fn each(
+    database: &mut dyn Database,
+    ids: &[String],
+    out: &mut dyn Write,
+    say: impl Fn(&Record) -> String,
+) -> Result<Exit> {
     let mut exit = Exit::Done;
     let columns = database.table().id.len();
-    for id in &args.ids {
-        match find(&mut *database, id, columns)? {
-            Ok(record) => {
-                let explanation = explain(&record, &look, &line.last);
-                out.write_all(report::explanation(&explanation).as_bytes())?;
-            }
+    for id in ids {
+        match find(database, id, columns)? {
+            Ok(record) => out.write_all(say(&record).as_bytes())?,
             Err(why) => {
                 writeln!(out, "{}: {why}", one_line(id))?;
                 exit = Exit::Failed;

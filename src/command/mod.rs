@@ -47,7 +47,11 @@ pub fn run(
     {
         return run.all_queues(args.dry_run, out);
     }
-    run.one(sources.resolve(typed, None)?, out)
+    let resolved = sources.resolve(typed, None)?;
+    if let Some(name) = sources.mere_name(typed) {
+        log::warn!("no backlog.toml, {name:?} is only a name");
+    }
+    run.one(resolved, out)
 }
 
 fn guard() -> Result<Exit> {

@@ -17,6 +17,12 @@ pub fn variable(long: &str) -> String {
     format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
 }
 
+/// The variable that limits the attempts of one queue.
+fn attempts_variable(queue: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("MAX_{}_RETRY_ATTEMPTS", queue.chars().map(letter).collect::<String>())
+}
+
 #[derive(Clone)]
 pub struct Environment {
     pub variables: HashMap<OsString, OsString>,
@@ -64,11 +70,7 @@ impl Environment {
                 section.set(key, &value);
             }
         }
-        let name: String = queue
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
-            .collect();
-        let variable = format!("MAX_{name}_RETRY_ATTEMPTS");
+        let variable = attempts_variable(queue);
         if let Some(value) = self.variables.get(&OsString::from(&variable)) {
             let value = value.to_string_lossy();
             let is_count = value.trim().parse::<u32>().is_ok_and(|count| count > 0);
@@ -80,6 +82,11 @@ impl Environment {
             section.options.insert("max-attempts", Said::Value(value.trim().into()));
         }
         Ok(section)
+    }
+
+    /// Whether a variable is about this queue and no other.
+    pub fn knows(&self, queue: &str) -> bool {
+        self.variables.contains_key(&OsString::from(attempts_variable(queue)))
     }
 
     /// Where a user's programs keep what they remember.

@@ -35,6 +35,11 @@ impl Schedule {
         Self::chosen(args)?.ok_or_else(needed)
     }
 
+    /// What is said instead of when a record is due, where none was chosen and none need be.
+    pub fn unknown() -> String {
+        format!("schedule unknown: use {CHOICES}, or say it in backlog.toml")
+    }
+
     /// With what the table has to count failures in, and whether it can archive.
     pub fn rules(&self, counting: Counting, can_archive: bool) -> Rules {
         let Self { max_attempts, max_age_secs, .. } = *self;

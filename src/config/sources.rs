@@ -94,6 +94,14 @@ impl Sources {
         &self.environment
     }
 
+    /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and its
+    /// handlers whose record they have, and that is all.
+    pub fn mere_name(&self, typed: &Typed) -> Option<String> {
+        let named = typed.line.cli.global.queue.clone();
+        let named = named.or_else(|| self.environment.option("queue").ok().flatten());
+        named.filter(|name| self.file.is_none() && !self.environment.knows(name))
+    }
+
     /// The path of backlog.toml, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())

@@ -3,7 +3,7 @@
 use super::list::obstacle_text;
 use super::reckoning::reckoning;
 use crate::instant::Instant;
-use crate::policy::{End, Look, Planned, Reason, Rules, Verdict};
+use crate::policy::{End, Look, Obstacle, Planned, Reason, Rules, Verdict};
 use crate::record::{Record, Status, counted, cut_line, one_line};
 
 pub struct Explanation<'a> {
@@ -54,6 +54,16 @@ pub fn explanation(explanation: &Explanation) -> String {
     }
     if explanation.attempts.len() > 1 {
         say("", "if each of them fails, and cron starts a pass in every tick");
+    }
+    text
+}
+
+/// What can be told of a record of which it is not known when it is due.
+pub fn unscheduled(record: &Record, rules: Rules) -> String {
+    let mut text = format!("record {}: {}\n", record.id, state(record, rules));
+    if !matches!(record.status, Status::New | Status::Error) {
+        let never = verdict_now(Verdict::Never(Obstacle::NotPending), record);
+        text += &format!("  {:<10}  {}\n", "now", one_line(&never));
     }
     text
 }

@@ -11,7 +11,7 @@ mod status;
 
 pub use attempt::{joblog_line, summary};
 pub use check::{Finding, Level, findings_json, findings_text};
-pub use explain::{Explanation, LastPass, explanation};
+pub use explain::{Explanation, LastPass, explanation, unscheduled};
 pub use list::{Fate, dry_run_line, list_header, list_json, list_line};
 pub use picture::picture;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart};

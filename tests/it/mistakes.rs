@@ -1,7 +1,7 @@
 //! Mistakes of whoever writes a command line or backlog.toml: each is told for what it is, before
 //! anything is done.
 
-use crate::testenv::{MIDNIGHT, TestEnv};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
 
 fn one_record() -> TestEnv {
     let env = TestEnv::new();
@@ -10,7 +10,7 @@ fn one_record() -> TestEnv {
 }
 
 /// A pass with a handler, at an instant at which the record is due.
-fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> crate::testenv::Ran {
+fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> Ran {
     let args = [&["process", "--ndays", "1"], options, &["--"], handler].concat();
     env.run_at(MIDNIGHT, &args)
 }
@@ -90,7 +90,7 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
 #[test]
 fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
     let env = one_record();
-    let says = |ran: crate::testenv::Ran, says: &str| {
+    let says = |ran: Ran, says: &str| {
         let says = format!("the handler stands behind `--`: ... {says}\n");
         ran.fails(2, &["unexpected argument './sync-order'", &says])
     };
@@ -126,4 +126,61 @@ fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     let script = env.script("as-it-is", script);
     pass(&env, &[], &[&script, "{idd} { print $1 } ${PAYLOD} {x}"]).silent();
     assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn a_condition_that_is_not_finished_is_told_in_the_users_words() {
+    let env = one_record();
+    for (condition, says) in [
+        ("ID > ", "`ID > ` is no condition: it ends too early"),
+        ("ID IN (7", "`ID IN (7` is no condition: it ends too early"),
+        ("ID = 7 AND", "`ID = 7 AND` is no condition: it ends too early"),
+        (
+            "STATUS = 'NEW",
+            "`STATUS = 'NEW` is no condition: a quote or comment in it is not closed",
+        ),
+        ("ID > 1 /* or", "`ID > 1 /* or` is no condition: "),
+        ("ID >> > 7", "is no condition in SQL: near \">\""),
+    ] {
+        let ran = env.run(&["list", "--where", condition]).fails(1, &[says]);
+        assert!(!ran.stderr.contains("THEN"), "{}", ran.stderr);
+        env.run(&["process", "--ndays", "1", "--where", condition, "--", "true"]).fails(1, &[says]);
+    }
+}
+
+#[test]
+fn a_record_is_told_of_also_where_no_schedule_is() {
+    let env = one_record();
+    let unknown = "  schedule unknown: use --ndays, --fibonacci, --policy or --progressive, or say it \
+                   in backlog.toml\n";
+    let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
+    let record = "record 7: NEW, inserted 2026-11-20T23:59:00Z, 0 attempts failed\n";
+    assert_eq!(explained, format!("{record}{unknown}"));
+    env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED'");
+    let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
+    let now = "  now         not tried: is ARCHIVED; `backlog restore` brings it back\n";
+    assert!(explained.ends_with(&format!("{now}{unknown}")), "{explained}");
+    let ran = env.run(&["explain", "8"]);
+    assert_eq!((ran.exit, &*ran.stdout), (Some(1), "8: no such record\n"));
+}
+
+#[test]
+fn a_queue_that_nothing_is_said_of_is_only_a_name() {
+    let env = one_record();
+    let says = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut command = env.command(&[&["list", "-v"], options].concat());
+        ran(&command.envs(variables.iter().copied()).output().unwrap()).success().stderr
+    };
+    let warning = "backlog: warning: no backlog.toml, \"mails\" is only a name\n";
+    assert_eq!(says(&["--queue", "mails"], &[]), warning);
+    assert_eq!(says(&[], &[("BACKLOG_QUEUE", "mails")]), warning);
+    assert_eq!(says(&[], &[]), "");
+    let limit = [("MAX_MAILS_RETRY_ATTEMPTS", "3")];
+    env.run(&["init", "--queue", "mails", "--db", "other.db"]).success();
+    assert_eq!(env.run(&["list", "--queue", "mails"]).success().stderr, "", "cron is not told");
+    let process = ["process", "--fibonacci", "--queue", "mails", "-v", "--dry-run", "--", "true"];
+    let ran = ran(&env.command(&process).envs(limit).output().unwrap());
+    assert_eq!(ran.success().stderr, "");
+    std::fs::write(env.path("backlog.toml"), "[queue.mails]\n").unwrap();
+    assert!(!says(&["--queue", "mails"], &[]).contains("is only a name"));
 }

@@ -367,6 +367,16 @@ fn what_cannot_be_used_is_named() {
         assert_eq!(ran.exit, Some(1), "{condition}: {ran:?}");
         assert!(ran.stderr.contains("condition"), "{condition}: {ran:?}");
     }
+    for (condition, says) in [
+        ("id > ", "`id > ` is no condition: it ends too early"),
+        ("id IN (7", "`id IN (7` is no condition: it ends too early"),
+        ("payload = 'é", "`payload = 'é` is no condition: a quote or comment in it is not closed"),
+        ("id > 7 /* or", "is no condition: a quote or comment in it is not closed"),
+        ("id", "is no condition in SQL: it must be type boolean, not type bigint"),
+    ] {
+        let ran = env.run(&["restore", "--all", "--where", condition]).fails(1, &[says]);
+        assert!(!ran.stderr.contains("THEN") && !ran.stderr.contains("WHEN"), "{}", ran.stderr);
+    }
     env.run(&["restore", "--all", "--where", "id = 7 -- or so"]).success();
     let url = database.url();
     let nobody = url.replace("postgres@", "nobody%20here:sesame@");

@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use anyhow::{Result, bail};
-use postgres::Row;
+use postgres::error::ErrorPosition;
+use postgres::{Error as SqlError, Row};
 
 use super::errors::{is_lost, words};
 use super::session::Session;
 use super::sql::{Param, value};
 use crate::date::Spelling;
 use crate::record::Value;
-use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -136,21 +137,33 @@ impl Catalog for PgCatalog<'_> {
     /// A column counts as read if its name occurs in the condition: there may be some too many,
     /// which only means that a row that changed there meanwhile is left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
-        let name = &table.sql;
-        for sql in [
-            format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {name} LIMIT 0"),
-            format!("SELECT 1 FROM {name} WHERE ({condition}\n) LIMIT 0"),
-        ] {
-            match self.session.borrow_mut().query(&sql, &[]) {
+        for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
+            match self.session.borrow_mut().query(&trial.sql(), &[]) {
                 Ok(_) => {}
                 Err(error) if is_lost(&error) => return Err(error.into()),
-                Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(&error)),
+                Err(error) => return Err(complaint(&trial, &error)),
             }
         }
         let names = names(condition);
         let is_read = |column: &&Column| names.contains(&column.name);
         Ok(table.columns.iter().filter(is_read).map(|column| column.name.clone()).collect())
     }
+}
+
+/// What is said of a condition that the server refuses.
+fn complaint(trial: &Trial, error: &SqlError) -> anyhow::Error {
+    let db = error.as_db_error();
+    let place = db.and_then(|error| match error.position()? {
+        ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
+        ErrorPosition::Internal { .. } => None,
+    });
+    // The server counts characters.
+    let at = place.map(|place| trial.sql().chars().take(place).map(char::len_utf8).sum());
+    if let Some(error) = db.filter(|error| error.message().contains('\n')) {
+        return trial.complaint(error.message(), at);
+    }
+    let words = words(error).replace("argument of CASE/WHEN must", "it must");
+    trial.complaint(&words, at)
 }
 
 /// The names in an expression: words, which the server takes for lower case, and what stands in

@@ -4,17 +4,15 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
-use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, Error as SqlError};
 
 use super::errors::{is_busy, words};
 use crate::lock::lock;
-use crate::store::table::quote;
+use crate::store::table::{Trial, quote};
 
-/// See [`crate::store::table::Catalog`]. A condition must be one whole expression, and where it is
-/// closed early and opened again, `1) OR (1`, this is none.
+/// See [`crate::store::table::Catalog`].
 pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Result<HashSet<String>> {
-    let name = quote(table);
     let read = Arc::new(Mutex::new(HashSet::new()));
     let (reader, of_table) = (read.clone(), table.to_string());
     let note = move |context: AuthContext<'_>| {
@@ -26,22 +24,24 @@ pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Resul
         Authorization::Allow
     };
     connection.authorizer(Some(note))?;
-    let checked = [
-        format!("SELECT CASE WHEN {condition}\nTHEN 1 END FROM {name}"),
-        format!("SELECT 1 FROM {name} WHERE ({condition}\n)"),
-    ]
-    .iter()
-    .try_for_each(|sql| match connection.prepare(sql) {
+    let trials = Trial::both(condition, &quote(table), "");
+    let checked = trials.iter().try_for_each(|trial| match connection.prepare(&trial.sql()) {
         Ok(statement) if statement.parameter_count() > 0 => {
             bail!("{condition:?} is no condition: write values, not parameters")
         }
         Ok(_) => Ok(()),
         // Whoever opens the database says it.
         Err(error) if is_busy(&error) => Err(error.into()),
-        Err(error) => bail!("{condition:?} is no condition in SQL: {}", words(&error)),
+        Err(error) => Err(trial.complaint(&words(&error), place(&error))),
     });
     connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
     checked?;
     let read = lock(&read);
     Ok(read.clone())
+}
+
+/// The byte of a statement that an error is about, if it is about one.
+fn place(error: &SqlError) -> Option<usize> {
+    let SqlError::SqlInputError { offset, .. } = error else { return None };
+    usize::try_from(*offset).ok()
 }

@@ -8,6 +8,7 @@ mod lookup;
 mod require;
 mod sql;
 mod statuses;
+mod trial;
 
 pub use change::{Action, Charged, Expected, Set};
 pub use column::{Column, Holds, distinct};
@@ -15,6 +16,7 @@ pub use facts::{FactColumns, SHOWN_ERROR, SNOOZED};
 pub use lookup::{Catalog, Listed};
 pub use sql::{Quoted, quote};
 pub use statuses::Statuses;
+pub use trial::Trial;
 
 use crate::date::Dates;
 use crate::instant::Instant;

@@ -267,7 +267,9 @@ fn a_secret_of_its_own_may_go_to_the_host_that_the_record_names() {
 
 #[test]
 fn a_record_without_a_secret_is_never_sent() {
-    for secret in ["NULL", "''", "'whsk_S3krit'", "'whsec_S3kr!t'"] {
+    for secret in
+        ["NULL", "''", "'whsk_S3krit'", "'whsec_S3kr!t'", "'whsec_UzNrcg=='", "'UzNrcg=='"]
+    {
         let server = serving(fine());
         let env = with_secret(secret);
         pass(&env, &server.url("/"), &["--secret-column", "secret"]).silent();

@@ -64,15 +64,16 @@ fn split_fields(text: &str, fields: usize) -> Option<(&str, &str)> {
     Some((&text[..end], text[end..].trim()))
 }
 
-/// The command itself: an unescaped percent sign ends it.
+/// The command itself, as cron gives it to the shell. A percent sign ends it; behind a backslash it
+/// does not, and then cron takes the backslash away, as it does one before another.
 fn until_percent(command: &str) -> String {
     let mut text = String::new();
     let mut chars = command.chars().peekable();
     while let Some(c) = chars.next() {
-        match (c, chars.peek()) {
-            ('\\', Some('%')) => {
+        match (c, chars.peek().copied()) {
+            ('\\', Some(escaped @ ('%' | '\\'))) => {
                 chars.next();
-                text.push('%');
+                text.push(escaped);
             }
             ('%', _) => break,
             (c, _) => text.push(c),
@@ -173,6 +174,34 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].arguments, command[1..]);
         assert!(Period::Minutes(5).cron_line(&["a\nb".into()]).is_err());
+    }
+
+    /// All words of at most so many of these characters.
+    fn words_of(chars: &[char], length: usize) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut begin = 0;
+        for _ in 0..length {
+            let end = words.len();
+            for at in begin..end {
+                words.extend(chars.iter().map(|c| format!("{}{c}", words[at])).collect::<Vec<_>>());
+            }
+            begin = end;
+        }
+        words
+    }
+
+    #[test]
+    fn what_cron_and_the_shell_take_for_their_own_reads_back() {
+        for word in words_of(&['\\', '%', '\'', '"', ' ', '$', 'a'], 4) {
+            let command = ["backlog".into(), word.clone(), "x".into()];
+            let line = Period::Minutes(1).cron_line(&command).unwrap();
+            assert!(!line.contains("\\\\"), "{line}");
+            assert_eq!(lines(&line, "backlog")[0].arguments, [word.as_str(), "x"], "{line}");
+        }
+        // As somebody else may have written it.
+        let line = r"* * * * * backlog 'a\\b' 'a\%b' 'a\\\%b' a\\\\b 'c";
+        assert_eq!(until_percent(line), r"* * * * * backlog 'a\b' 'a%b' 'a\%b' a\\b 'c");
+        assert_eq!(until_percent(r"a\\%b"), r"a\");
     }
 
     #[test]

@@ -100,16 +100,34 @@ impl Period {
     }
 }
 
-/// The words of a command as a shell reads them.
+/// The words of a command as a shell reads them, with none of their backslashes beside another or
+/// before a percent sign.
 fn shell_words(words: &[String]) -> Result<String, String> {
     let quoted: Result<Vec<_>, _> = words
         .iter()
         .map(|word| match shlex::try_quote(word) {
-            Ok(quoted) if !word.contains(char::is_control) => Ok(quoted),
+            Ok(quoted) if !word.contains(char::is_control) => {
+                Ok(if quoted.contains('\\') { apart(word) } else { quoted.into_owned() })
+            }
             _ => Err(format!("a crontab cannot say {word:?}: it has no control characters")),
         })
         .collect();
     Ok(quoted?.join(" "))
+}
+
+/// A word with backslashes. Cron makes one of two, and does not see that a percent sign is escaped
+/// behind two, so each stands in quotes that end before the next.
+fn apart(word: &str) -> String {
+    let (mut text, mut last) = (String::from("'"), ' ');
+    for c in word.chars() {
+        match (last, c) {
+            (_, '\'') => text += "'\"'\"'",
+            ('\\', '\\' | '%') => text.extend(["''", c.encode_utf8(&mut [0; 4])]),
+            (_, c) => text.push(c),
+        }
+        last = c;
+    }
+    text + "'"
 }
 
 /// A word of ExecStart= (systemd.service(5), COMMAND LINES).
@@ -161,6 +179,20 @@ mod tests {
         }
         for secs in [1, 30, 90] {
             assert!(Period::new(secs).is_err());
+        }
+    }
+
+    #[test]
+    fn no_backslash_of_a_word_stands_before_another_in_a_crontab() {
+        for (word, line) in [
+            (r"it's", r#""it's""#),
+            (r"a\b", r"'a\b'"),
+            (r"a\\b", r"'a\''\b'"),
+            (r"50\%", r"'50\''\%'"),
+            (r"\'\", r#"'\'"'"'\'"#),
+        ] {
+            let command = Period::Minutes(1).cron_line(&[word.into()]).unwrap();
+            assert_eq!(command, format!("* * * * * {line}"));
         }
     }
 

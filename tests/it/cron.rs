@@ -1,8 +1,9 @@
 //! Under cron: no terminal, next to no environment, and crontab.example.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, skipped};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, skipped, wait_until};
 
 const EXAMPLE: &str = include_str!("../../crontab.example");
 
@@ -183,5 +184,74 @@ fn the_environment_and_the_time_zone_change_nothing() {
             });
             assert_eq!(terminal, plain);
         }
+    }
+}
+
+/// Starts cron with this crontab, where its own files hide the machine's, and waits for a file that
+/// a line of it makes. Says why it could not.
+fn under_cron(env: &TestEnv, crontab: &str, done: &Path) -> Result<(), String> {
+    let file = env.path("crontab");
+    std::fs::write(&file, crontab).unwrap();
+    let hide = "set -e; for place in /var/spool/cron/crontabs /etc/cron.d /run; do \
+                mount -t tmpfs none $place; done; mount --bind /dev/null /etc/crontab; \
+                install -m 600 \"$1\" /var/spool/cron/crontabs/root; exec cron -f";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", hide])
+        .args([Path::new("sh"), &file])
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut cron = command.spawn().map_err(|error| format!("unshare: {error}"))?;
+    let mut ended = false;
+    wait_until("cron runs the line", || {
+        ended = cron.try_wait().unwrap().is_some();
+        ended || done.exists()
+    });
+    cron.kill().unwrap();
+    let output = cron.wait_with_output().unwrap();
+    if ended { Err(String::from_utf8_lossy(&output.stderr).into_owned()) } else { Ok(()) }
+}
+
+#[test]
+fn every_word_of_a_printed_line_reaches_the_handler_through_cron() {
+    let words = [
+        r"a\b",
+        r"a\\b",
+        r"\\\",
+        r"\",
+        r"end\",
+        r"\'",
+        r"'\",
+        r"it\'s",
+        r#"\""#,
+        r"50\%",
+        r"\\%",
+        r"%\",
+        r"%\%",
+        r"\%\%",
+        r"a \ b\ ",
+        r"\ \\ '",
+        r"\$HOME \`x\`",
+        "it's 100%",
+        "50%",
+        "",
+    ];
+    let env = TestEnv::new();
+    env.sql("INSERT INTO BACKLOG DEFAULT VALUES");
+    let got = env.path("got");
+    let note = format!("printf '%s\\n' \"$@\" >{0}.new; mv {0}.new {0}", got.display());
+    let handler = env.script("handler", &note);
+    let args = [&["crontab", "--db", "test.db", "--progressive", "--", &handler], &words[..]];
+    let printed = env.run(&args.concat()).success().stdout;
+    // Without waiting for the minute.
+    let line = printed.lines().last().unwrap().trim_start_matches("*/5 * * * *");
+    let crontab = format!("MAILTO=\"\"\nSHELL=/bin/sh\n@reboot {line}\n");
+    match under_cron(&env, &crontab, &got) {
+        Ok(()) => {
+            let got = std::fs::read_to_string(&got).unwrap();
+            assert_eq!(got.lines().collect::<Vec<_>>(), words, "{line}");
+        }
+        Err(why) => skipped(&format!("printed lines under cron itself: {why}")),
     }
 }

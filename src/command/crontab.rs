@@ -69,7 +69,8 @@ pub fn run(
         if args.systemd {
             let number = if lines.len() > 1 { format!("-{number}") } else { String::new() };
             let name = format!("backlog-{}{number}", unit_name(&queue.name));
-            let what = format!("backlog, queue {}: {}", unit_name(&queue.name), line.what);
+            let queue = one_line(&queue.name).replace('%', "%%");
+            let what = format!("backlog, queue {queue}: {}", line.what);
             text += &format!("{}\n", line.period.systemd_units(&name, &what, &variables, &command));
         } else {
             let line_text = line.period.cron_line(&command).map_err(usage)?;
@@ -182,9 +183,19 @@ fn utf8(word: OsString) -> Result<String> {
     word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
 }
 
-/// What may stand in the name of a unit.
+/// The name of a queue as a part of a unit's, another one for each queue: what may not stand there is
+/// written as systemd-escape has it. So is a hyphen before a number at the end, which would be that of
+/// another queue's line.
 fn unit_name(queue: &str) -> String {
-    queue.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let number = queue.rfind('-').filter(|at| is_number(&queue[at + 1..]));
+    let escape = |(at, byte): (usize, u8)| match byte {
+        b':' | b'_' | b'.' => char::from(byte).to_string(),
+        b'-' if number != Some(at) => "-".into(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("\\x{byte:02x}"),
+    };
+    queue.bytes().enumerate().map(escape).collect()
 }
 
 fn span(secs: i64) -> String {
@@ -193,4 +204,30 @@ fn span(secs: i64) -> String {
         units.into_iter().find(|(_, length)| secs % length == 0).unwrap_or(("second", 1));
     let number = secs / length;
     format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::unit_name;
+
+    #[test]
+    fn every_queue_has_names_of_its_own_for_its_units() {
+        for (queue, name) in [
+            ("e-mail", "e-mail"),
+            ("a b", r"a\x20b"),
+            ("a-1", r"a\x2d1"),
+            ("a-1-", "a-1-"),
+            ("a@b/c", r"a\x40b\x2fc"),
+            ("\u{fc}\\", r"\xc3\xbc\x5c"),
+        ] {
+            assert_eq!(unit_name(queue), name);
+        }
+        let queues = ["a", "a b", "a-b", "a_b", "a.b", "a-1", "a 1", r"a\x2d1", "a-1-1"];
+        let numbered = |name: &String| [format!("{name}-1"), format!("{name}-12"), name.clone()];
+        let names: Vec<_> = queues.iter().map(|queue| unit_name(queue)).collect();
+        let all: HashSet<_> = names.iter().flat_map(numbered).collect();
+        assert_eq!(all.len(), 3 * queues.len(), "{all:?}");
+    }
 }

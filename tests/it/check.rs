@@ -1,5 +1,6 @@
 //! `check` and `crontab`: what is to be mended is named, and nothing is touched.
 
+use std::collections::HashSet;
 use std::process::Command;
 
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
@@ -260,22 +261,46 @@ fn a_queue_of_the_file_has_a_line_and_units() {
     let fifth = units.split(service).nth(1).unwrap();
     let condition = "ExecCondition=/bin/sh -c '[ $$(expr $$(date +%%s) / 3600 %% 96) -eq 0 ]'\n";
     assert!(fifth.contains(condition), "{fifth}");
-    // systemd itself has the last word.
+    verify(&env, &units);
+}
+
+/// Has systemd, which has the last word, look at units; says their names.
+fn verify(env: &TestEnv, units: &str) -> Vec<String> {
     let dir = env.path("units");
-    std::fs::create_dir(&dir).unwrap();
+    std::fs::create_dir_all(&dir).unwrap();
     let mut names = Vec::new();
     for unit in units.split("# /etc/systemd/system/").skip(1) {
         let (name, text) = unit.split_once('\n').unwrap();
         std::fs::write(dir.join(name), text).unwrap();
-        names.push(dir.join(name));
+        names.push(name.to_string());
     }
-    match Command::new("systemd-analyze").arg("verify").args(&names).output() {
+    let mut analyze = Command::new("systemd-analyze");
+    match analyze.arg("verify").args(names.iter().map(|name| dir.join(name))).output() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(!said.contains("backlog-"), "{said}");
         }
         Err(_) => skipped("systemd's check of the printed units: there is no systemd-analyze"),
     }
+    names
+}
+
+#[test]
+fn queues_with_similar_names_have_units_of_their_own() {
+    let env = TestEnv::minimal();
+    let mut names = Vec::new();
+    for (queue, options) in
+        [("a b", &[][..]), ("a-b", &[]), ("100%", &[]), ("a", &["--classic"]), ("a-1", &[])]
+    {
+        let args = [&["crontab", "--systemd", "--queue", queue], options, &["--", "true"]].concat();
+        let units = env.run(&args).success().stdout;
+        let shown = queue.replace('%', "%%");
+        assert!(units.contains(&format!("Description=backlog, queue {shown}: ")), "{units}");
+        names.extend(verify(&env, &units));
+    }
+    assert_eq!(names[0], r"backlog-a\x20b.service");
+    let different: HashSet<_> = names.iter().collect();
+    assert_eq!(different.len(), names.len(), "{names:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
-            terminal.say(&format!("backlog: {error:#}"));
+            terminal.say_error(&error);
             exit::of(&error).into()
         }
     }

@@ -3,10 +3,12 @@
 //! paths, names and others' words in it, so hidden characters are escaped here.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use log::{Level, LevelFilter};
 
+use crate::lock::lock;
 use crate::record::one_line;
 
 /// Whether a line of the log is this program's, and not that of a library.
@@ -19,13 +21,20 @@ pub struct Terminal {
     bars: MultiProgress,
     /// Whether a person is looking. Cron mails every line.
     pub attended: bool,
+    /// The queue that everything is about by now, if it has a name.
+    queue: Arc<Mutex<Option<String>>>,
 }
 
 impl Terminal {
     /// Sets up the log: warnings at a terminal, errors only from cron; `-v` and `RUST_LOG` say
     /// otherwise.
     pub fn new(verbose: u8) -> Self {
-        let terminal = Self { bars: MultiProgress::new(), attended: io::stderr().is_terminal() };
+        let terminal = Self {
+            bars: MultiProgress::new(),
+            attended: io::stderr().is_terminal(),
+            queue: Arc::default(),
+        };
+        let named = terminal.clone();
         let level = match verbose {
             0 if terminal.attended => LevelFilter::Warn,
             0 => LevelFilter::Error,
@@ -35,7 +44,7 @@ impl Terminal {
         env_logger::Builder::new()
             .filter_module(env!("CARGO_PKG_NAME"), level)
             .parse_default_env()
-            .format(|out, record| {
+            .format(move |out, record| {
                 // Libraries log what they send, headers and passwords included.
                 if !is_own(record.target()) {
                     return Ok(());
@@ -46,15 +55,39 @@ impl Terminal {
                     Level::Info => "info: ",
                     Level::Debug | Level::Trace => "debug: ",
                 };
-                writeln!(out, "backlog: {level}{}", one_line(&record.args().to_string()))
+                let queue = named.queue();
+                let line = format!("backlog: {queue}{level}{}", record.args());
+                writeln!(out, "{}", one_line(&line))
             })
             .target(env_logger::Target::Pipe(Box::new(AboveBars(terminal.bars.clone()))))
             .init();
         terminal
     }
 
+    /// From here on every line names this queue, or none.
+    pub fn name_queue(&self, queue: Option<&str>) {
+        *lock(&self.queue) = queue.map(String::from);
+    }
+
+    /// `queue mails: `, if it has a name.
+    fn queue(&self) -> String {
+        lock(&self.queue).as_ref().map_or_else(String::new, |queue| format!("queue {queue}: "))
+    }
+
     /// Writes one line.
     pub fn say(&self, line: &str) {
+        self.write(&format!("{}{line}", self.queue()));
+    }
+
+    /// Writes the last word of a pass or of the program. Behind the path of backlog.toml the queue is
+    /// named as well, and once is enough.
+    pub fn say_error(&self, error: &anyhow::Error) {
+        let queue = self.queue();
+        let error = format!("{error:#}").replacen(&format!(": {queue}"), ": ", 1);
+        self.write(&format!("backlog: {queue}{error}"));
+    }
+
+    fn write(&self, line: &str) {
         let _ = AboveBars(self.bars.clone()).write_all(format!("{}\n", one_line(line)).as_bytes());
     }
 

@@ -81,13 +81,15 @@ impl Run<'_> {
             if is_dry {
                 writeln!(out, "queue {}:", one_line(&queue))?;
             }
+            self.terminal.name_queue(Some(&queue));
             let resolved =
                 self.sources.resolve(self.typed, Some(&queue)).map_err(anyhow::Error::from);
             let exit =
                 resolved.and_then(|resolved| self.one(resolved, out)).unwrap_or_else(|error| {
-                    self.terminal.say(&format!("backlog: queue {queue}: {error:#}"));
+                    self.terminal.say_error(&error);
                     exit::of(&error)
                 });
+            self.terminal.name_queue(None);
             if matches!(exit, Exit::Signal(_)) {
                 return Ok(exit);
             }
@@ -104,6 +106,9 @@ impl Run<'_> {
             Command::Init(args) => init::run(&place.queue()?, args.minimal, out),
             Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
             Command::Process(args) => {
+                if let Some(name) = place.named() {
+                    terminal.name_queue(Some(name));
+                }
                 let queue = place.queue()?;
                 let settings = PassSettings::new(args.into_inner(), &queue, sources.environment())?;
                 if settings.dry_run {

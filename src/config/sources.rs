@@ -150,6 +150,11 @@ impl Place {
         self.section.given().filter_map(complaint).collect()
     }
 
+    /// The name of the queue, if it is not the usual one.
+    pub fn named(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
+    }
+
     pub fn queue(self) -> Result<Queue, ExitError> {
         let Self { name, global, table, section, environment } = self;
         let db = global.db.ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! The table that users already have: names, values, dates and conditions of their own.
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, wait_until};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, skipped, wait_until};
 
 fn with_config(schema: &str, config: &str) -> TestEnv {
     let env = TestEnv::with_schema(schema);
@@ -535,6 +535,68 @@ fn every_queue_of_the_file_has_its_own_pass_and_one_that_fails_stops_no_other() 
 }
 
 #[test]
+fn every_message_of_a_pass_names_its_queue_once() {
+    let schema = "CREATE TABLE t (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
+                  INSERT INTO t DEFAULT VALUES";
+    let env = with_config(
+        schema,
+        "[defaults]\nndays = 9\ntable = 't'\nexec = ['false']\n[queue.first]\n\
+         [queue.second]\njobs = 0\n[queue.third]\ntable = 'missing'\n[queue.default]\n",
+    );
+    let lines = |args: &[&str], exit: i32, begin: &str| {
+        let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], args].concat()).fails(exit, &[]);
+        let pass = ran.stderr.lines().filter(|line| !line.contains("info: read "));
+        for line in pass.clone() {
+            assert!(line.starts_with(begin), "{line:?} does not begin with {begin:?}");
+            assert!(line.matches("queue ").count() <= 1, "{line}");
+        }
+        pass.count()
+    };
+    assert_eq!(lines(&["--queue", "first"], 0, "backlog: queue first: "), 2);
+    let broken = ["--queue", "first", "--", "/no/such/handler"];
+    assert_eq!(lines(&broken, 1, "backlog: queue first: "), 2);
+    assert_eq!(lines(&["--queue", "third"], 1, "backlog: queue third: "), 1);
+    // The default queue has none.
+    let ran = env.run_at(MIDNIGHT, &["process", "-v", "--queue", "default"]).success();
+    assert!(!ran.stderr.contains("queue "), "{}", ran.stderr);
+    let ran = env.run_at(MIDNIGHT, &["process", "-v", "--all-queues"]).fails(2, &[]);
+    let queues: Vec<_> = ran.stderr.lines().filter(|line| !line.contains("info: read ")).collect();
+    let file = env.path("backlog.toml").display().to_string();
+    for (line, begin) in queues.iter().zip([
+        "backlog: queue first: info: processing record 1",
+        "backlog: queue first: warning: record 1 failed",
+        &format!("backlog: queue second: {file}: jobs = \"0\": "),
+        "backlog: queue third: could not use ",
+        "backlog: queue default: info: processing record 1",
+        "backlog: queue default: warning: record 1 failed",
+    ]) {
+        assert!(line.starts_with(begin), "{line:?} does not begin with {begin:?}");
+    }
+    assert_eq!(queues.len(), 6, "{queues:?}");
+}
+
+#[test]
+fn the_summary_on_a_terminal_names_the_queue() {
+    let env = with_config(
+        "CREATE TABLE t (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT)",
+        "[queue.mails]\nndays = 9\ntable = 't'\nexec = ['true']\n[queue.default]\ntable = 't'\nndays = 1\nexec = ['true']\n",
+    );
+    for (options, says) in
+        [("--queue mails", "queue mails: nothing was due\r\n"), ("", "nothing was due\r\n")]
+    {
+        // A pass with a terminal of its own.
+        let pass = format!("{} process {options}", env!("CARGO_BIN_EXE_backlog"));
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &pass, "/dev/null"]).current_dir(env.path(""));
+        command.env("BACKLOG_DB", env.db()).env("XDG_STATE_HOME", env.path("state"));
+        match command.stdin(std::process::Stdio::null()).output() {
+            Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), says),
+            Err(error) => skipped(&format!("a pass on a terminal: script(1): {error}")),
+        }
+    }
+}
+
+#[test]
 fn a_signal_ends_all_queues() {
     let env = with_config(
         "CREATE TABLE a (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
@@ -588,7 +650,7 @@ fn a_condition_that_time_or_another_row_makes_false_does_not_lose_the_outcome() 
         ),
     );
     if std::process::Command::new("sqlite3").arg("-version").output().is_err() {
-        crate::testenv::skipped("a handler that changes its table: there is no sqlite3");
+        skipped("a handler that changes its table: there is no sqlite3");
         return;
     }
     env.run_at(MIDNIGHT, &["process", "--queue", "t", "--", &handler]).silent();

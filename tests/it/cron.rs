@@ -1,7 +1,7 @@
 //! Under cron: no terminal, next to no environment, and crontab.example.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv, skipped, wait_until};
 
@@ -201,16 +201,25 @@ fn under_cron(env: &TestEnv, crontab: &str, done: &Path) -> Result<(), String> {
         .args([Path::new("sh"), &file])
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .stdin(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut cron = command.spawn().map_err(|error| format!("unshare: {error}"))?;
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(env.path("cron-said")).unwrap());
+    let mut cron = Killed(command.spawn().map_err(|error| format!("unshare: {error}"))?);
     let mut ended = false;
     wait_until("cron runs the line", || {
-        ended = cron.try_wait().unwrap().is_some();
+        ended = cron.0.try_wait().unwrap().is_some();
         ended || done.exists()
     });
-    cron.kill().unwrap();
-    let output = cron.wait_with_output().unwrap();
-    if ended { Err(String::from_utf8_lossy(&output.stderr).into_owned()) } else { Ok(()) }
+    if ended { Err(std::fs::read_to_string(env.path("cron-said")).unwrap()) } else { Ok(()) }
+}
+
+/// A process that goes with the test, also with one that fails.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

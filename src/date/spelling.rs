@@ -6,6 +6,8 @@ use super::{Dates, Format, Unit, Zone, is_compact};
 use crate::instant::Instant;
 use crate::record::Value;
 
+const EXAMPLE: Instant = Instant(1_795_232_401);
+
 /// How one column spells an instant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spelling {
@@ -92,8 +94,12 @@ impl Spelling {
 
     /// Whether what is written so is read as the same instant, to the second.
     pub fn reads_back(&self, dates: &Dates) -> bool {
-        let at = Instant(1_795_232_401);
-        dates.read(&self.write(at, &dates.zone)) == Some(at)
+        dates.read(&self.example(&dates.zone)) == Some(EXAMPLE)
+    }
+
+    /// Some instant in this spelling.
+    pub fn example(&self, zone: &Zone) -> Value {
+        self.write(EXAMPLE, zone)
     }
 
     pub fn is_text(&self) -> bool {

@@ -107,6 +107,58 @@ fn records_are_due_by_age_by_slot_and_by_count() {
 }
 
 #[test]
+fn dates_are_found_in_a_column_of_numbers_whatever_its_size() {
+    for (declared, factor) in [
+        ("integer", 1),
+        ("seconds", 1),
+        ("bigint", 1),
+        ("bigint", 1_000_000_000),
+        ("numeric(12, 0)", 1),
+        ("numeric(13, 0)", 1_000),
+        ("double precision", 1),
+    ] {
+        let Some((database, env)) = usual() else { return };
+        database.sql(&format!(
+            "CREATE DOMAIN seconds AS integer CHECK (VALUE >= 0); DROP TABLE backlog;
+             CREATE TABLE backlog (id bigint PRIMARY KEY, status text DEFAULT 'NEW',
+             date_inserted {declared}, failures int, last_failure integer);
+             INSERT INTO backlog (id, date_inserted)
+             SELECT n, ({MIDNIGHT} - n * {DAY} / 2)::numeric * {factor} FROM generate_series(1, 6) n;
+             INSERT INTO backlog (id, date_inserted) VALUES (7, 0)"
+        ));
+        let log = env.noting("exit 1");
+        for (args, expected) in [
+            (&["--ndays", "1"][..], &["1", "2"][..]),
+            (&["--min-ndays", "1", "--ndays", "2"], &["3", "4"]),
+        ] {
+            let ran = env.run_at(MIDNIGHT, &[&["process"], args, &["--", &log]].concat());
+            assert_eq!(ran.exit, Some(0), "{declared}: {ran:?}");
+            assert_eq!(env.handled(), expected, "{declared}");
+        }
+        let ran = env.run_at(MIDNIGHT, &["process", "--progressive", "--", &log]);
+        assert_eq!(ran.exit, Some(0), "{declared}: {ran:?}");
+        assert_eq!(env.handled()[..2], ["5", "6"], "{declared}");
+        let status = env.run_at(MIDNIGHT, &["status", "--progressive"]);
+        assert_eq!(status.exit, Some(0), "{declared}: {status:?}");
+        let found = env.run_at(MIDNIGHT, &["check", "--progressive", "--", "/bin/true"]);
+        assert!(found.stdout.contains("1 pending record without a readable"), "{found:?}");
+        let last = "SELECT DISTINCT last_failure FROM backlog WHERE id < 7";
+        assert_eq!(database.query(last), MIDNIGHT.to_string(), "{declared}");
+    }
+}
+
+#[test]
+fn no_age_is_told_of_numbers_that_are_too_small_for_an_instant() {
+    let Some((database, env)) = usual() else { return };
+    database.sql(
+        "ALTER TABLE backlog ALTER date_inserted DROP DEFAULT, ALTER date_inserted TYPE smallint USING 7;
+         INSERT INTO backlog (id, date_inserted) VALUES (1, 7)",
+    );
+    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "-v", "--", "/bin/true"]);
+    ran.fails(0, &["1 pending record is not tried", "1 with 7"]);
+}
+
+#[test]
 fn a_limited_pass_goes_on_behind_the_last_one() {
     let Some((database, env)) = usual() else { return };
     database.sql(

@@ -126,6 +126,7 @@ fn columns() -> Vec<Column> {
         holds,
         legal: None,
         most_chars: None,
+        most_number: None,
         has_default: true,
         is_generated: false,
         not_null: false,

@@ -59,6 +59,11 @@ fn column(row: &Row) -> Column {
         holds: holds(&base),
         legal: (!labels.is_empty()).then_some(labels),
         most_chars: length.filter(|_| has_length).and_then(|length| usize::try_from(length).ok()),
+        most_number: match base.as_str() {
+            "int2" => Some(i16::MAX.into()),
+            "int4" => Some(i32::MAX.into()),
+            _ => None,
+        },
         has_default: row.get(3),
         is_generated: row.get(4),
         not_null: row.get(5),

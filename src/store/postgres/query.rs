@@ -163,7 +163,7 @@ fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
         }
         Holds::Integers | Holds::Reals | Holds::Numbers => {
             let numbers = table.dates.stretches(from, until).into_iter().filter(|it| !it.is_text);
-            any_of(numbers.map(|it| stretch(&column, &it)))
+            any_of(numbers.filter_map(|it| numbers_in(&table.inserted, &it)))
         }
         Holds::Anything => "true".into(),
         // As bytes, whatever the order of the column's language.
@@ -178,6 +178,17 @@ fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
 fn any_of(terms: impl Iterator<Item = String>) -> String {
     let terms: Vec<_> = terms.collect();
     if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
+}
+
+/// None if the column's type is too small for all of them: the server refuses to compare it with
+/// what it cannot hold.
+fn numbers_in(column: &Column, numbers: &Stretch) -> Option<String> {
+    let name = quote(&column.name);
+    match [&numbers.from, &numbers.to].map(|bound| column.is_too_small_for(bound)) {
+        [true, _] => None,
+        [false, true] => Some(format!("{name} >= {}", literal(&numbers.from))),
+        [false, false] => Some(stretch(&name, numbers)),
+    }
 }
 
 fn stretch(column: &str, stretch: &Stretch) -> String {

@@ -23,6 +23,7 @@ pub fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
                 holds: affinity(&declared),
                 legal: None,
                 most_chars: length(&declared),
+                most_number: None,
                 has_default: is_row_number || row.get(2)?,
                 is_generated: row.get::<_, i64>(4)? > 1,
                 not_null: row.get(5)?,

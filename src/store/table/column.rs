@@ -15,6 +15,8 @@ pub struct Column {
     pub legal: Option<Vec<String>>,
     /// How many characters of text it takes, if its type says so.
     pub most_chars: Option<usize>,
+    /// The largest number that it takes, if its type says so.
+    pub most_number: Option<i64>,
     /// Whether the database gives a value where none is inserted.
     pub has_default: bool,
     pub is_generated: bool,
@@ -80,6 +82,14 @@ impl Column {
             (Holds::Integers | Holds::Reals | Holds::Booleans, Value::Text(_)) => false,
             (_, Value::Text(text)) => self.legal.as_ref().is_none_or(|legal| legal.contains(text)),
             _ => true,
+        }
+    }
+
+    /// Whether its type is too small for a number.
+    pub fn is_too_small_for(&self, value: &Value) -> bool {
+        match (value, self.most_number) {
+            (Value::Integer(number), Some(most)) => *number > most,
+            _ => false,
         }
     }
 

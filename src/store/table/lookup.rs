@@ -202,8 +202,10 @@ impl Lookup<'_> {
     /// insertion date, if its type does not speak against it.
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
+        let example = inserted.example(&dates.zone);
         match samples.iter().find_map(|value| Spelling::of(value, dates)) {
             Some(spelling) => column.spelling = spelling,
+            None if column.is_too_small_for(&example) => {}
             None if inserted.is_text() == column.spelling.is_text() => {
                 column.spelling = inserted.clone();
             }

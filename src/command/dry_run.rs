@@ -25,6 +25,7 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
+    reader.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
         require(handler, settings.on_archive.as_deref(), reader.table())?;
     }

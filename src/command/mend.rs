@@ -88,6 +88,7 @@ pub fn run(queue: &Queue, mending: &Mending, clock: Clock, out: &mut dyn Write) 
     let access = if mending.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let database = open(queue, access)?;
     let table = database.table();
+    table.require_sound_counters()?;
     if mending.verb.to.0 == Step::Archived {
         table.require_archived("archive")?;
     }

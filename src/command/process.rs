@@ -32,6 +32,7 @@ pub fn run(
 ) -> Result<Exit> {
     let database = open_for(queue, Some(&settings.schedule), Access::ReadWrite)?;
     database.table().require_success()?;
+    database.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
         require(handler, settings.on_archive.as_deref(), database.table())?;
     }

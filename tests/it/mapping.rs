@@ -874,3 +874,74 @@ fn a_count_may_be_called_as_the_program_calls_its_own() {
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.handled(), [""; 0], "five failures wait for five minutes");
 }
+
+#[test]
+fn no_attempt_is_counted_where_something_else_stands() {
+    let failures = "must hold small numbers; name another one with --failures-column";
+    let last_failure = "must hold dates or nothing; name another one with --last-failure-column";
+    for (name, declared, value, found, says) in [
+        ("failures", "TEXT", "'[\"no route\"]'", "it is TEXT and holds '[\"no route\"]'", failures),
+        ("failures", "TEXT", "'3'", "it is TEXT and holds '3'", failures),
+        ("failures", "VARCHAR(9)", "NULL", "it is VARCHAR(9), and", failures),
+        ("failures", "", "'3'", "it holds '3'", failures),
+        ("failures", "JSON", "'{}'", "it is JSON and holds '{}'", failures),
+        ("failures", "INTEGER", "x'00'", "it holds x'00'", failures),
+        ("failures", "boolean", "1", "it is BOOLEAN and holds 1", failures),
+        ("failures", "INTEGER", "1795132800", "it holds 1795132800", failures),
+        ("last_failure", "TEXT", "'no route'", "it holds 'no route'", last_failure),
+        ("last_failure", "", "'no route'", "it holds 'no route'", last_failure),
+        ("last_failure", "INTEGER", "7", "it holds 7", last_failure),
+        ("last_failure", "BOOLEAN", "0", "it is BOOLEAN, and", last_failure),
+    ] {
+        let env = with_config(
+            &format!(
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT DEFAULT 'NEW', \
+                 date_inserted TEXT DEFAULT '2026-11-20', x {declared}, {name} {declared});
+                 INSERT INTO t (x, {name}) VALUES ({value}, {value})"
+            ),
+            &format!("[queue.usual]\ntable = 't'\n[queue.given]\ntable = 't'\n{name} = 'x'"),
+        );
+        for (queue, column) in [
+            ("given", "column x of table t is the ".into()),
+            ("usual", format!("column {name} of table t is by its name the ")),
+        ] {
+            let handler = env.noting("exit 1");
+            for args in [
+                &["process", "--ndays", "9", "--", &handler][..],
+                &["process", "--ndays", "9", "--dry-run"],
+                &["restore", "--all"],
+            ] {
+                let args = [args, &[]].concat();
+                let (first, rest) = args.split_first().unwrap();
+                let args = [&[*first, "--queue", queue], rest].concat();
+                env.run_at(MIDNIGHT, &args).fails(1, &[&column, found, says]);
+            }
+            let checked = env.run(&["check", "--queue", queue]);
+            assert_eq!(checked.exit, Some(1), "{checked:?}");
+            let mends = |it: &str| it.starts_with("mend  columns     ") && it.contains(found);
+            assert!(checked.stdout.lines().any(mends), "{checked:?}");
+            env.run(&["list", "--queue", queue]).success();
+            assert_eq!(env.handled(), [""; 0]);
+        }
+        let kept = format!("SELECT count(*) FROM t WHERE x IS {value} AND {name} IS {value}");
+        assert_eq!(env.query(&kept), "1", "{declared} {value}");
+    }
+}
+
+#[test]
+fn dates_in_text_and_counts_without_a_type_are_what_they_must_be() {
+    for (failures, last_failure) in [
+        ("NULL", "NULL"),
+        ("0", "''"),
+        ("2.0", "'0000-00-00 00:00:00'"),
+        ("3", "'2026-11-19 00:00:00'"),
+        ("3", "1795000000"),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', \
+             DATE_INSERTED TEXT DEFAULT '2026-11-20', FAILURES, LAST_FAILURE);
+             INSERT INTO BACKLOG (FAILURES, LAST_FAILURE) VALUES ({failures}, {last_failure})"
+        ));
+        env.run_at(MIDNIGHT, &["process", "--ndays", "9", "--", "/bin/true"]).silent();
+    }
+}

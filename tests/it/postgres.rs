@@ -159,6 +159,47 @@ fn no_age_is_told_of_numbers_that_are_too_small_for_an_instant() {
 }
 
 #[test]
+fn no_attempt_is_counted_where_something_else_stands() {
+    for (name, declared, value, found) in [
+        ("failures", "jsonb", "'[1]'", "it is jsonb and holds [1]"),
+        ("failures", "boolean", "true", "it is boolean and holds true"),
+        ("failures", "text", "NULL", "it is text, and"),
+        ("failures", "varchar(9)", "'3'", "it is character varying(9) and holds '3'"),
+        ("failures", "timestamptz", "'2026-11-20'", "it is timestamp with time zone, and"),
+        ("failures", "bigint", "1795132800", "it holds 1795132800"),
+        ("last_failure", "text", "'no route'", "it holds 'no route'"),
+        ("last_failure", "json", "NULL", "it is json, and"),
+        ("last_failure", "boolean", "false", "it is boolean and holds false"),
+        ("last_failure", "bytea", "'x'", "it is bytea and holds x'78'"),
+        ("last_failure", "integer", "7", "it holds 7"),
+    ] {
+        let Some((database, env)) = with(&format!(
+            "CREATE TABLE backlog (id int PRIMARY KEY, status text DEFAULT 'NEW', \
+             date_inserted timestamptz DEFAULT now(), {name} {declared});
+             INSERT INTO backlog (id, {name}) VALUES (1, {value})"
+        )) else {
+            return;
+        };
+        let log = env.noting("exit 1");
+        env.run(&["process", "--ndays", "9", "--", &log]).fails(1, &[name, "table backlog", found]);
+        let checked = env.run(&["check"]);
+        assert_eq!(checked.exit, Some(1), "{checked:?}");
+        assert!(checked.stdout.contains(found), "{checked:?}");
+        assert_eq!(env.handled(), [""; 0]);
+        let kept = format!(
+            "SELECT count(*) FROM backlog WHERE {name}::text IS NOT DISTINCT FROM {value}::{declared}::text"
+        );
+        assert_eq!(database.query(&kept), "1");
+    }
+    let Some((database, env)) = usual() else { return };
+    database.sql(
+        "ALTER TABLE backlog ALTER last_failure TYPE text; INSERT INTO backlog (id, last_failure) \
+         VALUES (1, '2026-11-20T00:00:00Z'), (2, ''), (3, NULL)",
+    );
+    env.run(&["process", "--ndays", "9", "--", "/bin/true"]).silent();
+}
+
+#[test]
 fn a_limited_pass_goes_on_behind_the_last_one() {
     let Some((database, env)) = usual() else { return };
     database.sql(

@@ -48,6 +48,9 @@ pub fn the_table(findings: &mut Findings, table: &Table, found: &Examination, no
         .map(|it| format!("{} = {} {}", it.role, it.name, it.declared).trim_end().to_string())
         .collect();
     findings.fine("columns", columns.join(", "));
+    for complaint in &table.complaints {
+        findings.mend("columns", complaint.clone());
+    }
     the_statuses(findings, found);
     the_dates(findings, &table.inserted.name, &found.pending, now);
     if let Some((records, first)) = &found.pending.without_id {

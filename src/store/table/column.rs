@@ -54,6 +54,11 @@ impl Holds {
     pub fn dates(self) -> bool {
         !matches!(self, Self::Booleans | Self::Documents | Self::Bytes)
     }
+
+    /// Whether a count can be in there: in text it would be text.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Integers | Self::Reals | Self::Numbers | Self::Anything)
+    }
 }
 
 impl Column {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use super::counters::Counter;
 use super::{Column, Effect, Effects, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
@@ -90,9 +91,16 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         }
         Ok(effects)
     };
+    let failures = lookup.named(&mapping.failures)?;
+    let last_failed = lookup.named(&mapping.last_failure)?;
+    let counters = [
+        (Counter::Failures, &mapping.failures, &failures),
+        (Counter::LastFailure, &mapping.last_failure, &last_failed),
+    ];
     Ok(Table {
-        failures: lookup.named(&mapping.failures)?,
-        last_failure: lookup.named(&mapping.last_failure)?.map(last_failure).transpose()?,
+        complaints: lookup.complaints(counters, &other_dates)?,
+        failures,
+        last_failure: last_failed.map(last_failure).transpose()?,
         last_error: lookup.named(&mapping.last_error)?,
         due_at: None,
         condition: conjunction(&mapping.conditions),
@@ -214,6 +222,21 @@ impl Lookup<'_> {
         Ok(column)
     }
 
+    fn complaints(
+        &self,
+        counters: [(Counter, &Name, &Option<Column>); 2],
+        dates: &Dates,
+    ) -> Result<Vec<String>> {
+        let mut complaints = Vec::new();
+        for (counter, name, column) in counters {
+            let Some(column) = column else { continue };
+            let samples = self.catalog.samples(&self.table, column)?;
+            let found = (&samples[..], dates);
+            complaints.extend(counter.complaint((name, column), &self.table.name, found));
+        }
+        Ok(complaints)
+    }
+
     fn effects(&self, key: &str, assignments: &[Assignment]) -> Result<Vec<Effect>> {
         let effect = |assignment: &Assignment| {
             let column = self.required(&assignment.column).with_context(|| key.to_string())?;
@@ -271,7 +294,7 @@ fn check_roles(table: &Table) -> Result<()> {
 }
 
 /// What stands for no date at all.
-fn is_never(value: &Value) -> bool {
+pub fn is_never(value: &Value) -> bool {
     match value {
         Value::Null | Value::Integer(0) => true,
         Value::Text(text) => text.is_empty() || text.starts_with("0000-00-00"),

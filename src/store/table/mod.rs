@@ -3,6 +3,7 @@
 
 mod change;
 mod column;
+mod counters;
 mod facts;
 mod lookup;
 mod require;
@@ -42,6 +43,8 @@ pub struct Table {
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,
+    /// What is the matter with the columns of failures and of the last one.
+    pub complaints: Vec<String>,
     /// Where the store keeps the schedule itself: when a pending record is due.
     pub due_at: Option<Column>,
     /// What holds for the rows of the queue, and for no others.

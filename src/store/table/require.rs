@@ -40,6 +40,11 @@ impl Table {
         );
     }
 
+    /// Fails if an attempt would be counted where something else stands.
+    pub fn require_sound_counters(&self) -> Result<()> {
+        self.complaints.first().map_or(Ok(()), |complaint| bail!("{complaint}"))
+    }
+
     /// Fails if nothing can be written that makes a record finished.
     pub fn require_success(&self) -> Result<()> {
         if self.can_be(Status::Success) {

@@ -423,3 +423,44 @@ fn printed_lines_carry_what_was_said_anywhere() {
     let odd = ["crontab", "--policy", "even", "--every", "90s", "--", "x"];
     env.run(&odd).fails(2, &["cron starts a line in whole minutes, and 90 seconds are none"]);
 }
+
+#[test]
+fn an_index_in_which_other_columns_come_first_does_not_find_an_id() {
+    let missing = "no index finds a record by its id: the whole table is read for that";
+    for (schema, is_fine) in [
+        (
+            "CREATE TABLE t (name TEXT, id TEXT, s, at TEXT, PRIMARY KEY (name, id)) WITHOUT ROWID",
+            false,
+        ),
+        ("CREATE TABLE t (name TEXT, id TEXT, s, at TEXT, PRIMARY KEY (name, id))", false),
+        (
+            "CREATE TABLE t (name TEXT, id TEXT, s, at TEXT); CREATE INDEX i ON t (name, id, s, at)",
+            false,
+        ),
+        (
+            "CREATE TABLE t (name TEXT, id TEXT, s, at TEXT); CREATE INDEX i ON t (id) WHERE s = 'NEW'",
+            false,
+        ),
+        (
+            "CREATE TABLE t (name TEXT, id TEXT, s, at TEXT, PRIMARY KEY (id, name)) WITHOUT ROWID",
+            true,
+        ),
+        ("CREATE TABLE t (name TEXT, id TEXT UNIQUE, s, at TEXT)", true),
+        ("CREATE TABLE t (name TEXT, id INTEGER PRIMARY KEY, s, at TEXT)", true),
+    ] {
+        let env = TestEnv::with_schema(schema);
+        with_crontab(&env, "");
+        env.sql(
+            "INSERT INTO t (name, id, s, at) WITH RECURSIVE n(i) AS \
+             (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) SELECT i % 2, i, 'NEW', '2026-11-20' FROM n;
+             ANALYZE",
+        );
+        let args = ["--table=t", "--status-column=s", "--date-column=at"];
+        let found = findings(&env, "index", &args);
+        let is_missing = found.iter().any(|it| it.contains(missing));
+        assert_eq!(is_missing, !is_fine, "{schema}: {found:?}");
+        env.sql(&statements(&env, &args).join("\n"));
+        let fine = "ok pending records and single ones are found by an index";
+        assert_eq!(findings(&env, "index", &args), [fine], "{schema}");
+    }
+}

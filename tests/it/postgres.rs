@@ -678,3 +678,44 @@ fn check_names_missing_indexes_and_privileges() {
     worked.silent();
     database.sql("DROP OWNED BY clerk; DROP ROLE clerk");
 }
+
+#[test]
+fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
+    let Some((database, env)) = with(
+        "CREATE TABLE t (name text, id int, status text, date_inserted timestamptz, other int)",
+    ) else {
+        return;
+    };
+    for (index, ids, is_fine) in [
+        ("PRIMARY KEY (name, id)", "id", false),
+        ("PRIMARY KEY (name, id)", "id,name", true),
+        ("UNIQUE (id)", "id", true),
+        ("UNIQUE (id)", "id,name", true),
+        ("UNIQUE (id, other)", "id,name", false),
+        ("UNIQUE (other) INCLUDE (id)", "id", false),
+        ("EXCLUDE USING hash (id WITH =)", "id", true),
+        ("EXCLUDE USING btree (id WITH =, name WITH =)", "id", true),
+        ("EXCLUDE USING btree (id WITH =)", "id,name", false),
+        ("EXCLUDE USING btree (id WITH =) WHERE (id > 7)", "id", false),
+        ("EXCLUDE USING btree (abs(id) WITH =)", "id", false),
+    ] {
+        database.sql(&format!("ALTER TABLE t ADD CONSTRAINT c {index}"));
+        let found = env.run(&["check", "--table=t", "--id-column", ids]).success().stdout;
+        let is_missing = found.contains("no index finds a record by its id");
+        assert_eq!(is_missing, !is_fine, "{index} for {ids}: {found}");
+        database.sql("ALTER TABLE t DROP CONSTRAINT c");
+    }
+    database.sql(
+        "CREATE TABLE parts (id int, status text, date_inserted timestamptz) PARTITION BY LIST (id);
+         CREATE TABLE one PARTITION OF parts FOR VALUES IN (1);
+         CREATE TABLE two PARTITION OF parts FOR VALUES IN (2);
+         CREATE INDEX ON one (id)",
+    );
+    let says = |says: bool| {
+        let found = env.run(&["check", "--table=parts"]).success().stdout;
+        assert_eq!(found.contains("no index finds a record by its id"), says, "{found}");
+    };
+    says(true);
+    database.sql("CREATE INDEX ON two (id)");
+    says(false);
+}

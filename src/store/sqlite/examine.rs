@@ -175,7 +175,7 @@ impl SqliteDatabase {
                 ),
             });
         }
-        if self.scans(&[query::by_id(table)])? {
+        if !self.finds_ids()? {
             let index = quote(&self.free_name(&format!("{}_backlog_id", table.name))?);
             let statement = format!("CREATE UNIQUE INDEX {index} ON {name} ({ids})");
             missing.push(MissingIndex { finds: "a record by its id", statement });
@@ -197,18 +197,33 @@ impl SqliteDatabase {
         Ok(name.into())
     }
 
-    /// Whether a statement reads the table from one end to the other.
+    /// Whether an index leads to an id. One in which other columns come first is read from one end
+    /// to the other, or once for each value of those.
+    fn finds_ids(&self) -> rusqlite::Result<bool> {
+        let steps = self.steps(&query::is_there(&self.table))?;
+        Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
+    }
+
+    /// Whether a statement reads the table from one end to the other, and in no order that an index
+    /// has.
     fn scans(&self, statements: &[String]) -> rusqlite::Result<bool> {
         for sql in statements {
-            let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
-            let mut steps = statement.raw_query();
-            while let Some(step) = steps.next()? {
-                let step: String = step.get(3)?;
-                if step.starts_with("SCAN") && !step.contains(" INDEX ") {
-                    return Ok(true);
-                }
+            let steps = self.steps(sql)?;
+            if steps.iter().any(|step| step.starts_with("SCAN") && !step.contains(" INDEX ")) {
+                return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// How SQLite would carry out a statement.
+    fn steps(&self, sql: &str) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+        let mut steps = statement.raw_query();
+        let mut found = Vec::new();
+        while let Some(step) = steps.next()? {
+            found.push(step.get(3)?);
+        }
+        Ok(found)
     }
 }

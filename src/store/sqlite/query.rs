@@ -242,6 +242,11 @@ fn has_id(table: &Table) -> String {
     terms.join(" AND ")
 }
 
+/// Whether there is a row with an id.
+pub fn is_there(table: &Table) -> String {
+    format!("SELECT 1 FROM {} WHERE {}", table.sql, has_id(table))
+}
+
 /// At most two rows with an id: the second shows that the id is not unique.
 pub fn by_id(table: &Table) -> String {
     format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), table.sql, has_id(table))

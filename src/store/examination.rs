@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
+
 use super::table::{Table, typed_id};
 use crate::date::Spelling;
 use crate::instant::Instant;
@@ -12,7 +14,8 @@ use crate::record::{Status, Value};
 pub struct Examination {
     /// What else there is to say of it.
     pub aside: String,
-    pub rows: u64,
+    /// None if they could not be counted.
+    pub rows: Option<u64>,
     pub columns: Vec<InColumn>,
     /// Most frequent first; none without a status column.
     pub values: Vec<StatusValue>,
@@ -20,17 +23,41 @@ pub struct Examination {
     pub triggers: Vec<String>,
     /// Why the table would refuse what a pass writes, as far as that can be told without writing.
     pub refused: Vec<String>,
-    pub missing: Vec<MissingIndex>,
+    /// None if it could not be told.
+    pub missing: Option<Vec<MissingIndex>>,
     /// An id that more than one row has.
     pub duplicate: Option<String>,
     /// Whether the database may give the id of a deleted row to a new one.
     pub reuses_ids: bool,
+    pub unread: Unread,
+}
+
+/// What could not be looked at, by the reason: what is wrong in one place does not keep the others
+/// from being looked at.
+#[derive(Debug, Default)]
+pub struct Unread(BTreeMap<String, Vec<&'static str>>);
+
+impl Unread {
+    /// What was found in one place; nothing if it could not be looked at.
+    pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
+        found.unwrap_or_else(|why| {
+            self.0.entry(format!("{why:#}")).or_default().push(place);
+            T::default()
+        })
+    }
+
+    /// Each reason with the places.
+    pub fn shown(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
+    }
 }
 
 /// What is found of the pending records.
 #[derive(Debug, Default)]
 pub struct Pending {
     pub rows: u64,
+    /// Whether there are more that could not be read.
+    pub is_cut: bool,
     /// How many have no usable id, and what one of them has instead.
     pub without_id: Option<(u64, String)>,
     /// Those that no age can be told of.

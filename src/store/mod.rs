@@ -19,7 +19,7 @@ mod table;
 mod tests;
 
 pub use claims::LineLock;
-pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated};
+pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated, Unread};
 pub use guard::keep_watch;
 pub use interrupt::{Interrupter, Interruptible, Stop};
 pub use location::{Access, Location, Schemas};

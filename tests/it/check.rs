@@ -464,3 +464,85 @@ fn an_index_in_which_other_columns_come_first_does_not_find_an_id() {
         assert_eq!(findings(&env, "index", &args), [fine], "{schema}");
     }
 }
+
+#[test]
+fn what_only_the_application_has_is_named_before_a_pass_meets_it() {
+    let columns =
+        "ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT, BODY TEXT";
+    let table = |more: &str| format!("CREATE TABLE BACKLOG ({columns}{more})");
+    for (schema, says) in [
+        (table("") + "; CREATE INDEX i ON BACKLOG (fold(STATUS))", "unknown function: fold()"),
+        (
+            table("") + "; CREATE INDEX i ON BACKLOG (ID) WHERE fold(STATUS)",
+            "unknown function: fold()",
+        ),
+        (table(", F AS (fold(BODY))"), "unknown function: fold()"),
+        (table(", F AS (fold(BODY)) STORED"), "unknown function: fold()"),
+        (table(", CHECK (fold(STATUS) <> '')"), "unknown function: fold()"),
+        (
+            table("")
+                + "; CREATE TRIGGER t AFTER UPDATE ON BACKLOG WHEN fold(new.STATUS) BEGIN SELECT 1; END",
+            "no such function: fold",
+        ),
+        (
+            table("")
+                + "; CREATE TABLE log (x CHECK (fold(x))); CREATE TRIGGER t AFTER UPDATE ON BACKLOG BEGIN INSERT INTO log VALUES (1); END",
+            "unknown function: fold()",
+        ),
+        (
+            table("") + "; CREATE INDEX i ON BACKLOG (STATUS COLLATE nocase)",
+            "no such collation sequence: folded",
+        ),
+        (table(", F TEXT COLLATE nocase UNIQUE"), "no such collation sequence: folded"),
+    ] {
+        let env = TestEnv::empty();
+        with_crontab(&env, "");
+        let connection = env.connection();
+        let flags = rusqlite::functions::FunctionFlags::SQLITE_DETERMINISTIC;
+        connection.create_scalar_function("fold", 1, flags, |_| Ok("x")).unwrap();
+        connection.execute_batch(&schema).unwrap();
+        connection
+            .execute("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20')", [])
+            .unwrap();
+        env.sql(
+            "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'nocase', 'folded')",
+        );
+        let now = format!("@{MIDNIGHT}");
+        let ran = run(&env, &["check", "--now", &now, "--ndays", "9", "--", "/bin/true"]);
+        assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{schema}: {ran:?}");
+        let mends = |line: &str| line.starts_with("mend") && line.contains(says);
+        assert!(ran.stdout.lines().any(mends), "{schema}: {ran:?}");
+        for other in ["ok    dates", "ok    schedule", "ok    handler", "note  crontab"] {
+            assert!(ran.stdout.contains(other), "{schema}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_page_is_a_finding_beside_the_others() {
+    let env = TestEnv::with_schema(
+        "PRAGMA page_size = 1024;
+         CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG (DATE_INSERTED) WITH RECURSIVE n(i) AS
+         (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) SELECT '2026-11-20' FROM n;
+         CREATE TRIGGER audit AFTER UPDATE ON BACKLOG BEGIN SELECT 1; END",
+    );
+    with_crontab(&env, "");
+    let leaf = "SELECT pageno FROM dbstat WHERE name = 'BACKLOG' AND pagetype = 'leaf' \
+                ORDER BY path LIMIT 1 OFFSET 5";
+    let page = env.query(leaf).parse::<u64>().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(env.db()).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 64], (page - 1) * 1024).unwrap();
+    let ran = run(&env, &["check", "--ndays", "9", "--", "/bin/true"]);
+    assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
+    for line in [
+        "mend  table       could not read ",
+        "test.db: database disk image is malformed; restore a backup",
+        "(met in the pending records, the number of rows, the statuses",
+        "ok    table       BACKLOG, its rows not counted, at least ",
+        "note  trigger     audit runs",
+        "ok    handler     /bin/true",
+    ] {
+        assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
+    }
+}

@@ -673,6 +673,21 @@ fn check_names_missing_indexes_and_privileges() {
     let process = ["process", "--table", "orders", "--fibonacci", "--", "/bin/true"];
     let refused = ran(&env.command(&process).env("BACKLOG_DB", &url).output().unwrap());
     refused.fails(1, &["permission denied for table orders; grant it to this user"]);
+    database
+        .sql("REVOKE SELECT ON orders FROM clerk; GRANT SELECT (id, status) ON orders TO clerk");
+    let checked = ran(&env.command(&check).env("BACKLOG_DB", &url).output().unwrap());
+    assert_eq!((checked.exit, checked.stderr.as_str()), (Some(1), ""), "{checked:?}");
+    let missing = "date_inserted, failures, last_failure, note";
+    for line in [
+        &*format!("GRANT SELECT ({missing}) ON \"public\".\"orders\" is missing"),
+        "permission denied for table orders; grant it to this user (met in the pending records",
+        "ok    table       orders, 1000 rows, at least 0 pending",
+        "ok    schedule    --fibonacci",
+        "ok    handler     /bin/true",
+    ] {
+        assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");
+    }
+    database.sql("GRANT SELECT ON orders TO clerk");
     database.sql("GRANT UPDATE (failures, last_failure) ON orders TO clerk");
     let worked = ran(&env.command(&process).env("BACKLOG_DB", &url).output().unwrap());
     worked.silent();

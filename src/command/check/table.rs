@@ -1,7 +1,5 @@
 //! What is found of the database and the table.
 
-use anyhow::Result;
-
 use super::Findings;
 use crate::config::Queue;
 use crate::instant::{Instant, span};
@@ -14,15 +12,12 @@ const SMALL: u64 = 100_000;
 /// How far a date may lie in the future without a word.
 const SKEW_SECS: i64 = 60;
 
-pub fn the_database(
-    findings: &mut Findings,
-    queue: &Queue,
-    database: &mut dyn Database,
-) -> Result<()> {
+pub fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Database) {
     let place = database.place();
-    match database.obstacle()? {
-        None => findings.fine("database", place),
-        Some(why) => findings.mend("database", format!("{place}: {why}")),
+    match database.obstacle() {
+        Ok(None) => findings.fine("database", place),
+        Ok(Some(why)) => findings.mend("database", format!("{place}: {why}")),
+        Err(error) => findings.mend("database", format!("{error:#}")),
     }
     match database.state_dir(queue.state_dir.as_deref()) {
         Ok(state) => match state.check_writable(&database.table().name) {
@@ -35,19 +30,24 @@ pub fn the_database(
         },
         Err(error) => findings.mend("claims", format!("{error:#}")),
     }
-    Ok(())
 }
 
 pub fn the_table(findings: &mut Findings, table: &Table, found: &Examination, now: Instant) {
-    let (rows, pending) = (counted(found.rows, "row"), found.pending.rows);
+    let rows = found.rows.map(|rows| counted(rows, "row"));
+    let rows = rows.unwrap_or_else(|| "its rows not counted".into());
+    let at_least = if found.pending.is_cut { "at least " } else { "" };
+    let pending = format!("{at_least}{} pending", found.pending.rows);
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
-    findings.fine("table", format!("{}, {rows}, {pending} pending{aside}", table.name));
+    findings.fine("table", format!("{}, {rows}, {pending}{aside}", table.name));
     let columns: Vec<_> = found
         .columns
         .iter()
         .map(|it| format!("{} = {} {}", it.role, it.name, it.declared).trim_end().to_string())
         .collect();
     findings.fine("columns", columns.join(", "));
+    for why in found.unread.shown() {
+        findings.mend("table", why);
+    }
     for complaint in &table.complaints {
         findings.mend("columns", complaint.clone());
     }
@@ -64,20 +64,25 @@ pub fn the_table(findings: &mut Findings, table: &Table, found: &Examination, no
     if let Some(id) = &found.duplicate {
         findings.mend("ids", format!("more than one row has the id {id}: none of them is tried"));
     }
-    for missing in &found.missing {
-        let level = if found.rows < SMALL { Level::Note } else { Level::Mend };
-        let text = format!("no index finds {}: the whole table is read for that", missing.finds);
-        let statement = Some(format!("{};", missing.statement));
-        findings.0.push(Finding { level, about: "index", text, statement });
-    }
-    if found.missing.is_empty() {
-        findings.fine("index", "pending records and single ones are found by an index");
-    }
+    the_indexes(findings, found);
     for trigger in &found.triggers {
         findings.note("trigger", format!("{trigger} runs with what is written"));
     }
     for why in &found.refused {
         findings.mend("trigger", format!("the table refuses what a pass writes: {why}"));
+    }
+}
+
+fn the_indexes(findings: &mut Findings, found: &Examination) {
+    for missing in found.missing.iter().flatten() {
+        let is_small = found.rows.is_some_and(|rows| rows < SMALL);
+        let level = if is_small { Level::Note } else { Level::Mend };
+        let text = format!("no index finds {}: the whole table is read for that", missing.finds);
+        let statement = Some(format!("{};", missing.statement));
+        findings.0.push(Finding { level, about: "index", text, statement });
+    }
+    if found.missing.as_ref().is_some_and(Vec::is_empty) {
+        findings.fine("index", "pending records and single ones are found by an index");
     }
 }
 

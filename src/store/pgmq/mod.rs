@@ -102,7 +102,7 @@ impl Survey for PgmqQueue {
     }
 
     fn examine(&mut self, _by_count: bool) -> Result<Examination> {
-        self.database.examined_from_outside()
+        Ok(self.database.examined_from_outside())
     }
 }
 

@@ -51,6 +51,11 @@ pub fn is_lost(error: &SqlError) -> bool {
     ends.contains(code) || is_connection || ["57P05", "25P03", "25P04"].contains(&code.code())
 }
 
+/// Whether this user lacks a privilege.
+pub fn is_forbidden(error: &SqlError) -> bool {
+    error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
 /// Whether the same statement may go through a moment later.
 pub fn is_busy(error: &SqlError) -> bool {
     let passing = [

@@ -10,7 +10,7 @@ use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
 use crate::store::examination::is_lasting;
 use crate::store::table::{Column, Effects, Table, quote, typed_id};
-use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
+use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue, Unread};
 
 impl PgDatabase {
     /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
@@ -60,37 +60,52 @@ impl PgDatabase {
         Ok(None)
     }
 
-    pub fn examined(&mut self, by_count: bool) -> Result<Examination> {
-        Ok(Examination {
-            triggers: self.triggers()?,
-            missing: self.missing_indexes(by_count)?,
-            duplicate: self.duplicate()?,
-            reuses_ids: false,
-            ..self.examined_from_outside()?
-        })
+    pub fn examined(&mut self, by_count: bool) -> Examination {
+        let mut found = self.examined_from_outside();
+        let unread = &mut found.unread;
+        found.triggers = unread.or_nothing("the triggers", self.triggers());
+        let missing = self.missing_indexes(by_count).map(Some);
+        found.missing = unread.or_nothing("indexes", missing);
+        found.duplicate = unread.or_nothing("the ids", self.duplicate());
+        found
     }
 
     /// What there is to know of a table that is not one of the user's.
-    pub fn examined_from_outside(&mut self) -> Result<Examination> {
-        let count = format!("SELECT count(*) FROM {}", self.table.sql);
-        let rows: i64 = self.query(&count, &[])?.first().map_or(0, |row| row.get(0));
-        let version = self.query("SELECT current_setting('server_version')", &[])?;
-        let version: String = version.first().map_or_else(String::new, |row| row.get(0));
-        Ok(Examination {
+    pub fn examined_from_outside(&mut self) -> Examination {
+        let mut unread = Unread::default();
+        let mut pending = Pending::default();
+        let read = self.read_pending(&mut pending);
+        pending.is_cut = read.is_err();
+        unread.or_nothing("the pending records", read);
+        let version = unread.or_nothing("the version", self.version());
+        Examination {
             aside: format!("PostgreSQL {version}"),
-            rows: rows.unsigned_abs(),
+            rows: unread.or_nothing("the number of rows", self.rows().map(Some)),
             columns: InColumn::all(&self.table),
-            values: self.status_values()?,
-            pending: self.pending()?,
+            values: unread.or_nothing("the statuses", self.status_values()),
+            pending,
             triggers: Vec::new(),
             refused: Vec::new(),
-            missing: Vec::new(),
+            missing: Some(Vec::new()),
             duplicate: None,
             reuses_ids: false,
-        })
+            unread,
+        }
     }
 
-    fn pending(&mut self) -> Result<Pending> {
+    fn rows(&mut self) -> Result<u64> {
+        let count = format!("SELECT count(*) FROM {}", self.table.sql);
+        let rows = self.query(&count, &[])?;
+        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).unsigned_abs()))
+    }
+
+    fn version(&mut self) -> Result<String> {
+        let version = self.query("SELECT current_setting('server_version')", &[])?;
+        Ok(version.first().map_or_else(String::new, |row| row.get(0)))
+    }
+
+    /// Those before one that cannot be read are taken into account.
+    fn read_pending(&mut self, pending: &mut Pending) -> Result<()> {
         let Self { session, table, place, .. } = self;
         let columns: Vec<_> = table.id.iter().chain([&table.inserted]).map(as_text).collect();
         let sql = format!(
@@ -99,14 +114,12 @@ impl PgDatabase {
             table.sql,
             query::pending(table)
         );
-        let mut pending = Pending::default();
         let read = session.each(&sql, &[], &mut |row| {
             let ids = reader::ids(table, row);
             pending.add(table, &ids, &value(&table.inserted, row.get(ids.len())));
             true
         });
-        read.map_err(|error| super::errors::explain(place, &error, "read"))?;
-        Ok(pending)
+        read.map_err(|error| super::errors::explain(place, &error, "read"))
     }
 
     fn status_values(&mut self) -> Result<Vec<StatusValue>> {

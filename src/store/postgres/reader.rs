@@ -109,7 +109,7 @@ impl Survey for PgDatabase {
     }
 
     fn examine(&mut self, by_count: bool) -> Result<Examination> {
-        self.examined(by_count)
+        Ok(self.examined(by_count))
     }
 }
 

@@ -26,6 +26,9 @@ pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
                 _ => "; the file and its directory must be writable for this user".into(),
             }
         }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            "; restore a backup, or save with the .recover of sqlite3 what can still be read".into()
+        }
         Some(ErrorCode::DiskFull) => "; make room and run the same command again".into(),
         _ => String::new(),
     };
@@ -84,6 +87,13 @@ pub fn words(error: &SqlError) -> String {
         return format!(
             "{words} in a trigger or view of the database, whose SQL is not trusted with that: \
              write it without"
+        );
+    }
+    if words.starts_with("unknown function: ") || words.starts_with("no such collation sequence: ")
+    {
+        return format!(
+            "{words}: only the application has it, and an index, a generated column, a CHECK or a \
+             column needs it"
         );
     }
     words

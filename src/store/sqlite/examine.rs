@@ -8,30 +8,52 @@ use crate::record::Status;
 use crate::selection::{Order, Selection, Window};
 use crate::store::examination::is_lasting;
 use crate::store::table::{Effects, quote, typed_id};
-use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue};
+use crate::store::{Examination, InColumn, MissingIndex, Pending, StatusValue, Unread};
 
 impl SqliteDatabase {
-    pub fn examined(&self, by_count: bool) -> rusqlite::Result<Examination> {
+    pub fn examined(&self, by_count: bool) -> Examination {
         let table = &self.table;
-        let count = format!("SELECT count(*) FROM {}", table.sql);
-        let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0))?;
-        let journal_mode: String =
-            self.connection.pragma_query_value(None, "journal_mode", |it| it.get(0))?;
-        Ok(Examination {
+        let mut unread = Unread::default();
+        let mut pending = Pending::default();
+        let read = self.read_pending(&mut pending);
+        pending.is_cut = read.is_err();
+        self.look(&mut unread, "the pending records", read);
+        let journal_mode = self.look(&mut unread, "the journal mode", self.journal_mode());
+        Examination {
             aside: format!("journal mode {journal_mode}"),
-            rows: rows.unsigned_abs(),
+            rows: self.look(&mut unread, "the number of rows", self.rows().map(Some)),
             columns: InColumn::all(table),
-            values: self.status_values()?,
-            pending: self.pending()?,
-            triggers: self.triggers()?,
-            refused: self.refused_writes()?,
-            missing: self.missing_indexes(by_count)?,
-            duplicate: self.duplicate()?,
-            reuses_ids: self.reuses_ids()?,
-        })
+            values: self.look(&mut unread, "the statuses", self.status_values()),
+            pending,
+            triggers: self.look(&mut unread, "the triggers", self.triggers()),
+            refused: self.look(&mut unread, "what is written", self.refused_writes()),
+            missing: self.look(&mut unread, "indexes", self.missing_indexes(by_count).map(Some)),
+            duplicate: self.look(&mut unread, "the ids", self.duplicate()),
+            reuses_ids: self.look(&mut unread, "the table's key", self.reuses_ids()),
+            unread,
+        }
     }
 
-    fn pending(&self) -> rusqlite::Result<Pending> {
+    fn look<T: Default>(
+        &self,
+        unread: &mut Unread,
+        place: &'static str,
+        found: rusqlite::Result<T>,
+    ) -> T {
+        unread.or_nothing(place, found.map_err(|error| self.explain(&error, "read")))
+    }
+
+    fn rows(&self) -> rusqlite::Result<u64> {
+        let count = format!("SELECT count(*) FROM {}", self.table.sql);
+        self.connection.query_row(&count, [], |row| row.get(0)).map(i64::unsigned_abs)
+    }
+
+    fn journal_mode(&self) -> rusqlite::Result<String> {
+        self.connection.pragma_query_value(None, "journal_mode", |it| it.get(0))
+    }
+
+    /// Those before one that cannot be read are taken into account.
+    fn read_pending(&self, pending: &mut Pending) -> rusqlite::Result<()> {
         let table = &self.table;
         let sql = format!(
             "SELECT {}, {} FROM {} WHERE {}",
@@ -40,13 +62,12 @@ impl SqliteDatabase {
             table.sql,
             query::pending(table)
         );
-        let mut pending = Pending::default();
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             pending.add(table, &self.id_values(row)?, &value(row.get_ref(table.id.len())?));
         }
-        Ok(pending)
+        Ok(())
     }
 
     fn status_values(&self) -> rusqlite::Result<Vec<StatusValue>> {

@@ -169,7 +169,13 @@ fn read_pgmq_sql() -> Result<String, String> {
 
 /// PgBouncer in front of a cluster. It pools transactions, on four connections for each database.
 pub fn pgbouncer(cluster: &Cluster) -> Option<PgBouncer> {
-    let server = Server::start("pgbouncer-pool", &[cluster.dir.to_str().unwrap()]);
+    pgbouncer_with(cluster, &[])
+}
+
+/// The same with `SETTING=VALUE`s of its own.
+pub fn pgbouncer_with(cluster: &Cluster, settings: &[&str]) -> Option<PgBouncer> {
+    let args = [&[cluster.dir.to_str().unwrap()], settings].concat();
+    let server = Server::start("pgbouncer-pool", &args);
     let server = server.map_err(|why| skipped("PgBouncer", &why)).ok()?;
     Some(PgBouncer { server })
 }

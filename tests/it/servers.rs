@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::cluster::{Cluster, Database, cluster, pgbouncer};
+use crate::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
 
 const RECORDS: usize = 1_200;
@@ -311,6 +311,57 @@ fn behind_a_pooler_for_transactions_claims_hold_all_the_same() {
         assert_eq!(is_pooled, one.url() == pooled.url(), "{ran:?}");
         let _ = fs::remove_file(env.path("began"));
         let _ = fs::remove_file(env.path("go"));
+    }
+}
+
+#[test]
+fn a_pooler_for_sessions_is_a_server_and_one_for_statements_is_refused() {
+    let Some(cluster) = cluster() else { return };
+    for mode in ["session", "statement"] {
+        let machines = Machines::new(cluster, 3);
+        let Some(pool) = pgbouncer_with(cluster, &[&format!("pool_mode={mode}")]) else { return };
+        let url = pool.database(&machines.database).url();
+        let args = ["process", "--ndays", "1", "-vv", "--", &machines.handler()];
+        let mut command = machines.machines[0].command(&args);
+        let ran = ran(&command.env("BACKLOG_DB", url).output().unwrap());
+        if mode == "session" {
+            assert!(!ran.stderr.contains("is a pooler"), "{ran:?}");
+            assert_eq!((ran.exit, machines.repeats()), (Some(0), 0), "{ran:?}");
+        } else {
+            // It says why, and hangs up: either may come first.
+            assert!([Some(1), Some(75)].contains(&ran.exit), "{ran:?}");
+            assert_eq!(machines.handled(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
+    let Some(cluster) = cluster() else { return };
+    let Some(pool) = pgbouncer(cluster) else { return };
+    for (granted, is_pooled) in [("true", false), ("true", true), ("false", false)] {
+        let machines = Machines::new(cluster, 3);
+        let name = machines.database.query("SELECT current_database()");
+        machines.database.sql(&format!(
+            "CREATE SCHEMA fake;
+             CREATE FUNCTION fake.pg_try_advisory_lock(bigint) RETURNS boolean LANGUAGE sql \
+             AS 'SELECT {granted}';
+             CREATE FUNCTION fake.pg_try_advisory_xact_lock(bigint) RETURNS boolean LANGUAGE sql \
+             AS 'SELECT {granted}';
+             ALTER DATABASE {name} SET search_path = fake, public, pg_catalog"
+        ));
+        let pooled = pool.database(&machines.database);
+        let database = if is_pooled { &pooled } else { &machines.database };
+        let handler = machines.handler();
+        let args = ["process", "--ndays", "1", "--", &handler];
+        let mut command = machines.machines[0].command(&args);
+        let refused = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
+        refused.fails(1, &["could not claim records in postgres://", "locks do not lock"]);
+        assert_eq!(machines.handled(), 0);
+        assert_eq!(machines.database.query("SELECT DISTINCT status FROM backlog"), "NEW");
+        machines.database.sql(&format!("ALTER DATABASE {name} RESET search_path"));
+        machines.machines[0].run(&args).silent();
+        assert_eq!(machines.handled(), 3);
     }
 }
 

@@ -74,10 +74,11 @@ impl Claims {
 
     /// Takes first locks, and says which were granted.
     pub fn take_first(&mut self, keys: &[i64]) -> Result<Vec<bool>, SqlError> {
+        let function = self.function();
         let Some(session) = &mut self.session else { return Ok(vec![false; keys.len()]) };
         let freed = std::mem::take(&mut self.freed.first);
         if !self.pooled {
-            return take(session, "pg_try_advisory_lock", keys, freed);
+            return take(session, function, keys, freed);
         }
         if self.held.is_empty() && self.taken > 0 {
             self.taken = 0;
@@ -91,7 +92,12 @@ impl Claims {
             )?;
         }
         self.taken += keys.len();
-        take(session, "pg_try_advisory_xact_lock", keys, Vec::new())
+        take(session, function, keys, Vec::new())
+    }
+
+    /// What takes a first lock.
+    pub fn function(&self) -> &'static str {
+        if self.pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" }
     }
 
     /// Second locks that are to be given back together with the next ones that are taken.
@@ -99,9 +105,9 @@ impl Claims {
         std::mem::take(&mut self.freed.second)
     }
 
-    /// Gives a lock back that is half of a claim.
-    pub fn free_first(&mut self, keys: Keys) {
-        self.freed.first.push(keys.first);
+    /// Gives a lock back that is half of a claim, or none.
+    pub fn free_first(&mut self, key: i64) {
+        self.freed.first.push(key);
     }
 
     pub fn release(&mut self, id: &Id) {
@@ -113,7 +119,7 @@ impl Claims {
 
     /// Gives both locks of a claim back.
     pub fn give_back(&mut self, keys: Keys) {
-        self.free_first(keys);
+        self.free_first(keys.first);
         if !self.pooled {
             self.freed.second.push(keys.second);
         }

@@ -1,11 +1,12 @@
 //! The two sessions of a pass: both hold claims, and the second one also reads and writes.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use postgres::Error as SqlError;
 
-use super::claims::{Claims, Keys, unlock};
+use super::claims::{Claims, Keys, take, unlock};
 use super::errors::{is_of_the_row, words};
 use super::patience::{Patience, Patient};
 use super::session::Session;
@@ -54,7 +55,29 @@ impl Sessions {
         if self.claims.pooled {
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
         }
-        self.tune().and_then(|()| self.note_backends()).map_err(explain)
+        self.tune().and_then(|()| self.note_backends()).map_err(explain)?;
+        if !self.locks_exclude().map_err(explain)? {
+            self.claims.session = None;
+            bail!(
+                "could not claim records in {place}: its advisory locks do not lock, a second \
+                 session got what the first one holds; name a server, or a pooler before it, that \
+                 keeps them"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether what one session has locked is refused to the other. What only speaks PostgreSQL's
+    /// protocol may know the functions and grant everything. The lock goes with the next claim.
+    fn locks_exclude(&mut self) -> Result<bool, SqlError> {
+        let Self { database, claims, .. } = self;
+        // No record's key but by chance, and no other pass's.
+        let key = RandomState::new().hash_one(std::process::id()).cast_signed();
+        let first = claims.take_first(&[key])?;
+        claims.free_first(key);
+        let function = claims.function();
+        let second = take(&mut database.session, function, &[key], Vec::new())?;
+        Ok(first == [true] && second == [false])
     }
 
     pub fn open_claims(&mut self) -> Result<()> {
@@ -143,14 +166,14 @@ impl Sessions {
             read => read,
         };
         let read = read.inspect_err(|_| {
-            wanted.iter().for_each(|(_, keys)| claims.free_first(*keys));
+            wanted.iter().for_each(|(_, keys)| claims.free_first(keys.first));
         })?;
         for ((place, keys), claim) in wanted.into_iter().zip(read) {
             match &claim {
                 Claim::Held(_) => {
                     claims.held.insert(ids[place].clone(), keys);
                 }
-                Claim::Busy | Claim::Unreadable(_) => claims.free_first(keys),
+                Claim::Busy | Claim::Unreadable(_) => claims.free_first(keys.first),
                 Claim::Gone | Claim::Ambiguous => claims.give_back(keys),
             }
             result[place].1 = claim;

@@ -53,9 +53,14 @@ impl Cluster {
         database
     }
 
+    /// Where its socket is.
+    pub fn sockets(&self) -> PathBuf {
+        self.dir.join("s")
+    }
+
     /// A database by name, such as `postgres`.
     pub fn existing(&self, name: &str) -> Database {
-        Database { sockets: self.dir.join("s"), name: name.into(), drops: false }
+        Database { sockets: self.sockets(), name: name.into(), drops: false }
     }
 
     /// Stops the server as an administrator does, which ends all sessions, and starts it again.

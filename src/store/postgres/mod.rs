@@ -14,6 +14,7 @@ mod server;
 mod session;
 mod sessions;
 mod settle;
+mod socket;
 mod sql;
 mod store;
 

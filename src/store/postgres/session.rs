@@ -1,9 +1,7 @@
 //! One connection to the server.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::fd::{OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +9,9 @@ use anyhow::{Result, anyhow};
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, Error as SqlError, Row, Statement};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use super::server::{Line, Server};
+use super::socket::Sockets;
 use super::sql::Param;
 use crate::exit::try_later;
 use crate::store::Access;
@@ -58,13 +56,14 @@ pub struct Backend {
 impl Session {
     /// An error that may pass with the time is one to try again later.
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
-        let before = sockets();
-        let client = server.connect().map_err(|error| {
+        let before = Sockets::open();
+        let (mut client, peer) = server.connect().map_err(|error| {
             let message = error.to_string();
             if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
         })?;
-        let (prepared, socket) = (None, new_socket(&before));
+        let socket = before.new_one_of(&mut client, &peer).map(Arc::new);
         let line = server.enlist(client.cancel_token(), socket.clone());
+        let prepared = None;
         let mut session = Self { client, prepared, access, is_reading: false, socket, _line: line };
         session.batch(SPELLING)?;
         Ok(session)
@@ -196,26 +195,4 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.end_reading();
     }
-}
-
-/// The socket that was opened since then, as a descriptor of its own. None where the system does
-/// not give it out.
-fn new_socket(before: &HashMap<RawFd, PathBuf>) -> Option<Arc<OwnedFd>> {
-    let mut after = sockets();
-    after.retain(|number, socket| before.get(number) != Some(socket));
-    let number = after.into_keys().next()?;
-    let own = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
-    pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok().map(Arc::new)
-}
-
-/// The sockets that this process has open, by descriptor.
-fn sockets() -> HashMap<RawFd, PathBuf> {
-    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| {
-            let target = fs::read_link(entry.path()).ok()?;
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            target.to_str()?.starts_with("socket:").then_some((number, target))
-        })
-        .collect()
 }

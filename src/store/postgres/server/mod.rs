@@ -34,6 +34,8 @@ use parameters::Parameters;
 use tls::{Mode, Versions};
 pub use url::{is_url, without_password};
 
+use super::socket::Peer;
+
 /// How long one host may take to let us in, unless the user says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -99,12 +101,12 @@ impl Server {
         Ok(Self { endpoints, user, database, config, timeout, is_shuffled, mode, tls, lines })
     }
 
-    /// Opens a connection to the first host that is within reach.
-    pub fn connect(&self) -> Result<Client, Failure> {
+    /// Opens a connection to the first host that is within reach. Says what it leads to.
+    pub fn connect(&self) -> Result<(Client, Peer), Failure> {
         let mut refusals = Vec::new();
         for endpoint in in_order(&self.endpoints, self.is_shuffled) {
             match self.connect_to(endpoint) {
-                Ok(client) => return Ok(client),
+                Ok(connected) => return Ok(connected),
                 Err(refusal) if refusal.reason.is_of_this_host() => {
                     refusals.push((endpoint.shown(), refusal));
                 }
@@ -137,7 +139,7 @@ impl Server {
         format!("{}/{}", hosts.join(","), url::encode(&self.database))
     }
 
-    fn connect_to(&self, endpoint: &Endpoint) -> Result<Client, Refusal> {
+    fn connect_to(&self, endpoint: &Endpoint) -> Result<(Client, Peer), Refusal> {
         let mut config = self.config.clone();
         config.port(endpoint.port);
         if let Some(password) = &endpoint.password {
@@ -148,7 +150,8 @@ impl Server {
             Place::Socket(directory) => {
                 config.host_path(directory);
                 let connected = self.attempt(&config, SslMode::Disable);
-                return connected.map_err(|refusal| refusal.with_password_from(from));
+                let connected = connected.map_err(|refusal| refusal.with_password_from(from));
+                return connected.map(|client| (client, Peer::socket(endpoint.port)));
             }
             Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
             Place::Tcp { name, address: None } => (name, look_up(name, endpoint.port)?),
@@ -158,7 +161,7 @@ impl Server {
             let mut config = config.clone();
             config.host(name).hostaddr(*address);
             match self.negotiate(&config) {
-                Ok(client) => return Ok(client),
+                Ok(client) => return Ok((client, Peer::tcp(*address, endpoint.port))),
                 Err(refusal) => refused = refusal.with_password_from(from),
             }
             if !refused.reason.is_of_this_host() {

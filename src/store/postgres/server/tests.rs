@@ -508,7 +508,7 @@ mod live {
             let place = place.replace("PORT", &port.to_string());
             let server = server(&format!("postgres://{place}/d?{query}"), &[]).unwrap();
             let sql = "select version from pg_stat_ssl where pid = pg_backend_pid()";
-            Ok(server.connect()?.query_one(sql, &[]).unwrap().get(0))
+            Ok(server.connect()?.0.query_one(sql, &[]).unwrap().get(0))
         }
     }
 
@@ -535,7 +535,7 @@ mod live {
             return;
         };
         let socket = format!("postgres@{}:PORT", url::encode(&cluster.path("")));
-        let mut admin = server(
+        let (mut admin, _) = server(
             &format!("postgres://{}/postgres", socket.replace("PORT", &cluster.port.to_string())),
             &[],
         )

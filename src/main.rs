@@ -29,6 +29,8 @@
 //! - The machine's clocks are read here and nowhere else.
 //! - A record is handled only under a claim, and only after it was read again under that claim.
 //! - A claim is never a value in a row: it ends with the process that holds it.
+//! - An outcome that a handler has given is written, whatever else fails in its pass; a record that
+//!   gets nowhere costs its own turn and no other's.
 //! - All writes to the table go through one guarded statement that leaves a row alone whose
 //!   status is not the expected one, or that is another row by now.
 //! - A row for which the queue's condition does not hold is never touched.

@@ -159,7 +159,8 @@ fn token() -> Result<String> {
 fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
     match &summary.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
-        Some(Stopped::Unable(error) | Stopped::Stuck(error) | Stopped::Failures(error)) => {
+        Some(Stopped::Stuck(error)) => return Err(anyhow!(error.clone())),
+        Some(Stopped::Unable(error) | Stopped::Failures(error)) => {
             return Err(anyhow!("{error}; the pass stops here"));
         }
         Some(Stopped::Runtime) if summary.attempts() == 0 && summary.interrupted > 0 => {
@@ -173,9 +174,10 @@ fn exit(summary: &Summary, strict: bool) -> Result<Exit> {
     for error in &summary.incomplete {
         log::error!("{error}");
     }
-    let Summary { archived, expired, unable, refused, ambiguous, lost, faults, .. } = summary;
-    let lost = archived + expired + unable + refused + ambiguous + lost + faults > 0;
-    let lost = lost || !summary.incomplete.is_empty();
+    let Summary { archived, expired, unable, refused, ambiguous, .. } = summary;
+    let Summary { unusable, incomplete, lost, faults, .. } = summary;
+    let left = unable + refused + ambiguous + unusable + incomplete.len() as u64;
+    let lost = archived + expired + left + lost + faults > 0;
     let failed = lost || strict && summary.failed + summary.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }

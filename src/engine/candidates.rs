@@ -136,6 +136,8 @@ pub struct Candidates {
     order: Order,
     /// Why records may be missing, if a search could not be read to its end.
     broken: Option<String>,
+    /// Records that were left out because their id is none.
+    unusable: u64,
 }
 
 impl Candidates {
@@ -147,7 +149,7 @@ impl Candidates {
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
         let ids = |kept: Vec<&Kept>| kept.into_iter().map(|it| it.id.clone()).collect::<Vec<_>>();
         let (ids, last) = (ids(first).into(), ids(last));
-        Self { look, searches, ids, last, order: plan.order, broken: None }
+        Self { look, searches, ids, last, order: plan.order, broken: None, unusable: 0 }
     }
 
     /// The candidates of a drain's next round: what was busy, then what is due now. Without
@@ -204,6 +206,11 @@ impl Candidates {
         Ok(!self.ids.is_empty())
     }
 
+    /// How many records were left out because their id is none.
+    pub fn unusable(&self) -> u64 {
+        self.unusable
+    }
+
     /// Why records may be missing, said once.
     pub fn take_broken(&mut self) -> Option<String> {
         self.broken.take()
@@ -231,6 +238,7 @@ impl Candidates {
             self.ids.extend(page.ids);
         }
         self.broken = self.broken.take().or(page.broken);
+        self.unusable += page.unusable;
         if let Some(key) = page.next {
             let selection = Selection { after: Some(key), ..selection };
             self.searches.push_back(Search { selection, kind });

@@ -218,7 +218,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     if !any {
         pass.observer.finished()?;
-        return Ok(Summary::of_nothing(candidates.take_broken()));
+        return Ok(Summary::of_nothing(candidates.unusable(), candidates.take_broken()));
     }
     pass.observer.selected(candidates.known());
     log::debug!("{} candidates under {}", candidates.known(), pass.look.policy.line());

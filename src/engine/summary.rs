@@ -21,6 +21,8 @@ pub struct Summary {
     pub refused: u64,
     /// Records that were not tried, because more than one row has their id.
     pub ambiguous: u64,
+    /// Records that were not tried, because their id is none.
+    pub unusable: u64,
     /// Why there may be due records that were not found.
     pub incomplete: Vec<String>,
     /// Rows that the application changed while their handler ran.
@@ -63,9 +65,9 @@ pub struct Attempt<'a> {
 
 impl Summary {
     /// That of a pass that had nothing to do, as far as it could see.
-    pub fn of_nothing(incomplete: Option<String>) -> Self {
+    pub fn of_nothing(unusable: u64, incomplete: Option<String>) -> Self {
         let incomplete = incomplete.into_iter().collect();
-        Self { found_nothing: true, incomplete, ..Self::default() }
+        Self { found_nothing: true, unusable, incomplete, ..Self::default() }
     }
 
     pub fn attempts(&self) -> u64 {

@@ -37,6 +37,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.unable, "left as it was, because the handler could not be run"),
         (summary.refused, "not tried or not settled, because the row could not be read or written"),
         (summary.ambiguous, "not tried, because more than one row has the id"),
+        (summary.unusable, "not tried, because the id is none"),
         (summary.busy, "in the hands of another pass"),
     ];
     let counts: Vec<_> = counts

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use log::Level;
+
 use super::{Page, Undated};
 use crate::record::{Facts, Id, Key, Value, counted};
 use crate::selection::{Selection, Window};
@@ -66,8 +68,10 @@ impl<'a> Gathering<'a> {
 
     /// The ids, after the rest was reported; `column` is that of the insertion date.
     pub fn finish(self, column: &str, reported: &mut Reported) -> Page {
+        let mut page = self.page;
         for (why, rows) in self.unusable {
-            reported.warn(format!("{} id is {why}", not_tried(rows)));
+            reported.error(format!("{} id is {why}", not_tried(rows)));
+            page.unusable += rows;
         }
         if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
             reported.warn(format!(
@@ -76,7 +80,7 @@ impl<'a> Gathering<'a> {
                 undated.shown()
             ));
         }
-        self.page
+        page
     }
 }
 
@@ -102,8 +106,16 @@ pub struct Reported(HashSet<String>);
 
 impl Reported {
     fn warn(&mut self, message: String) {
+        self.say(Level::Warn, message);
+    }
+
+    fn error(&mut self, message: String) {
+        self.say(Level::Error, message);
+    }
+
+    fn say(&mut self, level: Level, message: String) {
         if !self.0.contains(&message) {
-            log::warn!("{message}");
+            log::log!(level, "{message}");
             self.0.insert(message);
         }
     }

@@ -168,6 +168,8 @@ pub struct Page {
     pub next: Option<Key>,
     /// Why there may be more that could not be read, if so.
     pub broken: Option<String>,
+    /// How many rows were left out whose id is none; that was said.
+    pub unusable: u64,
 }
 
 /// What has come of a claim.

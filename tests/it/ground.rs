@@ -169,3 +169,38 @@ fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
     env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
     env.run_at(MIDNIGHT + 86_400, &["process", "--ndays", "1", "--", "true"]).silent();
 }
+
+#[test]
+fn a_lock_that_is_not_released_is_said_at_a_terminal() {
+    let env = TestEnv::new();
+    env.sql("PRAGMA journal_mode = delete");
+    env.insert(1, HOUR_AGO);
+    let lock = env.connection();
+    lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let words = ["process", "--ndays", "1", "-v", "--now", &now(), "--", "true"];
+    let mut pass = env.spawn_logging(&words);
+    env.logs("waiting for a lock on");
+    drop(lock);
+    assert_eq!(pass.wait().unwrap().code(), Some(0));
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
+/// The application takes the lock while the handler runs and does not let go of it.
+#[test]
+fn a_lock_holds_an_outcome_no_longer_than_the_grace_of_a_stopped_pass() {
+    let env = TestEnv::new();
+    env.sql("PRAGMA journal_mode = delete");
+    env.insert(2, HOUR_AGO);
+    let pausing = env.pausing();
+    let words = ["process", "--ndays", "1", "--grace", "0s", "--now", &now(), "--", "sh", "-c"];
+    let mut pass = env.spawn_logging(&[&words[..], &[&pausing.script]].concat());
+    pausing.wait_for_begin();
+    let lock = env.connection();
+    lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    pausing.let_go();
+    // The outcome waits for the lock when the signal comes, or comes after it.
+    assert!(signal("-TERM", pass.id()));
+    assert_ne!(pass.wait().unwrap().code(), Some(0));
+    drop(lock);
+    assert_eq!(env.count("SUCCESS"), 0);
+}

@@ -50,6 +50,18 @@ fn a_record_of_100_mb_costs_no_memory_where_it_is_only_shown() {
 }
 
 #[test]
+fn a_row_that_is_too_big_for_the_memory_is_an_error_of_that_row() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT - 60);
+    env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 60000000, 'p')) WHERE ID = 2");
+    let args = ["process", "--ndays", "1", "--", "true"];
+    let says =
+        ["record 2 is not tried: it could not be read", "57 MiB are too much for the memory"];
+    run_within(&env, 400_000, &args).fails(1, &says);
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW\n3|SUCCESS");
+}
+
+#[test]
 fn a_record_of_50_mb_on_a_server_costs_no_memory_where_it_is_only_shown() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();

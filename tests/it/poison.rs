@@ -130,7 +130,7 @@ fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
         freeze(&env, "> 1");
         let says = ["10 records in a row got nowhere, the last one is 17", "the pass stops here"];
         pass(&env, mode, &["--", "true"]).fails(1, &says);
-        pass(&env, mode, &["--", "true"]).fails(1, &["the last one is 7;"]);
+        pass(&env, mode, &["--", "true"]).fails(1, &["the last one is 7:"]);
         assert_eq!(ids(&env, "SUCCESS"), "", "{mode:?}");
         pass(&env, mode, &["--", "true"]).fails(1, &[]);
         assert_eq!(ids(&env, "SUCCESS"), "1", "{mode:?}");
@@ -178,7 +178,7 @@ fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
     env.insert(12, HOUR_AGO);
     let handler = missing_for(&env, "*");
     for last in ["3", "5"] {
-        let says = format!("10 records in a row got nowhere, the last one is {last};");
+        let says = format!("10 records in a row got nowhere, the last one is {last}:");
         pass(&env, &["--ndays", "1"], &["--", &handler]).fails(1, &[&says]);
         assert_eq!(env.handled().len(), 10);
     }

@@ -14,6 +14,7 @@ use anyhow::Result;
 use super::progress::Progress;
 use super::rate::Bucket;
 use super::{Candidates, Handlers, Pass, Stopped, Summary, Wake};
+use crate::exit::{self, Exit};
 use crate::handler::{Handler, Outbox};
 use crate::instant::Instant;
 use crate::record::{Answer, Id, Outcome, Record, counted};
@@ -111,6 +112,7 @@ impl Coordinator {
     /// A round, unless nothing can be written any more.
     pub fn take_up(&mut self, answers: Vec<Answer>, outbox: &Outbox) {
         let (has_answers, was_held_back) = (!answers.is_empty(), self.is_held_back);
+        let answers = self.without_doubtful(answers);
         if !self.is_lost
             && let Err(error) = self.round(&answers, outbox)
         {
@@ -198,6 +200,7 @@ impl Coordinator {
         let moment = self.pass.look.moment;
         let come_to = moment.span.map(|span| Slot::end_of(span.until));
         self.pass.look.moment = self.pass.look.policy.moment(come_to, self.pass.clock.now(), true);
+        self.note_what_was_left_out();
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
@@ -257,8 +260,10 @@ impl Coordinator {
         let doubtful = std::mem::take(&mut self.nowhere.doubtful);
         let unsettled = std::mem::take(&mut self.unsettled);
         let answers = [unsettled, doubtful].concat();
-        let is_idle = answers.is_empty() || self.is_gone;
-        let settled = if is_idle { Ok(()) } else { self.settle(&answers) };
+        // What was waited for long enough is not waited for once more.
+        let has_waited = self.error.as_ref().is_some_and(|error| exit::of(error) == Exit::TryLater);
+        let is_in_vain = answers.is_empty() || self.is_gone || has_waited;
+        let settled = if is_in_vain { Ok(()) } else { self.settle(&answers) };
         if let Err(error) = settled {
             self.error.get_or_insert(error);
         }
@@ -266,10 +271,18 @@ impl Coordinator {
         self.unsettled = answers.into_iter().filter(|it| in_hand.contains_key(&it.id)).collect();
     }
 
+    /// A drain searches again, and finds the same once more.
+    fn note_what_was_left_out(&mut self) {
+        if self.summary.incomplete.is_empty() {
+            self.summary.incomplete.extend(self.candidates.take_broken());
+        }
+        self.summary.unusable = self.summary.unusable.max(self.candidates.unusable());
+    }
+
     /// Says what was not tried, once for all.
     fn report_leftovers(&mut self) {
         self.nowhere.say_repeated();
-        self.summary.incomplete.extend(self.candidates.take_broken());
+        self.note_what_was_left_out();
         self.summary.ambiguous = self.ambiguous.len() as u64;
         if !self.ambiguous.is_empty() {
             let records = counted(self.summary.ambiguous, "record");

@@ -6,9 +6,9 @@ use std::collections::HashSet;
 
 use super::Coordinator;
 use crate::engine::Stopped;
-use crate::policy::Reason;
-use crate::policy::Verdict;
+use crate::policy::{Reason, Verdict};
 use crate::record::{Answer, Id, Key, Outcome, counted};
+use crate::selection::Kept;
 use crate::store::Found;
 
 /// So many different records in a row that got nowhere end a pass.
@@ -69,17 +69,21 @@ impl Coordinator {
 
     /// Answers of handlers that could be run, and of those that could not once that is settled:
     /// what others got through is an attempt like any other.
-    pub(super) fn without_doubtful(&mut self, answers: &[Answer]) -> Vec<Answer> {
-        if answers.iter().any(|answer| answer.outcome.got_further()) {
-            self.nowhere.others_got_further = true;
+    pub(super) fn without_doubtful(&mut self, answers: Vec<Answer>) -> Vec<Answer> {
+        let is_row_broken = answers.iter().any(|answer| answer.outcome.got_further());
+        if is_row_broken {
+            self.nowhere.got_further();
         }
         let is_doubtful =
             |it: &Answer| matches!(it.outcome, Outcome::Unable { ends_pass: false, .. });
-        let (doubtful, mut certain): (Vec<_>, Vec<_>) =
-            answers.iter().cloned().partition(is_doubtful);
+        let (doubtful, mut certain): (Vec<_>, Vec<_>) = answers.into_iter().partition(is_doubtful);
         for answer in &doubtful {
-            let key = self.in_hand.get(&answer.id).map(|in_hand| in_hand.record.key());
-            self.got_nowhere(&answer.id, key);
+            self.nowhere.all.insert(answer.id.clone());
+            // What came together with one that got further is no row.
+            if !is_row_broken {
+                let key = self.in_hand.get(&answer.id).map(|in_hand| in_hand.record.key());
+                self.got_nowhere(&answer.id, key);
+            }
         }
         self.nowhere.doubtful.extend(doubtful);
         if self.nowhere.others_got_further {
@@ -107,8 +111,8 @@ impl Coordinator {
             let key = key.or_else(|| self.key_of(id));
             self.progress.stuck_at(key);
             self.stop(Stopped::Stuck(format!(
-                "{in_a_row} records in a row got nowhere, the last one is {id}; the next pass begins \
-                 behind it"
+                "{in_a_row} records in a row got nowhere, the last one is {id}: the pass stops here, \
+                 and the next one begins behind them"
             )));
         }
     }
@@ -130,7 +134,7 @@ impl Coordinator {
             && let Verdict::Due(Reason::Slot(slot)) = self.pass.look.verdict(record.facts())
         {
             self.progress.keep(id, slot);
-            let kept = crate::selection::Kept { id: id.clone(), slot, begun: 0 };
+            let kept = Kept { id: id.clone(), slot, begun: 0 };
             self.pass.look.kept.insert(id.clone(), kept);
         }
     }

@@ -7,6 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::{Coordinator, InHand};
 use crate::engine::say;
+use crate::exit::{self, Exit};
 use crate::handler::{Job, Outbox};
 use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
@@ -27,8 +28,7 @@ impl Coordinator {
     pub(super) fn round(&mut self, answers: &[Answer], outbox: &Outbox) -> Result<()> {
         // What is written to a database that was moved away is seen by nobody, if by anybody.
         self.pass.store.require_in_place().inspect_err(|_| self.is_gone = true)?;
-        let answers = self.without_doubtful(answers);
-        let mut answers = &answers[..];
+        let mut answers = answers;
         let still_in_hand = self.in_hand.len() - answers.len() - self.nowhere.doubtful.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
         if free > self.room() && !answers.is_empty() {
@@ -42,9 +42,16 @@ impl Coordinator {
             self.let_go(&mut claimed);
             self.begin_no_more(error);
         }
-        let written = self.write_and_hand_out(answers, &mut claimed, outbox);
-        self.let_go(&mut claimed);
-        written
+        let is_alone = claimed.is_empty() && !answers.is_empty();
+        match self.write_and_hand_out(answers, &mut claimed, outbox) {
+            // It may be the charges that cannot be written.
+            Err(error) if !is_alone && exit::of(&error) != Exit::TryLater => {
+                self.let_go(&mut claimed);
+                self.begin_no_more(error);
+                self.settle(answers)
+            }
+            written => written,
+        }
     }
 
     /// What was claimed and not handed out goes back as it is.

@@ -273,6 +273,7 @@ impl SqliteDatabase {
     fn record(&self, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
         let columns = self.names(row.as_ref());
         let in_queue = row.get(0)?;
+        require_memory(row, columns.len())?;
         let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
         let values = values.collect::<rusqlite::Result<_>>()?;
         let record = self.table.record(record::Row { columns, values }, in_queue);
@@ -347,4 +348,29 @@ fn is_same(found: ValueRef<'_>, mapped: &Value) -> bool {
         (ValueRef::Text(_), _) => false,
         (found, mapped) => value(found) == *mapped,
     }
+}
+
+/// A row of more bytes than this is looked at before it is read.
+const LARGE: usize = 16 << 20;
+/// What becomes of a row's bytes until its handler has them: a copy, and a line in which a character
+/// may take six.
+const COPIES: usize = 7;
+
+/// Fails if a row is too big to be handled in the memory that there is, which would end the pass and
+/// not only this row.
+fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
+    let length = |index| {
+        Ok(match row.get_ref(index)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+        })
+    };
+    let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;
+    let fits = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
+    if bytes <= LARGE || fits() {
+        return Ok(());
+    }
+    let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
+    let why = format!("its {} MiB are too much for the memory that there is", bytes >> 20);
+    Err(SqlError::SqliteFailure(full, Some(why)))
 }

@@ -87,6 +87,37 @@ fn what_is_listed_is_delivered_and_nothing_else() {
     }
 }
 
+/// Records that name the port, all but some of which nobody listens on.
+fn ports(records: i64, server: &Server, alive: &str) -> TestEnv {
+    let env = super::records(records);
+    env.sql(&format!(
+        "ALTER TABLE BACKLOG ADD COLUMN PORT INTEGER;
+         UPDATE BACKLOG SET PORT = CASE WHEN ID {alive} THEN {} ELSE 1 END",
+        server.port
+    ));
+    env
+}
+
+#[test]
+fn hosts_that_are_dead_cost_their_records_an_attempt_and_no_others() {
+    let list = ["--allow-host", "127.0.0.1"];
+    let server = serving(fine());
+    // The newest go first: nine that find nobody, and one that does; and so again.
+    let env = ports(20, &server, "IN (1, 11)");
+    pass(&env, "http://127.0.0.1:{PORT}/", &list).silent();
+    assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (2, 18));
+    let errors = env.query("SELECT DISTINCT FAILURES, LAST_ERROR FROM BACKLOG WHERE FAILURES > 0");
+    assert_eq!(errors, format!("1|not sent: {REFUSED}"));
+
+    // Ten in a row: it is not the records' hosts. The next pass begins behind them.
+    let env = ports(15, &server, "= 1");
+    let url = "http://127.0.0.1:{PORT}/";
+    pass(&env, url, &list).fails(1, &["10 records in a row got nowhere, the last one is 6"]);
+    assert_eq!((env.count("NEW"), env.count("ERROR")), (5, 10));
+    pass(&env, url, &list);
+    assert_eq!(env.query("SELECT STATUS FROM BACKLOG WHERE ID = 1"), "SUCCESS");
+}
+
 #[test]
 fn the_list_may_stand_in_the_file_and_in_the_environment() {
     let server = serving(fine());

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -67,15 +68,34 @@ impl LineLock {
     /// Takes the lock of the line with this name, in each of the files; `None` if a pass of the
     /// same line is running and `wait` is false.
     pub fn take(files: Vec<File>, line: &str, wait: bool) -> io::Result<Option<Self>> {
-        let wait = if wait { Wait::Yes } else { Wait::No };
         let offset = positive(fnv1a64(line.as_bytes()));
         for file in &files {
-            if !lock_byte(file, offset, wait)? {
+            let is_taken = match wait {
+                true => lock_byte(file, offset, Wait::Yes)?,
+                false => outlasts_the_dying(|| lock_byte(file, offset, Wait::No))?,
+            };
+            if !is_taken {
                 return Ok(None);
             }
         }
         Ok(Some(Self { _files: files }))
     }
+}
+
+/// How long the lock of a pass that was killed may outlive it: a handler that it was just starting
+/// has its descriptors until the program of its own begins.
+const DYING: Duration = Duration::from_millis(200);
+const DYING_STEP: Duration = Duration::from_millis(4);
+
+/// Whether a lock is granted, now or as soon as nobody holds it but the remains of a killed process.
+fn outlasts_the_dying(lock: impl Fn() -> io::Result<bool>) -> io::Result<bool> {
+    for _ in 0..DYING.as_millis() / DYING_STEP.as_millis() {
+        if lock()? {
+            return Ok(true);
+        }
+        std::thread::sleep(DYING_STEP);
+    }
+    lock()
 }
 
 /// Locks every byte of a file, unless somebody has a lock on one. It ends with the file's last
@@ -174,6 +194,21 @@ mod tests {
             assert!(second.claim(id).unwrap(), "{id:?}");
         }
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_pass_leaves_for_a_moment_is_no_pass_of_the_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        let take = || LineLock::take(vec![open(&path).file], "line", false).unwrap();
+        let held = take().unwrap();
+        assert!(take().is_none(), "a pass that lives");
+        let dying = std::thread::spawn(move || {
+            std::thread::sleep(DYING_STEP);
+            drop(held);
+        });
+        assert!(take().is_some());
+        dying.join().unwrap();
     }
 
     #[test]

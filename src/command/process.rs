@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
@@ -21,7 +22,7 @@ use crate::record::{counted, cut_line};
 use crate::report;
 use crate::secure_file;
 use crate::selection::Cursor;
-use crate::store::{Access, LineState, StateDir};
+use crate::store::{Access, Count, LineState, StateDir};
 use crate::terminal::Terminal;
 
 pub fn run(
@@ -30,7 +31,8 @@ pub fn run(
     clock: Clock,
     terminal: &Terminal,
 ) -> Result<Exit> {
-    let database = open_for(queue, Some(&settings.schedule), Access::ReadWrite)?;
+    let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
+    let database = open_for(queue, Some(&settings.schedule), Access::Pass(most_wait))?;
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
@@ -108,13 +110,14 @@ fn say_if_unmapped(queue: &Queue, line: &Line, now: Instant, terminal: &Terminal
     if !database.any_mapped()? {
         let foreign = database.census(&[], now)?;
         let rows: u64 = foreign.iter().map(|count| count.rows).sum();
-        let mut values: Vec<_> = foreign.iter().map(|count| cut_line(&count.text)).collect();
+        let quoted = |count: &Count| format!("'{}'", cut_line(&count.text));
+        let mut values: Vec<_> = foreign.iter().map(quoted).collect();
         let more = if values.len() > UNMAPPED_NAMED { ", ..." } else { "" };
         values.truncate(UNMAPPED_NAMED);
         if rows > 0 {
             log::error!(
-                "nothing is pending: all {} of table {} have a status that is mapped to nothing: \
-                 {}{more}; see `backlog check`",
+                "nothing was due: all {} of table {} have a status that is mapped to nothing: {}{more}; \
+                 map it with --new, see `backlog check`",
                 counted(rows, "row"),
                 database.table().name,
                 values.join(", ")

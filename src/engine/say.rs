@@ -63,7 +63,7 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         (Outcome::Success, _) => log::info!("record {id} succeeded{}", attempt()),
-        (Outcome::Interrupted, _) => log::warn!("record {id} was interrupted; it stays as it was"),
+        (Outcome::Interrupted, _) => log::info!("record {id} was interrupted; it stays as it was"),
         // An error of the pass, which says it.
         (Outcome::Unable { .. }, _) => {}
     }

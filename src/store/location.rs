@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -28,6 +29,8 @@ pub enum Access {
     /// No statement can write: a condition is SQL, and calls whatever it likes.
     ReadOnly,
     ReadWrite,
+    /// To work records off, and to wait no longer than this for whoever has it locked.
+    Pass(Duration),
 }
 
 /// What creates the usual table, in each dialect.

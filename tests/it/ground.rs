@@ -155,8 +155,8 @@ fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
     let args = ["process", "--ndays", "1", "--new", "waiting", "--error", "failed", "--", "true"];
     let mapped = ["--success", "done", "--archived", "gone"];
     let args = [&args[..3], &mapped, &args[3..]].concat();
-    let says = "nothing is pending: all 3 rows of table BACKLOG have a status that is mapped to \
-                nothing: NEW";
+    let says = "nothing was due: all 3 rows of table BACKLOG have a status that is mapped to \
+                nothing: 'NEW'; map it with --new";
     let told = env.run_at(MIDNIGHT, &args).success();
     assert!(told.stderr.contains(says), "{told:?}");
     env.run_at(MIDNIGHT + 300, &args).silent();

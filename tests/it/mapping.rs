@@ -945,3 +945,21 @@ fn dates_in_text_and_counts_without_a_type_are_what_they_must_be() {
         env.run_at(MIDNIGHT, &["process", "--ndays", "9", "--", "/bin/true"]).silent();
     }
 }
+
+#[test]
+fn a_column_that_only_has_the_name_of_a_counter_can_be_left_alone() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
+         DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z', FAILURES TEXT DEFAULT 'http 500');
+         INSERT INTO BACKLOG (ID) VALUES (1)",
+    );
+    let now = MIDNIGHT;
+    let process = ["process", "--ndays", "1", "--", "false"];
+    env.run_at(now, &process)
+        .fails(1, &["holds 'http 500'", "or none with --failures-column \"\""]);
+    let none = [&process[..3], &["--failures-column", ""], &process[3..]].concat();
+    env.run_at(now, &none).silent();
+    std::fs::write(env.path("backlog.toml"), "[defaults]\nfailures = \"\"\n").unwrap();
+    env.run_at(now, &process).silent();
+    assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "ERROR|http 500");
+}

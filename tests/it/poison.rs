@@ -102,10 +102,23 @@ fn rows_that_cannot_be_written_do_not_keep_the_others_from_being_handled() {
         freeze(&env, "IN (3, 4, 5)");
         let handler = env.noting("");
         let says =
-            ["record 5 is not tried", "STATUS = 'ERROR': frozen", "2 records more: the same"];
+            ["record 5 is not tried", "STATUS = 'ERROR': frozen", "2 more records: the same"];
         pass(&env, mode, &["--", &handler]).fails(1, &says);
         assert_eq!(ids(&env, "SUCCESS"), "1 2", "{mode:?}");
         assert_eq!(env.handled(), ["2", "1"], "no handler runs for nothing: {mode:?}");
+    }
+}
+
+/// Their attempt would begin in the transaction that writes the outcome of another.
+#[test]
+fn rows_in_between_that_cannot_be_written_do_not_keep_the_others_from_being_handled() {
+    for mode in MODES {
+        let env = TestEnv::new();
+        env.insert(8, HOUR_AGO);
+        freeze(&env, "IN (2, 4, 5, 6)");
+        let says = ["record 6 is not tried: it cannot be set to ERROR: frozen"];
+        pass(&env, mode, &["--", "true"]).fails(1, &says);
+        assert_eq!(ids(&env, "SUCCESS"), "1 3 7 8", "{mode:?}");
     }
 }
 
@@ -162,7 +175,7 @@ fn a_handler_that_can_be_run_for_no_record_leaves_them_as_they_were() {
         let env = TestEnv::new();
         env.insert(3, HOUR_AGO);
         let handler = missing_for(&env, "*");
-        let says = ["record 3 stays as it was: the handler exited with 127", "2 records more"];
+        let says = ["record 3 stays as it was: the handler exited with 127", "2 more records"];
         pass(&env, mode, &["--", &handler]).fails(1, &says);
         assert_eq!(env.handled(), ["3", "2", "1"], "{mode:?}");
         assert_eq!(

@@ -52,8 +52,8 @@ impl Nowhere {
     }
 
     pub fn say_repeated(&mut self) {
-        if let Some((what, times @ 1..)) = self.said.take() {
-            log::error!("{} more: the same ({what})", counted(times, "record"));
+        if let Some((_, times @ 1..)) = self.said.take() {
+            log::error!("{}: the same", counted(times, "more record"));
         }
     }
 }

@@ -36,21 +36,37 @@ impl Coordinator {
             self.settle(answers)?;
             answers = &[];
         }
-        let free = free.min(self.room());
+        let mut free = free.min(self.room());
+        // What the table does not let be charged leaves its place to the next.
+        loop {
+            let in_hand = self.in_hand.len() - answers.len();
+            let claimed = self.fill(free, answers, outbox)?;
+            let handed_out = self.in_hand.len() - in_hand;
+            if handed_out == claimed {
+                return Ok(());
+            }
+            (free, answers) = (free - handed_out, &[]);
+        }
+    }
+
+    /// Claims up to `free` records and hands them out, when the outcomes are written; says how many
+    /// were claimed.
+    fn fill(&mut self, free: usize, answers: &[Answer], outbox: &Outbox) -> Result<usize> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
             self.let_go(&mut claimed);
             self.begin_no_more(error);
         }
+        let count = claimed.len();
         let is_alone = claimed.is_empty() && !answers.is_empty();
         match self.write_and_hand_out(answers, &mut claimed, outbox) {
             // It may be the charges that cannot be written.
             Err(error) if !is_alone && exit::of(&error) != Exit::TryLater => {
                 self.let_go(&mut claimed);
                 self.begin_no_more(error);
-                self.settle(answers)
+                self.settle(answers).map(|()| 0)
             }
-            written => written,
+            written => written.map(|()| count),
         }
     }
 
@@ -357,7 +373,9 @@ impl Coordinator {
             }
             Some(Applied::Refused(error)) => {
                 self.pass.store.release(&record.id);
-                self.refused(&record, Status::Error, error);
+                let status = Status::Error.name();
+                let what = format!("is not tried: it cannot be set to {status}: {error}");
+                self.refuse(&record.id, Some(record.key()), what);
                 return None;
             }
         };

@@ -143,7 +143,7 @@ impl Session {
     pub fn begin(&mut self) -> Result<(), SqlError> {
         match self.access {
             Access::ReadOnly => self.begin_to_read(),
-            Access::ReadWrite => self.batch("BEGIN"),
+            Access::ReadWrite | Access::Pass(_) => self.batch("BEGIN"),
         }
     }
 

@@ -57,9 +57,9 @@ impl Patience {
         true
     }
 
-    /// From now on a lock is waited for as long as a pass does.
-    pub fn of_a_pass(&self) {
-        self.limit_ms.store(millis(PASS), Ordering::SeqCst);
+    /// From now on a lock is waited for as long as a pass does, and no longer than `most`.
+    pub fn of_a_pass(&self, most: Duration) {
+        self.limit_ms.store(millis(PASS.min(most)), Ordering::SeqCst);
     }
 
     /// From now on no lock is waited for any longer than the stop says.

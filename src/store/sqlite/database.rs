@@ -77,8 +77,8 @@ impl SqliteDatabase {
         let acting = rights.take()?;
         let path = database.path;
         let (connection, patience) = connect(&path, OpenFlags::empty())?;
-        if access == Access::ReadWrite {
-            patience.of_a_pass();
+        if let Access::Pass(most) = access {
+            patience.of_a_pass(most);
         }
         let mut connection = Owned::new(connection, rights);
         let opened = fs::symlink_metadata(&path).with_context(not_opened)?;

@@ -17,6 +17,7 @@ mod waiting;
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
@@ -55,6 +56,8 @@ impl SqliteStore {
     fn new(database: SqliteDatabase, state: &StateDir) -> Result<Self> {
         let claims = Claims::new(state.claims_file(&database.table.name)?);
         let claims = Arc::new(Mutex::new(claims));
+        // What ends a pass before that ends the waiting as well.
+        database.patience.of_a_pass(Duration::MAX);
         let looks_again =
             looks_again(&database).map_err(|error| database.explain(&error, "read"))?;
         let state = state.clone();

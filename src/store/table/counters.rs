@@ -41,7 +41,7 @@ impl Counter {
         let (column, why) = (&column.name, if name.is_given { "" } else { " by its name" });
         Some(format!(
             "column {column} of table {table} is{why} {role}, and each attempt would write over it: \
-             it {found}, and must hold {holds}; name another one with {option}"
+             it {found}, and must hold {holds}; name another one with {option}, or none with {option} \"\""
         ))
     }
 

@@ -152,9 +152,11 @@ impl Lookup<'_> {
         found.map_err(|error| anyhow!("{error}; say which with {how}"))
     }
 
-    /// What is just usual need not be there.
+    /// What is just usual need not be there, and an empty name is that of none.
     fn named(&self, name: &Name) -> Result<Option<Column>> {
-        if name.is_given {
+        if name.is_given && name.text.is_empty() {
+            Ok(None)
+        } else if name.is_given {
             self.required(&name.text).map(Some)
         } else {
             Ok(self.optional(&name.text))

@@ -34,7 +34,7 @@ pub fn summary(summary: &Summary, elapsed: Duration) -> String {
         (summary.changed, "changed by the application meanwhile"),
         (summary.lost, "lost to somebody else meanwhile"),
         (summary.interrupted, "interrupted"),
-        (summary.unable, "left as it was, because the handler could not be run"),
+        (summary.unable, "left as it was, because the handler could not be run or reached"),
         (summary.refused, "not tried or not settled, because the row could not be read or written"),
         (summary.ambiguous, "not tried, because more than one row has the id"),
         (summary.unusable, "not tried, because the id is none"),

@@ -135,11 +135,12 @@ fn a_missing_index_comes_with_its_statement_which_helps() {
 fn what_else_is_wrong_is_said_at_once() {
     let env = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (ID INTEGER, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20');
-         INSERT INTO BACKLOG (ID) VALUES (7), (7); CREATE TRIGGER audit AFTER UPDATE ON BACKLOG BEGIN SELECT 1; END",
+         INSERT INTO BACKLOG (ID) VALUES (7), (7), (NULL), (NULL); CREATE TRIGGER audit AFTER UPDATE ON BACKLOG BEGIN SELECT 1; END",
     );
     with_crontab(&env, "");
     let twice = "mend more than one row has the id 7: none of them is tried";
-    assert_eq!(findings(&env, "ids", &[]), [twice]);
+    let none = "mend 2 pending records never tried, because the id is none: NULL";
+    assert_eq!(findings(&env, "ids", &[]), [none, twice]);
     assert_eq!(findings(&env, "trigger", &[]), ["note audit runs with what is written"]);
     let schedule = findings(&env, "schedule", &["--fibonacci"]);
     assert!(schedule[0].starts_with("mend --fibonacci goes by FAILURES"), "{schedule:?}");

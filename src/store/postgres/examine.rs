@@ -148,9 +148,10 @@ impl PgDatabase {
     fn duplicate(&mut self) -> Result<Option<String>> {
         let columns: Vec<_> = self.table.id.iter().map(as_text).collect();
         let sql = format!(
-            "SELECT {} FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
+            "SELECT {} FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
             columns.join(", "),
             self.table.sql,
+            self.table.has_ids(),
             self.table.ids()
         );
         let rows = self.query(&sql, &[])?;

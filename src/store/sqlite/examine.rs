@@ -141,8 +141,9 @@ impl SqliteDatabase {
     fn duplicate(&self) -> rusqlite::Result<Option<String>> {
         let ids = self.table.ids();
         let sql = format!(
-            "SELECT {ids} FROM {} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
-            self.table.sql
+            "SELECT {ids} FROM {} WHERE {} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
+            self.table.sql,
+            self.table.has_ids()
         );
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;

@@ -1,7 +1,7 @@
 //! What a change makes of a row, and what the row must be for that, as plain data: each store
 //! turns it into its own statements.
 
-use super::{Column, Effect, Effects, Table, distinct};
+use super::{Column, Effect, Effects, Table};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Step, Value};
@@ -149,8 +149,15 @@ impl Table {
     /// queue's condition itself is not asked again, because it may go by the time or by other rows:
     /// what it reads in this row must be as it was.
     pub fn guard_columns(&self) -> Vec<&Column> {
+        // A few, so each is compared with those before it.
         let read = self.statuses.column.iter().chain(&self.condition_columns);
-        distinct(read.chain([&self.inserted]))
+        let mut columns: Vec<&Column> = Vec::with_capacity(2 + self.condition_columns.len());
+        for column in read.chain([&self.inserted]) {
+            if columns.iter().all(|it| it.name != column.name) {
+                columns.push(column);
+            }
+        }
+        columns
     }
 
     /// What a charge makes of a row where nothing else changes with it.

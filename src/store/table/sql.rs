@@ -31,6 +31,12 @@ impl Table {
         self.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
     }
 
+    /// Whether every column of the id has a value.
+    pub fn has_ids(&self) -> String {
+        let terms = self.id.iter().map(|column| format!("{} IS NOT NULL", quote(&column.name)));
+        terms.collect::<Vec<_>>().join(" AND ")
+    }
+
     /// Whether a row belongs to the queue, as a column that is never NULL.
     pub fn is_in_queue(&self) -> String {
         let condition = self.condition.as_ref();

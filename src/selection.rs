@@ -94,9 +94,29 @@ pub struct Cursor {
     pub reached: Option<Reached>,
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
+    /// Where there are more of them than can be noted without fail: a slot further on, and those that
+    /// were passed on the way to it.
+    pub ahead: Option<(Slot, Vec<Kept>)>,
     /// The last of so many records in a row that got nowhere that the pass ended: the next one
     /// begins behind it.
     pub stuck: Option<Key>,
+}
+
+impl Cursor {
+    /// The cursor as the next pass goes on from it, over a table whose ids have so many columns: what
+    /// was noted for another table is none for this one.
+    pub fn taken_up(self, id_columns: usize) -> Self {
+        let fits = |id: &Id| id.parts().len() == id_columns;
+        let (ahead, more) = self.ahead.unzip();
+        let kept = self.kept.into_iter().chain(more.into_iter().flatten());
+        let reached = ahead.map(Reached::Slot).or(self.reached);
+        Self {
+            reached: reached.filter(|it| it.key().is_none_or(|key| fits(&key.id))),
+            kept: kept.filter(|kept| fits(&kept.id)).collect(),
+            ahead: None,
+            stuck: self.stuck.filter(|key| fits(&key.id)),
+        }
+    }
 }
 
 /// A record that keeps its slot: another pass held it when the slot came, or its attempt has begun

@@ -61,6 +61,8 @@ impl Line {
         let rules = schedule.rules(table.counting(), table.can_be(Status::Archived));
         let is_kept = database.table().due_at.is_some();
         let policy = schedule.policy.clone();
+        let cursor = last.cursor.taken_up(table.id.len());
+        let last = LineState { cursor, ..last };
         Self { policy, rules, state, name, shard: queue.shard, is_kept, last }
     }
 

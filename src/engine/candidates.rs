@@ -77,14 +77,27 @@ impl Plan {
             kind,
         };
         let stuck = self.stuck.as_ref();
-        let new = || behind(search(&[Status::New], Kind::Due), stuck);
-        let errors = |key| behind(search(&[Status::Error], Kind::Due), key);
-        let mut searches = match &self.kind {
-            PlanKind::Full => behind(search(&Status::PENDING, Kind::Due), stuck),
-            PlanKind::Capped { cursor } => [new(), errors(cursor.as_ref().or(stuck))].concat(),
-            PlanKind::Slots if look.moment.span.is_some_and(Span::is_empty) => new(),
-            PlanKind::Slots => [new(), vec![search(&[Status::Error], Kind::Slots)]].concat(),
+        let behind = |statuses, key| behind(search(statuses, Kind::Due), key);
+        let (new, errors) = (&[Status::New][..], &[Status::Error][..]);
+        let (mut searches, last) = match &self.kind {
+            PlanKind::Full => {
+                let (first, last) = behind(&Status::PENDING[..], stuck);
+                (vec![first], last)
+            }
+            PlanKind::Capped { cursor } => {
+                let (first, last) = behind(new, stuck);
+                let (second, third) = behind(errors, stuck.or(cursor.as_ref()));
+                (std::iter::once(first).chain([second]).chain(third).collect(), last)
+            }
+            PlanKind::Slots => {
+                let (first, last) = behind(new, stuck);
+                let is_new_only = look.moment.span.is_some_and(Span::is_empty);
+                let slots = (!is_new_only).then(|| search(errors, Kind::Slots));
+                (std::iter::once(first).chain(slots).collect(), last)
+            }
         };
+        // What got nowhere comes behind everything else.
+        searches.extend(last);
         if let Some(max_age) = look.rules.max_age_secs {
             let mut too_old = search(&[Status::Error], Kind::TooOld);
             let until = look.moment.now.saturating_sub(max_age);
@@ -96,13 +109,13 @@ impl Plan {
     }
 }
 
-/// A search that begins behind a key, and then comes to what is before it.
-fn behind(search: Search, key: Option<&Key>) -> Vec<Search> {
-    let Some(key) = key else { return vec![search] };
+/// A search for what is behind a key, and one for what is before it.
+fn behind(search: Search, key: Option<&Key>) -> (Search, Option<Search>) {
+    let Some(key) = key else { return (search, None) };
     let (mut after, mut up_to) = (search.clone(), search);
     after.selection.after = Some(key.clone());
     up_to.selection.up_to = Some(key.clone());
-    vec![after, up_to]
+    (after, Some(up_to))
 }
 
 impl Kind {

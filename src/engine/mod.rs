@@ -33,6 +33,7 @@ use crate::record::Answer;
 use crate::selection::{Cursor, Reached, Slot};
 use crate::store::{Interruptible, Stop, Store};
 use coordinator::{Again, Coordinator};
+use progress::Progress;
 
 /// How long a drain waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -256,11 +257,13 @@ fn stop_of(pass: &Pass) -> Arc<Stop> {
 /// Where the next pass goes on if this one comes to nothing, or has nothing to do.
 fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
     let span = pass.look.moment.span;
-    let slot = span.map(|span| if any { span.after } else { Slot::end_of(span.until) });
-    let kept = pass.look.kept.values().filter(|_| any).cloned().collect();
-    let cursor = Cursor { reached: slot.map(Reached::Slot), kept, stuck: None };
-    // Where the last pass got stuck is over once there is nothing to do.
-    (span.is_some() || !any && pass.plan.stuck.is_some()).then_some(cursor)
+    if !any {
+        // Where the last pass got stuck is over once there is nothing to do.
+        let is_news = span.is_some() || pass.plan.stuck.is_some();
+        let reached = span.map(|span| Reached::Slot(Slot::end_of(span.until)));
+        return is_news.then(|| Cursor { reached, ..Cursor::default() });
+    }
+    span.map(|_| Progress::new(span, &pass.look.kept).come_to(span, true))
 }
 
 /// Waits for the end of a pass, and heeds signals and the time meanwhile.

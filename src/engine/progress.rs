@@ -11,7 +11,8 @@ use crate::record::{Id, Key, Record, Status};
 use crate::selection::{Cursor, Kept, Reached, Slot};
 
 /// How many bytes of ids are listed: with that a cursor is written in one page, which no kill can
-/// cut in two. What is more than that keeps the cursor from going past it.
+/// cut in two. What is more than that is listed apart, and a cursor is noted that does not go past
+/// it, for the case that the rest is lost.
 const MOST_LISTED: usize = 2_048;
 /// What an entry takes besides its id.
 const ENTRY: usize = 48;
@@ -52,6 +53,15 @@ impl Progress {
                 self.last = Some(Reached::Key(record.key()));
             }
             None => {}
+        }
+    }
+
+    /// A record was not handed out, and has had its turn all the same.
+    pub fn passed(&mut self, slot: Option<Slot>) {
+        if let Some(slot) = slot
+            && self.last.as_ref().and_then(Reached::slot).is_some_and(|last| last < slot)
+        {
+            self.last = Some(Reached::Slot(slot));
         }
     }
 
@@ -102,12 +112,14 @@ impl Progress {
             bytes <= MOST_LISTED
         });
         let fitting = fits.count();
-        let beyond = kept.split_off(fitting).first().map(|kept| kept.slot.before());
-        let reached = match (last, beyond) {
-            (Some(Reached::Slot(last)), Some(beyond)) => Some(Reached::Slot(last.min(beyond))),
-            (last, _) => last,
+        let beyond = kept.split_off(fitting);
+        let (reached, ahead) = match (last, beyond.first().map(|kept| kept.slot.before())) {
+            (Some(Reached::Slot(last)), Some(before)) => {
+                (Some(Reached::Slot(last.min(before))), Some((last, beyond)))
+            }
+            (last, _) => (last, None),
         };
-        Cursor { reached, kept, stuck: self.stuck.clone() }
+        Cursor { reached, kept, ahead, stuck: self.stuck.clone() }
     }
 }
 
@@ -191,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_keeps_the_cursor_from_going_past_it() {
+    fn what_is_too_much_for_one_page_is_listed_apart() {
         let mut progress = progress();
         for number in 1..=200 {
             hand_out(&mut progress, number, slot(10, number.unsigned_abs()));
@@ -201,5 +213,7 @@ mod tests {
         assert!((20..100).contains(&listed), "{listed}");
         let reached = slot(10, listed as u64);
         assert_eq!(cursor.reached, Some(Reached::Slot(reached)));
+        let (ahead, rest) = cursor.ahead.unwrap();
+        assert_eq!((ahead, listed + rest.len()), (slot(10, 200), 200));
     }
 }

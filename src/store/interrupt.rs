@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as Monotonic};
 use anyhow::{Context, Result};
 
 use super::proof::Proof;
-use super::{Applied, Change, Claim, Found, Page, Reader, Store};
+use super::{Applied, Change, Claim, Found, Moved, Page, Reader, Store};
 use crate::clock::Clock;
 use crate::record::{Facts, Id, Record, Settlement, Step};
 use crate::selection::Selection;
@@ -202,7 +202,7 @@ impl Store for Interruptible {
         self.act(Act::Search, |store| store.guard(token))
     }
 
-    fn require_in_place(&mut self) -> Result<()> {
+    fn require_in_place(&mut self) -> Result<(), Moved> {
         self.store.require_in_place()
     }
 

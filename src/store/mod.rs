@@ -152,12 +152,21 @@ pub trait Store {
 
     /// Fails if the database or the claims are not any more where they were when the pass began:
     /// others would not see what is written, nor that a record is claimed.
-    fn require_in_place(&mut self) -> Result<()> {
+    fn require_in_place(&mut self) -> Result<(), Moved> {
         Ok(())
     }
 
     /// Waits until all that was applied is durable and all that was released is free.
     fn finish(&mut self) -> Result<()>;
+}
+
+/// What is not any more where it was when a pass began.
+#[derive(Debug)]
+pub enum Moved {
+    /// Nobody sees what is written to it.
+    Database(anyhow::Error),
+    /// Nobody sees that a record is claimed.
+    Claims(anyhow::Error),
 }
 
 /// The result of [`Reader::due`].

@@ -319,3 +319,65 @@ fn what_the_table_itself_makes_of_a_charge_is_no_change_by_the_application() {
         assert_eq!(rows, "1|SUCCESS|0\n2|ERROR|1", "{more}");
     }
 }
+
+/// Poisonous ones first, then good ones, some of them new and some failed before.
+fn mixed(poison: &str) -> TestEnv {
+    let env = TestEnv::new();
+    env.insert(40, HOUR_AGO);
+    env.sql(&format!(
+        "UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID {poison} AND ID % 3 = 0 OR ID IN (1, 3)"
+    ));
+    env
+}
+
+/// Passes until nothing good is left, and how many that took.
+fn passes_until_all_is_done(env: &TestEnv, mode: &[&str], handler: &[&str], good: i64) -> usize {
+    let done = || env.count("SUCCESS") == good;
+    let passes = (0..40).take_while(|tick| {
+        let args = [&["process"], mode, handler].concat();
+        !done() && env.run_at(MIDNIGHT + tick * 5 * MINUTE, &args).exit.is_some()
+    });
+    let passes = passes.count();
+    assert!(done(), "{mode:?}: {}", ids(env, "SUCCESS"));
+    passes
+}
+
+#[test]
+fn records_that_get_nowhere_come_behind_all_others_in_the_next_pass() {
+    let limited: [&[&str]; 5] = [
+        &["--ndays", "365", "--max-runtime", "4m"],
+        &["--ndays", "365", "--max-records", "5"],
+        &["--fibonacci", "--max-consecutive-failures", "99"],
+        &["--progressive", "--max-records", "5"],
+        &["--progressive", "--order", "oldest"],
+    ];
+    for mode in MODES.iter().chain(&limited) {
+        let env = mixed("> 5");
+        freeze(&env, "> 5");
+        let passes = passes_until_all_is_done(&env, mode, &["--", "true"], 5);
+        assert!(passes <= 8, "{passes} passes of {mode:?}");
+
+        let env = mixed("> 5");
+        let handler = missing_for(&env, "[6-9]|??");
+        let passes = passes_until_all_is_done(&env, mode, &["--", &handler], 5);
+        assert!(passes <= 24, "{passes} passes of {mode:?}");
+    }
+}
+
+#[test]
+fn records_that_end_every_co_process_come_behind_all_others_in_the_next_pass() {
+    for mode in [&["--ndays", "365"][..], &["--fibonacci"], &["--progressive"]] {
+        for exit in ["1", "127"] {
+            let env = mixed("> 35");
+            let handler = format!(
+                r#"read -r hello; while read -r line; do
+                id=$(echo "$line" | sed 's/^{{"ID":\([0-9]*\),.*/\1/'); [ $id -gt 35 ] && exit {exit}
+                echo "{{\"id\":$id,\"outcome\":\"success\"}}"; done"#
+            );
+            let handler = env.script("co-process", &handler);
+            let words = ["--stream", "--window", "1", "--", &handler];
+            let passes = passes_until_all_is_done(&env, mode, &words, 35);
+            assert!(passes <= 4, "{passes} passes of {mode:?}");
+        }
+    }
+}

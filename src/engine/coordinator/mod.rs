@@ -228,6 +228,7 @@ impl Coordinator {
         self.summary.stopped =
             self.summary.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
         let cut_short = self.is_cut_short();
+        self.begin_behind_them();
         for id in self.in_hand.keys() {
             self.progress.came_back(id);
         }

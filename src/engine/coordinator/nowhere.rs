@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use super::Coordinator;
 use crate::engine::Stopped;
 use crate::policy::{Reason, Verdict};
-use crate::record::{Answer, Id, Key, Outcome, counted};
-use crate::selection::Kept;
+use crate::record::{Answer, Id, Key, Outcome, Record, counted};
+use crate::selection::{Kept, Slot};
 use crate::store::Found;
 
 /// So many different records in a row that got nowhere end a pass.
@@ -20,6 +20,8 @@ pub struct Nowhere {
     all: HashSet<Id>,
     /// Those since the last record that got further.
     in_a_row: HashSet<Id>,
+    /// The place of the last of them in the order of the table.
+    last: Option<Key>,
     /// Answers of handlers that could not be run. What they cost is settled when another record has
     /// got further in this pass, or when the pass ends.
     pub doubtful: Vec<Answer>,
@@ -37,6 +39,7 @@ impl Nowhere {
     pub fn got_further(&mut self) {
         self.others_got_further = true;
         self.in_a_row.clear();
+        self.last = None;
     }
 
     /// Says of a record what is wrong with it: the same of several in a row is said once.
@@ -59,12 +62,20 @@ impl Nowhere {
 }
 
 impl Coordinator {
-    /// A record that cannot be tried or settled, and why. It has had its turn.
-    pub(super) fn refuse(&mut self, id: &Id, key: Option<Key>, what: String) {
+    /// A record that the table does not let be tried or settled, and why. It has had its turn.
+    pub(super) fn refuse(&mut self, record: &Record, slot: Option<Slot>, what: String) {
         self.summary.refused += 1;
-        self.nowhere.say(id, what);
+        self.nowhere.say(&record.id, what);
+        self.forget_slot(&record.id);
+        self.progress.passed(slot);
+        self.got_nowhere(record);
+    }
+
+    /// A row that cannot be read. To pass over it costs nothing, so it ends no pass.
+    pub(super) fn unreadable(&mut self, id: &Id, why: &str) {
+        self.summary.refused += 1;
+        self.nowhere.say(id, format!("is not tried: it could not be read: {why}"));
         self.forget_slot(id);
-        self.got_nowhere(id, key);
     }
 
     /// Answers of handlers that could be run, and of those that could not once that is settled:
@@ -80,9 +91,8 @@ impl Coordinator {
         for answer in &doubtful {
             self.nowhere.all.insert(answer.id.clone());
             // What came together with one that got further is no row.
-            if !is_row_broken {
-                let key = self.in_hand.get(&answer.id).map(|in_hand| in_hand.record.key());
-                self.got_nowhere(&answer.id, key);
+            if !is_row_broken && let Some(in_hand) = self.in_hand.get(&answer.id) {
+                self.got_nowhere(&in_hand.record.clone());
             }
         }
         self.nowhere.doubtful.extend(doubtful);
@@ -94,22 +104,25 @@ impl Coordinator {
     }
 
     /// A record whose handler could not be run, and none whose handler could be: it stays as it was.
-    pub(super) fn unable(&mut self, id: &Id, error: &str, ends_pass: bool) {
+    pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
         if ends_pass && self.summary.stopped.is_none() {
-            self.stop(Stopped::Unable(format!("record {id} {what}")));
+            // If it is the first one, no record can be to blame.
+            let is_first = self.summary.attempts() == 0 && self.nowhere.in_a_row.is_empty();
+            self.nowhere.last = (!is_first).then(|| record.key());
+            self.stop(Stopped::Unable(format!("record {} {what}", record.id)));
         } else {
-            self.nowhere.say(id, what);
+            self.nowhere.say(&record.id, what);
         }
     }
 
-    pub(super) fn got_nowhere(&mut self, id: &Id, key: Option<Key>) {
+    pub(super) fn got_nowhere(&mut self, record: &Record) {
+        let id = &record.id;
         self.nowhere.all.insert(id.clone());
         self.nowhere.in_a_row.insert(id.clone());
+        self.nowhere.last = Some(record.key());
         let in_a_row = self.nowhere.in_a_row.len();
         if in_a_row >= MOST_IN_A_ROW && self.summary.stopped.is_none() {
-            let key = key.or_else(|| self.key_of(id));
-            self.progress.stuck_at(key);
             self.stop(Stopped::Stuck(format!(
                 "{in_a_row} records in a row got nowhere, the last one is {id}: the pass stops here, \
                  and the next one begins behind them"
@@ -117,11 +130,11 @@ impl Coordinator {
         }
     }
 
-    /// A record's place in the order, as far as its row can be read.
-    fn key_of(&mut self, id: &Id) -> Option<Key> {
-        match self.pass.store.reader().read(id) {
-            Ok(Found::Record(record)) => Some(record.key()),
-            Ok(Found::Gone | Found::Ambiguous) | Err(_) => None,
+    /// Where a pass ends before it has come to all records, and the last ones got nowhere, the next
+    /// one begins behind them: else it would never come to the others either.
+    pub(super) fn begin_behind_them(&mut self) {
+        if self.is_cut_short() {
+            self.progress.stuck_at(self.nowhere.last.take());
         }
     }
 

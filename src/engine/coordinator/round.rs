@@ -13,7 +13,7 @@ use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
 use crate::record::{Answer, Id, Record, Settlement, Status};
 use crate::selection::Slot;
-use crate::store::{Applied, Change, Claim, Proof, Store};
+use crate::store::{Applied, Change, Claim, Moved, Proof, Store};
 
 /// A due record that this pass holds.
 struct Claimed {
@@ -26,8 +26,15 @@ impl Coordinator {
     /// Settles what has come in and fills the free places. Whatever becomes of the claims, the
     /// outcomes are written.
     pub(super) fn round(&mut self, answers: &[Answer], outbox: &Outbox) -> Result<()> {
-        // What is written to a database that was moved away is seen by nobody, if by anybody.
-        self.pass.store.require_in_place().inspect_err(|_| self.is_gone = true)?;
+        match self.pass.store.require_in_place() {
+            Ok(()) => {}
+            // What is written to a database that was moved away is seen by nobody.
+            Err(Moved::Database(error)) => {
+                self.is_gone = true;
+                return Err(error);
+            }
+            Err(Moved::Claims(error)) => self.begin_no_more(error),
+        }
         let mut answers = answers;
         let still_in_hand = self.in_hand.len() - answers.len() - self.nowhere.doubtful.len();
         let free = self.handler.capacity().saturating_sub(still_in_hand);
@@ -61,7 +68,7 @@ impl Coordinator {
         let is_alone = claimed.is_empty() && !answers.is_empty();
         match self.write_and_hand_out(answers, &mut claimed, outbox) {
             // It may be the charges that cannot be written.
-            Err(error) if !is_alone && exit::of(&error) != Exit::TryLater => {
+            Err(error) if answers.is_empty() || !is_alone && !is_to_try_later(&error) => {
                 self.let_go(&mut claimed);
                 self.begin_no_more(error);
                 self.settle(answers).map(|()| 0)
@@ -169,7 +176,7 @@ impl Coordinator {
                 Ok(None)
             }
             Claim::Unreadable(why) => {
-                self.refuse(&id, None, format!("is not tried: it could not be read: {why}"));
+                self.unreadable(&id, &why);
                 Ok(None)
             }
         }
@@ -188,7 +195,7 @@ impl Coordinator {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {
                 self.forget_slot(&record.id);
-                if self.prove(&record, now)? {
+                if self.prove(&record, None, now)? {
                     self.expire(&record, end)?;
                 }
                 return Ok(None);
@@ -198,9 +205,6 @@ impl Coordinator {
                 return Ok(None);
             }
         };
-        if !self.prove(&record, now)? {
-            return Ok(None);
-        }
         let slot = match reason {
             Reason::Slot(slot) => Some(slot),
             Reason::ClockSetBack => {
@@ -213,13 +217,14 @@ impl Coordinator {
             }
             Reason::New | Reason::WithinAge | Reason::WaitOver | Reason::NoLastFailure => None,
         };
-        Ok(Some(Claimed { record, slot }))
+        let is_proven = self.prove(&record, slot, now)?;
+        Ok(is_proven.then_some(Claimed { record, slot }))
     }
 
     /// Rehearses with a record that the table takes all that may have to be written, before any
     /// handler runs for nothing; once one record has shown it, it is believed of the others. False if
     /// the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
-    fn prove(&mut self, record: &Record, now: Instant) -> Result<bool> {
+    fn prove(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
         if self.proven {
             return Ok(true);
         }
@@ -233,7 +238,7 @@ impl Coordinator {
             Proof::ChangedMeanwhile => {}
             Proof::Refused(why) => {
                 let what = format!("is not tried: {why}; no handler was started");
-                self.refuse(&record.id, Some(record.key()), what);
+                self.refuse(record, slot, what);
             }
         }
         Ok(self.proven)
@@ -373,9 +378,11 @@ impl Coordinator {
             }
             Some(Applied::Refused(error)) => {
                 self.pass.store.release(&record.id);
+                // That was no attempt.
+                self.left = self.left.map(|left| left + 1);
                 let status = Status::Error.name();
                 let what = format!("is not tried: it cannot be set to {status}: {error}");
-                self.refuse(&record.id, Some(record.key()), what);
+                self.refuse(&record, slot, what);
                 return None;
             }
         };
@@ -388,6 +395,11 @@ impl Coordinator {
         self.in_hand.insert(id, in_hand);
         Some(record)
     }
+}
+
+/// Whether it was waited for long enough.
+fn is_to_try_later(error: &anyhow::Error) -> bool {
+    exit::of(error) == Exit::TryLater
 }
 
 /// Applies changes. Where the table refuses one that has the text of an error in it, that may be all

@@ -13,8 +13,8 @@ impl Coordinator {
         };
         let InHand { record, started_at, .. } = in_hand;
         match answer.outcome {
-            // Where the pass ends with it, it had its turn.
-            Outcome::Unable { .. } if matches!(self.summary.stopped, Some(Stopped::Stuck(_))) => {
+            // Where the pass does not come to all the others, it had its turn.
+            Outcome::Unable { ends_pass: false, .. } if self.is_cut_short() => {
                 self.progress.settled(&record.id);
             }
             Outcome::Interrupted | Outcome::Unable { .. } => self.progress.came_back(&record.id),
@@ -44,9 +44,9 @@ impl Coordinator {
         }
         self.count_failures(&answer.outcome);
         match &answer.outcome {
-            Outcome::Unable { error, ends_pass } => self.unable(&answer.id, error, *ends_pass),
+            Outcome::Unable { error, ends_pass } => self.unable(&record, error, *ends_pass),
             Outcome::Unanswered { reach: Reach::Nobody, .. } => {
-                self.got_nowhere(&record.id, Some(record.key()));
+                self.got_nowhere(&record);
             }
             Outcome::Success
             | Outcome::Failure { .. }
@@ -91,6 +91,6 @@ impl Coordinator {
     /// A row that the table does not let be written.
     pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
         let what = format!("could not be set to {}: {error}", status.name());
-        self.refuse(&record.id, Some(record.key()), what);
+        self.refuse(record, None, what);
     }
 }

@@ -75,6 +75,12 @@ pub fn is_of_the_row(error: &SqlError) -> bool {
     is_damage || is_refusal(error)
 }
 
+/// Whether a row cannot be written, and others may well be: the table refuses it, or its page is
+/// damaged.
+pub fn is_refused(error: &SqlError) -> bool {
+    is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+}
+
 /// The error in SQLite's own words, without the statement that it is about.
 pub fn words(error: &SqlError) -> String {
     let words = if let SqlError::SqlInputError { msg, .. } = error {

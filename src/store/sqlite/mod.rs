@@ -29,12 +29,12 @@ use super::guard::Guard;
 use super::proof::{NOT_TAKEN, Proof, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table};
-use super::{Applied, Change, Claim, Database, Found, Interrupter, Reader, Stop, Store};
+use super::{Applied, Change, Claim, Database, Found, Interrupter, Moved, Reader, Stop, Store};
 use crate::lock::lock;
 use crate::record::{Id, Record, Settlement, Step};
 use change::Statement;
 use durable::{LogSync, SharedClaims};
-use errors::{is_of_the_row, is_refusal, words};
+use errors::{is_of_the_row, is_refused, words};
 
 /// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
 const MOST_CLAIMS: usize = 1024;
@@ -149,7 +149,7 @@ impl SqliteStore {
                     }
                     Ok(1) => None,
                     Ok(_) => Some(NOT_TAKEN.into()),
-                    Err(error) if is_refusal(&error) => Some(words(&error)),
+                    Err(error) if is_refused(&error) => Some(words(&error)),
                     Err(error) => return Err(error),
                 };
                 if let Some(why) = why {
@@ -209,13 +209,13 @@ impl Store for SqliteStore {
         let _acting = self.database.connection.rights.take()?;
         match self.write(changes) {
             // One row that the table refuses must not take the others' outcomes with it.
-            Err(error) if is_refusal(&error) => changes
+            Err(error) if is_refused(&error) => changes
                 .iter()
                 .map(|change| match self.write(std::slice::from_ref(change)) {
                     Ok(applied) => {
                         Ok(applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile))
                     }
-                    Err(error) if is_refusal(&error) => Ok(Applied::Refused(words(&error))),
+                    Err(error) if is_refused(&error) => Ok(Applied::Refused(words(&error))),
                     Err(error) => Err(self.database.explain(&error, "write to")),
                 })
                 .collect(),
@@ -238,10 +238,11 @@ impl Store for SqliteStore {
         Some(Box::new(move || handle.interrupt()))
     }
 
-    fn require_in_place(&mut self) -> Result<()> {
-        self.database.require_in_place()?;
+    fn require_in_place(&mut self) -> Result<(), Moved> {
+        self.database.require_in_place().map_err(Moved::Database)?;
         let claims = self.claims();
-        self.state.require_in_place(&self.database.table.name, claims.as_fd())
+        let in_place = self.state.require_in_place(&self.database.table.name, claims.as_fd());
+        in_place.map_err(Moved::Claims)
     }
 
     fn guard(&mut self, token: &str) -> Result<()> {

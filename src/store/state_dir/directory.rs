@@ -293,7 +293,7 @@ impl Directory {
         let mut content = Vec::new();
         if name.ends_with(CURSOR) {
             (&old).take(MOST_READ).read_to_end(&mut content).map_err(not_replaced)?;
-            content = LineState::from_json(&content).to_json().to_string().into_bytes();
+            content = LineState::from_text(&content).to_text().into_bytes();
         }
         let new = format!("{name}.new");
         let placed = self.act(|| {

@@ -20,7 +20,10 @@ pub struct LineState {
 }
 
 impl LineState {
-    pub fn to_json(&self) -> Json {
+    /// A line of JSON, and a second one that may be lost: a write of more than a page can be cut by a
+    /// kill. Both say how far on they lead, so that none is taken for one of another time.
+    pub fn to_text(&self) -> String {
+        let Cursor { reached, kept, ahead, stuck } = &self.cursor;
         let mut json = json!({ "began_at": self.began_at.map(|at| at.0) });
         if let Some(slot) = self.began_behind {
             json["began_behind"] = slot_to_json(slot);
@@ -28,7 +31,6 @@ impl LineState {
         if let Some(at) = self.unmapped_sought_at {
             json["unmapped_sought_at"] = at.0.into();
         }
-        let Cursor { reached, kept, stuck } = &self.cursor;
         match reached {
             None => {}
             Some(Reached::Slot(slot)) => json["slot"] = slot_to_json(*slot),
@@ -41,27 +43,42 @@ impl LineState {
         if !kept.is_empty() {
             json["kept"] = kept.iter().map(kept_to_json).collect();
         }
-        json
+        let Some((slot, kept)) = ahead else { return json.to_string() };
+        json["ahead"] = slot_to_json(*slot);
+        let kept: Json = kept.iter().map(kept_to_json).collect();
+        format!("{json}\n{}", json!({ "ahead": slot_to_json(*slot), "kept": kept }))
     }
 
     /// What a file says that may be damaged: what cannot be read counts as not said.
-    pub fn from_json(text: &[u8]) -> Self {
-        let json: Json = serde_json::from_slice(text).unwrap_or_default();
+    pub fn from_text(text: &[u8]) -> Self {
+        let mut lines = text.split(|byte| *byte == b'\n').map(|line| {
+            let json: Json = serde_json::from_slice(line).unwrap_or_default();
+            json
+        });
+        let json = lines.next().unwrap_or_default();
         let slot = |name: &str| json.get(name).and_then(slot_from_json);
         let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);
-        let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
         let key = || key_from_json(&json).map(Reached::Key);
+        let ahead =
+            lines.next().filter(|it| it.get("ahead").is_some_and(|at| at == &json["ahead"]));
+        let ahead = ahead.and_then(|it| Some((slot("ahead")?, kept_of(&it))));
         Self {
             began_at: instant("began_at"),
             began_behind: slot("began_behind"),
             cursor: Cursor {
                 reached: slot("slot").map(Reached::Slot).or_else(key),
-                kept: kept.filter_map(kept_from_json).collect(),
+                kept: kept_of(&json),
+                ahead,
                 stuck: json.get("stuck").and_then(key_from_json),
             },
             unmapped_sought_at: instant("unmapped_sought_at"),
         }
     }
+}
+
+fn kept_of(json: &Json) -> Vec<Kept> {
+    let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
+    kept.filter_map(kept_from_json).collect()
 }
 
 fn add_key(json: &mut Json, key: &Key) {

@@ -182,7 +182,7 @@ impl StateDir {
 
     fn read_line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
         let Some(directory) = self.opened()? else { return Ok(LineState::default()) };
-        Ok(LineState::from_json(&directory.read(&self.cursor_name(line), purpose)?))
+        Ok(LineState::from_text(&directory.read(&self.cursor_name(line), purpose)?))
     }
 
     /// Notes where a pass came to. Without it the next pass begins at the head again, which is
@@ -190,12 +190,12 @@ impl StateDir {
     pub fn save_line_state(&self, line: &str, state: &LineState) {
         // One write over what was there, which no kill can cut in two. Padded, so that
         // nothing of a longer one is left behind.
-        let mut json = state.to_json().to_string();
-        let length = json.len().next_multiple_of(STATE_LENGTH);
-        json.extend(std::iter::repeat_n(' ', length - json.len()));
+        let mut text = state.to_text();
+        let length = text.len().next_multiple_of(STATE_LENGTH);
+        text.extend(std::iter::repeat_n(' ', length - text.len()));
         let name = self.cursor_name(line);
         let saved = self.file(&name).and_then(|file| {
-            file.write_all_at(json.as_bytes(), 0)?;
+            file.write_all_at(text.as_bytes(), 0)?;
             if file.metadata()?.len() != length as u64 {
                 file.set_len(length as u64)?;
             }
@@ -312,6 +312,7 @@ mod tests {
                 began_at: Some(Instant(1_795_232_400)),
                 began_behind: Some(Slot::end_of(7)),
                 cursor: Cursor {
+                    ahead: reached.slot().map(|slot| (slot, kept.clone())),
                     stuck: reached.key().cloned(),
                     reached: Some(reached),
                     kept: kept.clone(),

@@ -963,3 +963,17 @@ fn a_column_that_only_has_the_name_of_a_counter_can_be_left_alone() {
     env.run_at(now, &process).silent();
     assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "ERROR|http 500");
 }
+
+#[test]
+fn a_cursor_of_ids_of_other_columns_is_none() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (A INTEGER, B INTEGER, ID INTEGER, STATUS TEXT DEFAULT 'ERROR',
+         DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z');
+         INSERT INTO BACKLOG (A, B, ID) VALUES (1, 1, 1), (1, 2, 2), (2, 1, 3)",
+    );
+    for (id, end) in [("A,B", "false"), ("ID", "true"), ("ID", "true"), ("A,B", "true")] {
+        let args = ["process", "--ndays", "1", "--max-records", "1", "--id-column", id, "--", end];
+        env.run_at(MIDNIGHT, &args).silent();
+    }
+    assert_eq!(env.count("SUCCESS"), 3);
+}

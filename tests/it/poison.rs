@@ -381,3 +381,22 @@ fn records_that_end_every_co_process_come_behind_all_others_in_the_next_pass() {
         }
     }
 }
+
+/// An application that has forgotten to end its transaction.
+#[test]
+fn a_row_that_a_session_keeps_locked_holds_up_no_other() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql(
+        "INSERT INTO backlog (date_inserted) SELECT '2026-11-20T23:00:00Z'::timestamptz
+         - n * interval '1 s' FROM generate_series(1, 4) n",
+    );
+    let mut holder = database.client();
+    holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id = 2 FOR UPDATE").unwrap();
+    let says = ["record 2 is not tried: it cannot be set to ERROR", "lock timeout"];
+    let env = TestEnv::on(&database);
+    pass(&env, &["--fibonacci"], &["--", "true"]).fails(1, &says);
+    let rows = database.query("SELECT id, status FROM backlog ORDER BY id");
+    assert_eq!(rows, "1|SUCCESS\n2|NEW\n3|SUCCESS\n4|SUCCESS");
+}

@@ -95,7 +95,7 @@ impl Store for PgmqStore {
     /// What can be refused is to archive it, or to delete it.
     fn prove(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Proof> {
         let mut work = self.work();
-        Ok(match work.patiently_or_refused(|work, _| work.try_out(record))? {
+        Ok(match work.patiently_or_refused(false, |work, _| work.try_out(record))? {
             Ok(()) => Proof::Taken,
             Err(why) => Proof::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",

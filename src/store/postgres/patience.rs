@@ -13,11 +13,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
+use crate::record::Step;
 use crate::store::{Applied, Change, Database, Stop};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
-const TRIES: u32 = 10;
+const TRIES: u32 = 60;
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);
 /// How long in a pass that is to stop: long enough for a server that is just being started.
@@ -120,7 +121,13 @@ pub trait Patient: Sized {
                     self.recover(&error)?;
                 }
                 Err(error) if is_busy(&error) && busy < TRIES => {
-                    log::warn!("{}: {}; trying again", self.database().place(), words(&error));
+                    let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
+                    log::log!(
+                        level,
+                        "{}: {}; trying again",
+                        self.database().place(),
+                        words(&error)
+                    );
                     busy += 1;
                     self.roll_back();
                 }
@@ -133,13 +140,15 @@ pub trait Patient: Sized {
         }
     }
 
-    /// Like `patiently`, but what the table refuses is no failure.
+    /// Like `patiently`, but what the table refuses is no failure. Nor is what somebody else keeps
+    /// locked, if this `gives_way`.
     fn patiently_or_refused<T>(
         &mut self,
+        gives_way: bool,
         mut act: impl FnMut(&mut Self, bool) -> Result<Result<T, String>, SqlError>,
     ) -> Result<Result<T, String>> {
         self.patiently("write to", |it, again| match act(it, again) {
-            Err(error) if is_refusal(&error) => {
+            Err(error) if is_refusal(&error) || gives_way && is_busy(&error) => {
                 it.roll_back();
                 Ok(Err(words(&error)))
             }
@@ -148,17 +157,24 @@ pub trait Patient: Sized {
     }
 
     /// Writes changes with what writes all or none of them. One row that the table refuses must
-    /// not take the others' outcomes with it.
+    /// not take the others' outcomes with it, and an attempt is not begun on one that somebody else
+    /// keeps locked.
     fn write_all(&mut self, changes: &[Change], write: Write<Self>) -> Result<Vec<Applied>> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
-        if let Ok(applied) = self.patiently_or_refused(|it, again| write(it, changes, again))? {
+        let begins =
+            |changes: &[Change]| changes.iter().any(|it| it.settlement.step == Step::Begun);
+        let gives_way = begins(changes);
+        let all = self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))?;
+        if let Ok(applied) = all {
             return Ok(applied);
         }
         let one = |change: &Change| {
             let change = std::slice::from_ref(change);
-            let written = self.patiently_or_refused(|it, again| write(it, change, again))?;
+            let gives_way = begins(change);
+            let written =
+                self.patiently_or_refused(gives_way, |it, again| write(it, change, again))?;
             Ok(match written {
                 Ok(applied) => applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile),
                 Err(why) => Applied::Refused(why),

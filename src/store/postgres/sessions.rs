@@ -17,8 +17,9 @@ use crate::record::Id;
 use crate::store::guard::Guard;
 use crate::store::{Access, Claim};
 
-/// How long a row may be locked by somebody else before a settlement is tried again.
-const LOCK_TIMEOUT: &str = "30s";
+/// How long a row may be locked by somebody else before a settlement is tried again, and an attempt is
+/// not begun.
+const LOCK_TIMEOUT: &str = "5s";
 
 pub struct Sessions {
     pub database: PgDatabase,

@@ -64,11 +64,11 @@ pub struct Table {
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     pub zone: Option<String>,
 
-    /// Counts failed attempts [default: FAILURES, if there is one]
+    /// Counts failed attempts; "" for none [default: FAILURES, if there is one]
     #[arg(long, value_name = "COLUMN")]
     pub failures_column: Option<String>,
 
-    /// When the last attempt failed [default: LAST_FAILURE, if there is one]
+    /// When the last attempt failed; "" for none [default: LAST_FAILURE, if there is one]
     #[arg(long, value_name = "COLUMN")]
     pub last_failure_column: Option<String>,
 

@@ -81,8 +81,8 @@ impl Coordinator {
     /// Answers of handlers that could be run, and of those that could not once that is settled:
     /// what others got through is an attempt like any other.
     pub(super) fn without_doubtful(&mut self, answers: Vec<Answer>) -> Vec<Answer> {
-        let is_row_broken = answers.iter().any(|answer| answer.outcome.got_further());
-        if is_row_broken {
+        let any_got_further = answers.iter().any(|answer| answer.outcome.got_further());
+        if any_got_further {
             self.nowhere.got_further();
         }
         let is_doubtful =
@@ -91,7 +91,7 @@ impl Coordinator {
         for answer in &doubtful {
             self.nowhere.all.insert(answer.id.clone());
             // What came together with one that got further is no row.
-            if !is_row_broken && let Some(in_hand) = self.in_hand.get(&answer.id) {
+            if !any_got_further && let Some(in_hand) = self.in_hand.get(&answer.id) {
                 self.got_nowhere(&in_hand.record.clone());
             }
         }

@@ -478,3 +478,16 @@ fn what_restricts_a_connection_and_cannot_be_obeyed_is_no_command() {
     ran(&command.env("PGREQUIREPEER", "postgres").output().unwrap())
         .fails(2, &["PGREQUIREPEER cannot be obeyed", "unset PGREQUIREPEER"]);
 }
+
+#[test]
+fn a_name_in_double_quotes_that_no_column_has_is_no_text() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    for condition in ["\"nosuch\" > 1", "STATUS = \"NEWW\""] {
+        let args = ["process", "--ndays", "1", "--where", condition, "--", "true"];
+        env.run_at(MIDNIGHT, &args).fails(1, &["is no condition in SQL: no such column"]);
+    }
+    let args = ["process", "--ndays", "1", "--where", "\"STATUS\" = 'NEW'", "--", "true"];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.count("SUCCESS"), 1);
+}

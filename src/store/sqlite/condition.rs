@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error as SqlError};
 
@@ -24,6 +25,8 @@ pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Resul
         Authorization::Allow
     };
     connection.authorizer(Some(note))?;
+    // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     let trials = Trial::both(condition, &quote(table), "");
     let checked = trials.iter().try_for_each(|trial| match connection.prepare(&trial.sql()) {
         Ok(statement) if statement.parameter_count() > 0 => {
@@ -35,6 +38,8 @@ pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Resul
         Err(error) => Err(trial.complaint(&words(&error), place(&error))),
     });
     connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    // What else stands in the database may go by it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
     checked?;
     let read = lock(&read);
     Ok(read.clone())

@@ -22,7 +22,8 @@ pub struct Plan {
     pub order: Order,
     pub kind: PlanKind,
     /// Behind this record it begins, and comes to it at the end: those before it got nowhere, so
-    /// many in a row that they ended the last pass.
+    /// many in a row that they ended the last pass. Where failed records have an order of their own,
+    /// which a limited pass and one by slots go on in, this is the place among the new ones.
     pub stuck: Option<Key>,
 }
 
@@ -63,6 +64,12 @@ impl Plan {
         matches!(self.kind, PlanKind::Capped { .. })
     }
 
+    /// The failed record that the last limited pass came to.
+    pub fn cursor(&self) -> Option<&Key> {
+        let PlanKind::Capped { cursor } = &self.kind else { return None };
+        cursor.as_ref()
+    }
+
     fn searches(&self, look: &Look) -> VecDeque<Search> {
         let search = |statuses: &[Status], kind: Kind| Search {
             selection: Selection {
@@ -86,7 +93,7 @@ impl Plan {
             }
             PlanKind::Capped { cursor } => {
                 let (first, last) = behind(new, stuck);
-                let (second, third) = behind(errors, stuck.or(cursor.as_ref()));
+                let (second, third) = behind(errors, cursor.as_ref());
                 (std::iter::once(first).chain([second]).chain(third).collect(), last)
             }
             PlanKind::Slots => {

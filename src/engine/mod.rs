@@ -260,10 +260,11 @@ fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
     if !any {
         // Where the last pass got stuck is over once there is nothing to do.
         let is_news = span.is_some() || pass.plan.stuck.is_some();
-        let reached = span.map(|span| Reached::Slot(Slot::end_of(span.until)));
+        let slot = span.map(|span| Reached::Slot(Slot::end_of(span.until)));
+        let reached = slot.or_else(|| pass.plan.cursor().cloned().map(Reached::Key));
         return is_news.then(|| Cursor { reached, ..Cursor::default() });
     }
-    span.map(|_| Progress::new(span, &pass.look.kept).come_to(span, true))
+    span.map(|_| Progress::new(span, &pass.plan, &pass.look.kept).come_to(span, true))
 }
 
 /// Waits for the end of a pass, and heeds signals and the time meanwhile.

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::candidates::Plan;
 use crate::policy::Span;
 use crate::record::{Id, Key, Record, Status};
 use crate::selection::{Cursor, Kept, Reached, Slot};
@@ -24,15 +25,20 @@ pub struct Progress {
     /// Records whose slots have come, and that are still to be tried for them.
     kept: HashMap<Id, Kept>,
     stuck: Option<Key>,
+    /// Whether a limited pass has come to a failed record.
+    is_on_its_way: bool,
     /// Whether the next pass would go on from elsewhere than was last noted.
     is_news: bool,
 }
 
 impl Progress {
-    /// That of a pass that is to work off a span, if it goes by slots.
-    pub fn new(span: Option<Span>, kept: &HashMap<Id, Kept>) -> Self {
-        let last = span.map(|span| Reached::Slot(span.after));
-        Self { last, kept: kept.clone(), stuck: None, is_news: false }
+    /// That of a pass that is to work off a span, if it goes by slots, or to go on behind a failed
+    /// record: where it comes to none, because new ones use up its limit, the next one goes on from
+    /// there too.
+    pub fn new(span: Option<Span>, plan: &Plan, kept: &HashMap<Id, Kept>) -> Self {
+        let slot = span.map(|span| Reached::Slot(span.after));
+        let last = slot.or_else(|| plan.cursor().cloned().map(Reached::Key));
+        Self { last, kept: kept.clone(), ..Self::default() }
     }
 
     /// A record is handed out, in the order of the plan.
@@ -47,21 +53,23 @@ impl Progress {
                     self.last = Some(Reached::Slot(slot));
                 }
             }
-            None if is_capped && record.status == Status::Error => {
-                // The first one counts at once, so that even a pass that is killed each time gets on.
-                self.is_news |= self.last.is_none();
-                self.last = Some(Reached::Key(record.key()));
-            }
-            None => {}
+            None => self.comes_to(record, is_capped),
         }
     }
 
     /// A record was not handed out, and has had its turn all the same.
-    pub fn passed(&mut self, slot: Option<Slot>) {
-        if let Some(slot) = slot
-            && self.last.as_ref().and_then(Reached::slot).is_some_and(|last| last < slot)
-        {
+    pub fn passed(&mut self, record: &Record, slot: Option<Slot>, is_capped: bool) {
+        let Some(slot) = slot else { return self.comes_to(record, is_capped) };
+        if self.last.as_ref().and_then(Reached::slot).is_some_and(|last| last < slot) {
             self.last = Some(Reached::Slot(slot));
+        }
+    }
+
+    fn comes_to(&mut self, record: &Record, is_capped: bool) {
+        if is_capped && record.status == Status::Error {
+            // The first one counts at once, so that even a pass that is killed each time gets on.
+            self.is_news |= !std::mem::replace(&mut self.is_on_its_way, true);
+            self.last = Some(Reached::Key(record.key()));
         }
     }
 
@@ -126,7 +134,9 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::PlanKind;
     use crate::record::fixture;
+    use crate::selection::Order;
 
     const SPAN: Span = Span { after: Slot { tick: 9, phase: 7 }, until: 12 };
 
@@ -143,8 +153,12 @@ mod tests {
         progress.handed_out(&record, Some(slot), false);
     }
 
+    fn by_slots() -> Plan {
+        Plan { kind: PlanKind::Slots, ..Plan::full(Order::Newest) }
+    }
+
     fn progress() -> Progress {
-        Progress::new(Some(SPAN), &HashMap::new())
+        Progress::new(Some(SPAN), &by_slots(), &HashMap::new())
     }
 
     fn kept(cursor: &Cursor) -> Vec<(i64, u32)> {
@@ -195,7 +209,8 @@ mod tests {
         assert_eq!(cursor.reached, Some(Reached::Slot(slot(10, 2))));
 
         let before = cursor.kept.into_iter().map(|kept| (kept.id.clone(), kept)).collect();
-        let mut next = Progress::new(Some(Span { after: slot(10, 2), ..SPAN }), &before);
+        let mut next =
+            Progress::new(Some(Span { after: slot(10, 2), ..SPAN }), &by_slots(), &before);
         hand_out(&mut next, 1, slot(10, 1));
         let cursor = next.news().unwrap();
         assert_eq!(kept(&cursor), [(1, 2)]);

@@ -82,7 +82,7 @@ struct InHand {
 impl Coordinator {
     pub fn new(pass: Pass, candidates: Candidates, wake: Wake, handlers: Handlers) -> Self {
         let now = pass.clock.monotonic();
-        let progress = Progress::new(pass.look.moment.span, &pass.look.kept);
+        let progress = Progress::new(pass.look.moment.span, &pass.plan, &pass.look.kept);
         Self {
             handler: handlers.handler,
             on_archive: handlers.on_archive,

@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 
 use super::Coordinator;
-use crate::engine::Stopped;
+use crate::engine::{PlanKind, Stopped};
 use crate::policy::{Reason, Verdict};
-use crate::record::{Answer, Id, Key, Outcome, Record, counted};
+use crate::record::{Answer, Id, Key, Outcome, Record, Status, counted};
 use crate::selection::{Kept, Slot};
 use crate::store::Found;
 
@@ -20,7 +20,7 @@ pub struct Nowhere {
     all: HashSet<Id>,
     /// Those since the last record that got further.
     in_a_row: HashSet<Id>,
-    /// The place of the last of them in the order of the table.
+    /// The place of the last of them in the order of the plan, for the next pass to begin behind.
     last: Option<Key>,
     /// Answers of handlers that could not be run. What they cost is settled when another record has
     /// got further in this pass, or when the pass ends.
@@ -34,12 +34,6 @@ pub struct Nowhere {
 impl Nowhere {
     pub fn has(&self, id: &Id) -> bool {
         self.all.contains(id)
-    }
-
-    pub fn got_further(&mut self) {
-        self.others_got_further = true;
-        self.in_a_row.clear();
-        self.last = None;
     }
 
     /// Says of a record what is wrong with it: the same of several in a row is said once.
@@ -62,12 +56,17 @@ impl Nowhere {
 }
 
 impl Coordinator {
-    /// A record that the table does not let be tried or settled, and why. It has had its turn.
-    pub(super) fn refuse(&mut self, record: &Record, slot: Option<Slot>, what: String) {
+    /// A record that the table does not let be tried, and why. It has had its turn.
+    pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
+        self.progress.passed(record, slot, self.pass.plan.is_capped());
+        self.refuse(record, format!("is not tried: {why}"));
+    }
+
+    /// A record that the table does not let be tried or settled, and why.
+    pub(super) fn refuse(&mut self, record: &Record, what: String) {
         self.summary.refused += 1;
         self.nowhere.say(&record.id, what);
         self.forget_slot(&record.id);
-        self.progress.passed(slot);
         self.got_nowhere(record);
     }
 
@@ -83,7 +82,7 @@ impl Coordinator {
     pub(super) fn without_doubtful(&mut self, answers: Vec<Answer>) -> Vec<Answer> {
         let any_got_further = answers.iter().any(|answer| answer.outcome.got_further());
         if any_got_further {
-            self.nowhere.got_further();
+            self.got_further();
         }
         let is_doubtful =
             |it: &Answer| matches!(it.outcome, Outcome::Unable { ends_pass: false, .. });
@@ -109,18 +108,41 @@ impl Coordinator {
         if ends_pass && self.summary.stopped.is_none() {
             // If it is the first one, no record can be to blame.
             let is_first = self.summary.attempts() == 0 && self.nowhere.in_a_row.is_empty();
-            self.nowhere.last = (!is_first).then(|| record.key());
+            self.nowhere.last = if is_first { None } else { self.place(record) };
             self.stop(Stopped::Unable(format!("record {} {what}", record.id)));
         } else {
             self.nowhere.say(&record.id, what);
         }
     }
 
+    pub(super) fn got_further(&mut self) {
+        self.nowhere.others_got_further = true;
+        if !self.is_stuck() {
+            self.nowhere.in_a_row.clear();
+            self.nowhere.last = None;
+        }
+    }
+
+    /// Whether records that got nowhere have ended the pass. What ends later changes no more of that.
+    fn is_stuck(&self) -> bool {
+        matches!(self.summary.stopped, Some(Stopped::Stuck(_) | Stopped::Unable(_)))
+    }
+
+    /// Where the next pass is to begin if it begins behind this record. Failed ones that have an order
+    /// of their own are gone on behind in any case.
+    fn place(&self, record: &Record) -> Option<Key> {
+        let is_in_order =
+            record.status == Status::New || matches!(self.pass.plan.kind, PlanKind::Full);
+        is_in_order.then(|| record.key())
+    }
+
     pub(super) fn got_nowhere(&mut self, record: &Record) {
         let id = &record.id;
         self.nowhere.all.insert(id.clone());
         self.nowhere.in_a_row.insert(id.clone());
-        self.nowhere.last = Some(record.key());
+        if !self.is_stuck() {
+            self.nowhere.last = self.place(record).or(self.nowhere.last.take());
+        }
         let in_a_row = self.nowhere.in_a_row.len();
         if in_a_row >= MOST_IN_A_ROW && self.summary.stopped.is_none() {
             self.stop(Stopped::Stuck(format!(

@@ -237,8 +237,7 @@ impl Coordinator {
             Proof::Taken => self.proven = true,
             Proof::ChangedMeanwhile => {}
             Proof::Refused(why) => {
-                let what = format!("is not tried: {why}; no handler was started");
-                self.refuse(record, slot, what);
+                self.refuse_to_try(record, slot, &format!("{why}; no handler was started"));
             }
         }
         Ok(self.proven)
@@ -381,8 +380,8 @@ impl Coordinator {
                 // That was no attempt.
                 self.left = self.left.map(|left| left + 1);
                 let status = Status::Error.name();
-                let what = format!("is not tried: it cannot be set to {status}: {error}");
-                self.refuse(&record, slot, what);
+                let why = format!("it cannot be set to {status}: {error}");
+                self.refuse_to_try(&record, slot, &why);
                 return None;
             }
         };

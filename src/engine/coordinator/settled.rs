@@ -52,7 +52,7 @@ impl Coordinator {
             | Outcome::Failure { .. }
             | Outcome::Unanswered { .. }
             | Outcome::Snooze { .. }
-            | Outcome::GiveUp { .. } => self.nowhere.got_further(),
+            | Outcome::GiveUp { .. } => self.got_further(),
             Outcome::Interrupted => {}
         }
         self.pass.observer.attempted(&Attempt {
@@ -91,6 +91,6 @@ impl Coordinator {
     /// A row that the table does not let be written.
     pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
         let what = format!("could not be set to {}: {error}", status.name());
-        self.refuse(record, None, what);
+        self.refuse(record, what);
     }
 }

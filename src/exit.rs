@@ -72,3 +72,8 @@ pub fn try_later(message: impl Into<String>) -> ExitError {
 pub fn of(error: &anyhow::Error) -> Exit {
     error.downcast_ref::<ExitError>().map_or(Exit::Failed, |error| error.exit)
 }
+
+/// Whether an error says that the database was waited for long enough.
+pub fn is_try_later(error: &anyhow::Error) -> bool {
+    of(error) == Exit::TryLater
+}

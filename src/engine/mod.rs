@@ -18,6 +18,7 @@ pub use candidates::{Candidates, Plan, PlanKind};
 pub use rate::Rate;
 pub use summary::{Attempt, Stopped, Summary};
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -30,7 +31,7 @@ use crate::handler::{Handler, Outbox};
 use crate::lock::lock;
 use crate::policy::Look;
 use crate::record::Answer;
-use crate::selection::{Cursor, Reached, Slot};
+use crate::selection::Cursor;
 use crate::store::{Interruptible, Stop, Store};
 use coordinator::{Again, Coordinator};
 use progress::Progress;
@@ -257,14 +258,11 @@ fn stop_of(pass: &Pass) -> Arc<Stop> {
 /// Where the next pass goes on if this one comes to nothing, or has nothing to do.
 fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
     let span = pass.look.moment.span;
-    if !any {
-        // Where the last pass got stuck is over once there is nothing to do.
-        let is_news = span.is_some() || pass.plan.stuck.is_some();
-        let slot = span.map(|span| Reached::Slot(Slot::end_of(span.until)));
-        let reached = slot.or_else(|| pass.plan.cursor().cloned().map(Reached::Key));
-        return is_news.then(|| Cursor { reached, ..Cursor::default() });
-    }
-    span.map(|_| Progress::new(span, &pass.plan, &pass.look.kept).come_to(span, true))
+    // Where the last pass got stuck is over once there is nothing to do.
+    let is_news = span.is_some() || !any && pass.plan.stuck.is_some();
+    let none = HashMap::new();
+    let kept = if any { &pass.look.kept } else { &none };
+    is_news.then(|| Progress::new(span, &pass.plan, kept).come_to(span, any))
 }
 
 /// Waits for the end of a pass, and heeds signals and the time meanwhile.

@@ -25,6 +25,8 @@ pub struct Progress {
     /// Records whose slots have come, and that are still to be tried for them.
     kept: HashMap<Id, Kept>,
     stuck: Option<Key>,
+    /// Whether the plan is that of a limited pass.
+    is_capped: bool,
     /// Whether a limited pass has come to a failed record.
     is_on_its_way: bool,
     /// Whether the next pass would go on from elsewhere than was last noted.
@@ -38,11 +40,11 @@ impl Progress {
     pub fn new(span: Option<Span>, plan: &Plan, kept: &HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Reached::Slot(span.after));
         let last = slot.or_else(|| plan.cursor().cloned().map(Reached::Key));
-        Self { last, kept: kept.clone(), ..Self::default() }
+        Self { last, kept: kept.clone(), is_capped: plan.is_capped(), ..Self::default() }
     }
 
     /// A record is handed out, in the order of the plan.
-    pub fn handed_out(&mut self, record: &Record, slot: Option<Slot>, is_capped: bool) {
+    pub fn handed_out(&mut self, record: &Record, slot: Option<Slot>) {
         match slot {
             Some(slot) => {
                 self.keep(&record.id, slot);
@@ -53,20 +55,20 @@ impl Progress {
                     self.last = Some(Reached::Slot(slot));
                 }
             }
-            None => self.comes_to(record, is_capped),
+            None => self.comes_to(record),
         }
     }
 
     /// A record was not handed out, and has had its turn all the same.
-    pub fn passed(&mut self, record: &Record, slot: Option<Slot>, is_capped: bool) {
-        let Some(slot) = slot else { return self.comes_to(record, is_capped) };
+    pub fn passed(&mut self, record: &Record, slot: Option<Slot>) {
+        let Some(slot) = slot else { return self.comes_to(record) };
         if self.last.as_ref().and_then(Reached::slot).is_some_and(|last| last < slot) {
             self.last = Some(Reached::Slot(slot));
         }
     }
 
-    fn comes_to(&mut self, record: &Record, is_capped: bool) {
-        if is_capped && record.status == Status::Error {
+    fn comes_to(&mut self, record: &Record) {
+        if self.is_capped && record.status == Status::Error {
             // The first one counts at once, so that even a pass that is killed each time gets on.
             self.is_news |= !std::mem::replace(&mut self.is_on_its_way, true);
             self.last = Some(Reached::Key(record.key()));
@@ -150,7 +152,7 @@ mod tests {
 
     fn hand_out(progress: &mut Progress, number: i64, slot: Slot) {
         let record = Record { id: id(number), status: Status::Error, ..fixture::record() };
-        progress.handed_out(&record, Some(slot), false);
+        progress.handed_out(&record, Some(slot));
     }
 
     fn by_slots() -> Plan {

@@ -14,7 +14,7 @@ use anyhow::Result;
 use super::progress::Progress;
 use super::rate::Bucket;
 use super::{Candidates, Handlers, Pass, Stopped, Summary, Wake};
-use crate::exit::{self, Exit};
+use crate::exit;
 use crate::handler::{Handler, Outbox};
 use crate::instant::Instant;
 use crate::record::{Answer, Id, Outcome, Record, counted};
@@ -262,7 +262,7 @@ impl Coordinator {
         let unsettled = std::mem::take(&mut self.unsettled);
         let answers = [unsettled, doubtful].concat();
         // What was waited for long enough is not waited for once more.
-        let has_waited = self.error.as_ref().is_some_and(|error| exit::of(error) == Exit::TryLater);
+        let has_waited = self.error.as_ref().is_some_and(exit::is_try_later);
         let is_in_vain = answers.is_empty() || self.is_gone || has_waited;
         let settled = if is_in_vain { Ok(()) } else { self.settle(&answers) };
         if let Err(error) = settled {

@@ -58,7 +58,7 @@ impl Nowhere {
 impl Coordinator {
     /// A record that the table does not let be tried, and why. It has had its turn.
     pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
-        self.progress.passed(record, slot, self.pass.plan.is_capped());
+        self.progress.passed(record, slot);
         self.refuse(record, format!("is not tried: {why}"));
     }
 

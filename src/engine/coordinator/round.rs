@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::{Coordinator, InHand};
 use crate::engine::say;
-use crate::exit::{self, Exit};
+use crate::exit;
 use crate::handler::{Job, Outbox};
 use crate::instant::Instant;
 use crate::policy::{self, End, Reason, Verdict};
@@ -68,7 +68,7 @@ impl Coordinator {
         let is_alone = claimed.is_empty() && !answers.is_empty();
         match self.write_and_hand_out(answers, &mut claimed, outbox) {
             // It may be the charges that cannot be written.
-            Err(error) if answers.is_empty() || !is_alone && !is_to_try_later(&error) => {
+            Err(error) if answers.is_empty() || !is_alone && !exit::is_try_later(&error) => {
                 self.let_go(&mut claimed);
                 self.begin_no_more(error);
                 self.settle(answers).map(|()| 0)
@@ -387,18 +387,13 @@ impl Coordinator {
         };
         say::begun(&record, self.pass.look.rules);
         self.pass.look.kept.remove(&record.id);
-        self.progress.handed_out(&record, slot, self.pass.plan.is_capped());
+        self.progress.handed_out(&record, slot);
         let id = record.id.clone();
         let record = Arc::new(record);
         let in_hand = InHand { record: record.clone(), charged, started_at: now };
         self.in_hand.insert(id, in_hand);
         Some(record)
     }
-}
-
-/// Whether it was waited for long enough.
-fn is_to_try_later(error: &anyhow::Error) -> bool {
-    exit::of(error) == Exit::TryLater
 }
 
 /// Applies changes. Where the table refuses one that has the text of an error in it, that may be all

@@ -11,14 +11,16 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Database};
-use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan};
-use crate::handler::{Script, Scripted};
-use crate::instant::{DAY, Instant};
+use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, SettledAttempt};
+use crate::handlers::{Script, Scripted};
 use crate::mapping::Mapping;
-use crate::policy::{Age, Look, Policy, Rules};
+use crate::query::{Cursor, Order};
 use crate::record::{Id, Record, Settlement};
-use crate::selection::{Cursor, Order};
-use crate::store::{Access, Applied, Change, Claim, Location, Proof, Reader, Server, Store, TOKEN};
+use crate::schedule::{AgeWindow, Look, Policy, Rules};
+use crate::store::{
+    Access, Claim, Location, Reader, Rehearsal, RowWrite, Server, Store, TOKEN, WriteResult,
+};
+use crate::time::{DAY, Instant};
 
 const RECORDS: usize = 40_000;
 const BATCH: usize = 100;
@@ -29,7 +31,7 @@ struct Silent;
 impl Observer for Silent {
     fn selected(&mut self, _: usize) {}
 
-    fn attempted(&mut self, _: &Attempt) {}
+    fn attempted(&mut self, _: &SettledAttempt) {}
 
     fn reached(&mut self, _: &Cursor) {}
 
@@ -38,7 +40,7 @@ impl Observer for Silent {
     }
 }
 
-/// A store whose guard is not started: here that would be this benchmark once more.
+/// A store whose watchdog is not started: here that would be this benchmark once more.
 struct Unguarded(Box<dyn Store + Send>);
 
 impl Store for Unguarded {
@@ -62,15 +64,19 @@ impl Store for Unguarded {
         self.0.rest()
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         self.0.apply(changes)
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
-        self.0.prove(record, chains)
+    fn rehearse(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal> {
+        self.0.rehearse(record, possible_writes)
     }
 
-    fn guard(&mut self, _: &str) -> Result<()> {
+    fn start_watchdog(&mut self, _: &str) -> Result<()> {
         Ok(())
     }
 
@@ -88,13 +94,13 @@ fn pass(database: &Database, counts: bool) -> usize {
     let server = Arc::new(Server::new(&database.url(), &|_| None).unwrap());
     let opened = Location::Server(server).open(&Mapping::default(), Access::ReadWrite).unwrap();
     let state = opened.state_dir(Some(&std::env::temp_dir().join("backlog-bench"))).unwrap();
-    let policy = Policy::Age(Age { min_secs: 0, max_secs: DAY });
+    let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
     let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };
     let moment = policy.moment(None, NOW, false);
     let pass = Pass {
         store: Box::new(Unguarded(opened.into_store(&state, clock()).unwrap())),
         look: Look { policy, rules, moment, shard: None, kept: HashMap::new() },
-        limits: Limits::NONE,
+        limits: PassLimits::NONE,
         clock: clock(),
         plan: Plan::full(Order::Newest),
         token: format!("{TOKEN}-bench"),

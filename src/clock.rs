@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant as Monotonic};
 
-use crate::instant::Instant;
+use crate::time::Instant;
 
 /// Two clocks: the wall clock, which decides what is due and can stand still
 /// (`--now`), and the monotonic one, which times handlers and never stands still.

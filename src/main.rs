@@ -36,7 +36,6 @@
 //! - A row for which the queue's condition does not hold is never touched.
 //! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
 
-mod authorities;
 #[cfg(test)]
 mod bench;
 mod cli;
@@ -44,28 +43,29 @@ mod clock;
 #[cfg(test)]
 #[path = "../tests/it/cluster.rs"]
 mod cluster;
-mod command;
-mod config;
+mod commands;
 mod crontab;
 mod date;
 mod engine;
 mod exit;
-mod handler;
+mod handlers;
 mod hash;
-mod instant;
 mod lock;
 mod mapping;
-mod policy;
+mod options;
+mod query;
 mod record;
 mod report;
+mod schedule;
 mod secure_file;
-mod selection;
 #[cfg(test)]
 #[path = "../tests/it/server.rs"]
 mod server;
 mod simulation;
 mod store;
 mod terminal;
+mod time;
+mod tls_roots;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
@@ -74,10 +74,10 @@ use anyhow::Result;
 
 use cli::Typed;
 use clock::Clock;
-use config::Environment;
 use exit::Exit;
-use instant::Instant;
+use options::Environment;
 use terminal::Terminal;
+use time::Instant;
 
 fn main() -> ExitCode {
     let typed = Typed::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 fn run(typed: &Typed, terminal: &Terminal) -> Result<Exit> {
     let clock = clock(typed.line.cli.global.now);
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
-    let exit = command::run(typed, Environment::own(), clock, terminal, &mut out)?;
+    let exit = commands::run(typed, Environment::own(), clock, terminal, &mut out)?;
     out.flush()?;
     Ok(exit)
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::engine::Rate;
-use crate::instant::Instant;
+use crate::engine::RateLimit;
+use crate::time::Instant;
 
 use deferred::Deferred;
 
@@ -88,11 +88,11 @@ pub enum Command {
     /// Say of records why they were or were not tried, and when they will be
     Explain(Deferred<Explain>),
     /// Take pending records out of the way; they are kept
-    Archive(Deferred<Mend>),
+    Archive(Deferred<Edit>),
     /// Bring archived records back as new ones
     Restore(Deferred<Restore>),
     /// Make failed or archived records due now; their count of failures is kept
-    Retry(Deferred<Mend>),
+    Retry(Deferred<Edit>),
     /// Look whether the table, the handler and the crontab are as they must be; touch nothing
     Check(Deferred<Check>),
     /// Print the crontab lines for a queue
@@ -101,7 +101,7 @@ pub enum Command {
     Simulate(Deferred<Simulate>),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
-    Guard,
+    Watchdog,
 }
 
 impl Command {
@@ -114,7 +114,7 @@ impl Command {
             "status" => Deferred::<Status>::augment,
             "list" => Deferred::<List>::augment,
             "explain" => Deferred::<Explain>::augment,
-            "archive" | "retry" => Deferred::<Mend>::augment,
+            "archive" | "retry" => Deferred::<Edit>::augment,
             "restore" => Deferred::<Restore>::augment,
             "check" => Deferred::<Check>::augment,
             "crontab" => Deferred::<Crontab>::augment,
@@ -172,7 +172,7 @@ pub struct Process {
 
     /// Begin no more attempts than this: 50/s, 100/m, 1000/h
     #[arg(long, value_name = "RATE")]
-    pub rate: Option<Rate>,
+    pub rate: Option<RateLimit>,
 
     /// A command for each record that is archived, "notify {id}"; it gets what a handler gets
     #[arg(long, value_name = "COMMAND")]
@@ -253,7 +253,7 @@ pub struct Explain {
 }
 
 #[derive(Clone, Args)]
-pub struct Mend {
+pub struct Edit {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,

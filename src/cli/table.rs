@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::value::{self, Several};
 use crate::date::Format;
-use crate::selection::Shard;
+use crate::query::Shard;
 
 #[derive(Clone, Default, Args)]
 #[command(next_help_heading = "The table")]

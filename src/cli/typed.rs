@@ -50,7 +50,7 @@ fn understood(
     let cli = Cli::from_arg_matches(&matches);
     let line = cli.and_then(|cli| {
         let table = match (&cli.command, matches.subcommand()) {
-            (Command::Guard, _) | (_, None) => Table::default(),
+            (Command::Watchdog, _) | (_, None) => Table::default(),
             (_, Some((_, matches))) => Table::from_arg_matches(matches)?,
         };
         Ok(CommandLine { cli, table })
@@ -109,7 +109,7 @@ impl Typed {
     /// Whether it works on a table: all but the making of one, and simulations of made-up records.
     pub fn is_about_a_table(&self) -> bool {
         match &self.line.cli.command {
-            Command::Init(_) | Command::Guard => false,
+            Command::Init(_) | Command::Watchdog => false,
             Command::Simulate(simulate) => simulate.from_table,
             Command::Add(_)
             | Command::Check(_)

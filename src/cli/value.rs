@@ -4,10 +4,10 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::instant::DAY;
 use crate::record::split;
+use crate::time::DAY;
 
-pub use crate::policy::percent;
+pub use crate::schedule::percent;
 
 /// Values with commas between them.
 #[derive(Clone)]

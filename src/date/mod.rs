@@ -12,8 +12,8 @@ use chrono::NaiveDateTime;
 pub use spelling::Spelling;
 pub use zone::Zone;
 
-use crate::instant::{DAY, Instant, WRITABLE};
 use crate::record::Value;
+use crate::time::{DAY, Instant, WRITABLE};
 
 /// How the values of a date column are read.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,8 @@
 use chrono::{Datelike, Timelike};
 
 use super::{Dates, Format, Unit, Zone, is_compact};
-use crate::instant::Instant;
 use crate::record::Value;
+use crate::time::Instant;
 
 const EXAMPLE: Instant = Instant(1_795_232_401);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, FixedOffset, NaiveDateTime};
 
-use crate::instant::{DAY, Instant, WRITABLE};
+use crate::time::{DAY, Instant, WRITABLE};
 
 /// Where a clock stands.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,16 +7,16 @@
 //! taken up by the next one. So one outcome alone is written at once, and a hundred cost one
 //! commit.
 
-mod candidates;
-mod coordinator;
-mod progress;
-mod rate;
-mod say;
-mod summary;
+mod attempt_log;
+mod cursor;
+mod dispatcher;
+mod due_queue;
+mod rate_limit;
+mod tally;
 
-pub use candidates::{Candidates, Plan, PlanKind};
-pub use rate::Rate;
-pub use summary::{Attempt, Stopped, Summary};
+pub use due_queue::{DueQueue, Plan, PlanKind};
+pub use rate_limit::RateLimit;
+pub use tally::{SettledAttempt, Stopped, Tally};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,21 +27,21 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::clock::Clock;
-use crate::handler::{Handler, Outbox};
+use crate::handlers::{Handler, Submit};
 use crate::lock::lock;
-use crate::policy::Look;
-use crate::record::Answer;
-use crate::selection::Cursor;
+use crate::query::Cursor;
+use crate::record::Attempt;
+use crate::schedule::Look;
 use crate::store::{Interruptible, Stop, Store};
-use coordinator::{Again, Coordinator};
-use progress::Progress;
+use cursor::PassCursor;
+use dispatcher::{Again, Dispatcher};
 
 /// How long a drain waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// How far a pass goes.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct PassLimits {
     /// Attempts, not records looked at: waiting rows never hide due ones.
     pub max_records: Option<u64>,
     pub max_runtime: Option<Duration>,
@@ -51,10 +51,10 @@ pub struct Limits {
     pub drain: bool,
     /// So many failures in a row say that what the handler needs is down.
     pub max_consecutive_failures: Option<u32>,
-    pub rate: Option<Rate>,
+    pub rate: Option<RateLimit>,
 }
 
-impl Limits {
+impl PassLimits {
     /// All that is due is tried, and handlers that are stopped end at once.
     pub const NONE: Self = Self {
         max_records: None,
@@ -78,10 +78,10 @@ pub struct Pass {
     pub store: Box<dyn Store + Send>,
     /// How it looks at records to begin with.
     pub look: Look,
-    pub limits: Limits,
+    pub limits: PassLimits,
     pub clock: Clock,
     pub plan: Plan,
-    /// What the handlers carry in their environment; see [`Store::guard`].
+    /// What the handlers carry in their environment; see [`Store::start_watchdog`].
     pub token: String,
     pub observer: Box<dyn Observer + Send>,
 }
@@ -92,7 +92,7 @@ pub trait Observer {
     fn selected(&mut self, due: usize);
 
     /// An attempt is settled.
-    fn attempted(&mut self, attempt: &Attempt);
+    fn attempted(&mut self, attempt: &SettledAttempt);
 
     /// The pass has come so far: the next one of its line should go on from there.
     fn reached(&mut self, cursor: &Cursor);
@@ -137,54 +137,54 @@ impl Wake {
     }
 }
 
-/// Where answers are brought to.
+/// The dispatcher behind its lock, and the attempts that were submitted while somebody held it.
 #[derive(Clone)]
-struct Inbox {
-    answers: Arc<Mutex<Vec<Answer>>>,
-    coordinator: Arc<Mutex<Coordinator>>,
+struct SharedDispatcher {
+    ended: Arc<Mutex<Vec<Attempt>>>,
+    dispatcher: Arc<Mutex<Dispatcher>>,
 }
 
-impl Inbox {
-    /// The way back for answers.
-    fn outbox(&self) -> Outbox {
-        let inbox = self.clone();
-        Arc::new(move |answers| inbox.bring(answers))
+impl SharedDispatcher {
+    /// The way back for attempts.
+    fn submitter(&self) -> Submit {
+        let shared = self.clone();
+        Arc::new(move |ended| shared.submit(ended))
     }
 
-    /// A round without an answer, to fill the free places.
+    /// A round without an ended attempt, to fill the free places.
     fn round(&self) {
-        self.with(|coordinator| {
-            coordinator.take_up(Vec::new(), &self.outbox());
-            coordinator.rest();
+        self.with(|dispatcher| {
+            dispatcher.complete(Vec::new(), &self.submitter());
+            dispatcher.rest();
         });
     }
 
-    /// Takes answers in and, unless somebody is at it who will take them up, runs a round.
-    fn bring(&self, answers: Vec<Answer>) {
-        lock(&self.answers).extend(answers);
+    /// Submits ended attempts, and completes them unless whoever holds the dispatcher will.
+    fn submit(&self, ended: Vec<Attempt>) {
+        lock(&self.ended).extend(ended);
         self.catch_up();
     }
 
-    /// Does something with the coordinator, and what came in meanwhile.
-    fn with<T>(&self, act: impl FnOnce(&mut Coordinator) -> T) -> T {
-        let result = act(&mut lock(&self.coordinator));
+    /// Does something with the dispatcher, and what came in meanwhile.
+    fn with<T>(&self, act: impl FnOnce(&mut Dispatcher) -> T) -> T {
+        let result = act(&mut lock(&self.dispatcher));
         self.catch_up();
         result
     }
 
-    /// Runs rounds until no answer waits. Whoever finds the coordinator taken can leave: its
+    /// Runs rounds until no ended attempt waits. Whoever finds the dispatcher taken can leave: its
     /// holder comes here after letting go of it.
     fn catch_up(&self) {
-        while !lock(&self.answers).is_empty() {
-            let mut coordinator = match self.coordinator.try_lock() {
-                Ok(coordinator) => coordinator,
+        while !lock(&self.ended).is_empty() {
+            let mut dispatcher = match self.dispatcher.try_lock() {
+                Ok(dispatcher) => dispatcher,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            let answers = std::mem::take(&mut *lock(&self.answers));
-            coordinator.take_up(answers, &self.outbox());
-            if lock(&self.answers).is_empty() {
-                coordinator.rest();
+            let ended = std::mem::take(&mut *lock(&self.ended));
+            dispatcher.complete(ended, &self.submitter());
+            if lock(&self.ended).is_empty() {
+                dispatcher.rest();
             }
         }
     }
@@ -204,15 +204,15 @@ impl Handlers {
 }
 
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
-pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Summary> {
+pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
     let stop = stop_of(&pass);
     let mut store = Interruptible::new(pass.store, stop.clone());
     if stop.deadline().is_some() {
         store.watch()?;
     }
     pass.store = Box::new(store);
-    let mut candidates = Candidates::new(&pass.plan, pass.look.clone());
-    let any = candidates.any(pass.store.reader());
+    let mut due = DueQueue::new(&pass.plan, pass.look.clone());
+    let any = due.any(pass.store.reader());
     let any = if stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
     if let Some(cursor) = first_cursor(&pass, any) {
         // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
@@ -220,23 +220,24 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     if !any {
         pass.observer.finished()?;
-        return Ok(Summary::of_nothing(candidates.unusable(), candidates.take_broken()));
+        return Ok(Tally::of_nothing(due.unusable(), due.take_broken()));
     }
-    pass.observer.selected(candidates.known());
-    log::debug!("{} candidates under {}", candidates.known(), pass.look.policy.line());
-    pass.store.guard(&pass.token)?;
+    pass.observer.selected(due.known());
+    log::debug!("{} records due under {}", due.known(), pass.look.policy.line());
+    pass.store.start_watchdog(&pass.token)?;
     let (sender, events) = channel();
     let wake = Wake { events: sender, stop: stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let clock = pass.clock;
-    let coordinator = Coordinator::new(pass, candidates, wake.clone(), handlers);
-    let inbox = Inbox { answers: Arc::default(), coordinator: Arc::new(Mutex::new(coordinator)) };
-    let mut watch = Watch { inbox: &inbox, events, clock, stop, is_late: false };
+    let dispatcher = Dispatcher::new(pass, due, wake.clone(), handlers);
+    let shared =
+        SharedDispatcher { ended: Arc::default(), dispatcher: Arc::new(Mutex::new(dispatcher)) };
+    let mut watch = Watch { shared: &shared, events, clock, stop, is_late: false };
     watch.see_to_the_end();
-    // A thread that has brought the last answer may still look for more to do.
+    // A thread that has brought the last attempt may still look for more to do.
     watch.wait_for(&wake, || handler.join());
-    let mut summary = inbox.with(Coordinator::finish)?;
+    let mut summary = shared.with(Dispatcher::finish)?;
     if let Some(on_archive) = on_archive {
         watch.wait_for(&wake, || on_archive.join());
         summary.stopped = summary.stopped.or(wake.signalled().map(Stopped::Signal));
@@ -250,7 +251,7 @@ const ENDLESS_SEARCH: &str = "the search for due records did not end within --ma
 
 /// The stop of a pass, whose time begins now.
 fn stop_of(pass: &Pass) -> Arc<Stop> {
-    let Limits { max_runtime, grace, .. } = pass.limits;
+    let PassLimits { max_runtime, grace, .. } = pass.limits;
     let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
     Arc::new(Stop::new(pass.clock, grace, deadline))
 }
@@ -262,12 +263,12 @@ fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
     let is_news = span.is_some() || !any && pass.plan.stuck.is_some();
     let none = HashMap::new();
     let kept = if any { &pass.look.kept } else { &none };
-    is_news.then(|| Progress::new(span, &pass.plan, kept).come_to(span, any))
+    is_news.then(|| PassCursor::new(span, &pass.plan, kept).come_to(span, any))
 }
 
 /// Waits for the end of a pass, and heeds signals and the time meanwhile.
 struct Watch<'a> {
-    inbox: &'a Inbox,
+    shared: &'a SharedDispatcher,
     events: Receiver<Event>,
     clock: Clock,
     stop: Arc<Stop>,
@@ -277,23 +278,23 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn see_to_the_end(&mut self) {
-        self.inbox.round();
+        self.shared.round();
         loop {
-            if let Some(pause) = self.inbox.with(|coordinator| coordinator.held_back()) {
+            if let Some(pause) = self.shared.with(|dispatcher| dispatcher.held_back()) {
                 self.wait(Some(pause));
-                self.inbox.round();
+                self.shared.round();
                 continue;
             }
-            if !self.inbox.with(|coordinator| coordinator.is_idle()) {
+            if !self.shared.with(|dispatcher| dispatcher.is_idle()) {
                 self.wait(None);
                 continue;
             }
-            match self.inbox.with(Coordinator::begin_again) {
+            match self.shared.with(Dispatcher::begin_again) {
                 Again::No => return,
                 Again::Now => {}
                 Again::AfterOthers => self.wait(Some(BUSY_PAUSE)),
             }
-            self.inbox.round();
+            self.shared.round();
         }
     }
 
@@ -313,7 +314,7 @@ impl Watch<'_> {
         };
         if let Some(why) = why {
             self.is_late = true;
-            self.inbox.with(|coordinator| coordinator.stop(why));
+            self.shared.with(|dispatcher| dispatcher.stop(why));
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use id::{Id, escaped, number, split};
 pub use visible::{cut, cut_line, json_line, one_line};
 
-use crate::instant::Instant;
+use crate::time::Instant;
 
 /// `1 record`, `2 records`
 pub fn counted(count: u64, what: &str) -> String {
@@ -294,7 +294,7 @@ impl Outcome {
 
 /// What a handler says of one record.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Attempt {
     pub id: Id,
     pub outcome: Outcome,
     /// The exit code of a command; 124 for a timeout, as timeout(1) has it. `None` if it was not
@@ -303,7 +303,7 @@ pub struct Answer {
     pub duration: Duration,
 }
 
-impl Answer {
+impl Attempt {
     /// The same of a handler that could not be run for this record, though it could for another.
     pub fn into_failure(self) -> Self {
         if let Outcome::Unable { error, ends_pass: false } = self.outcome {
@@ -317,7 +317,7 @@ impl Answer {
 /// What is written to a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    pub step: Step,
+    pub transition: Transition,
     pub counter: Counter,
     /// When it is written.
     pub at: Instant,
@@ -327,7 +327,7 @@ pub struct Settlement {
 
 /// What has become of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum Transition {
     /// An attempt begins: it counts as failed until it is known to have gone otherwise.
     Begun,
     /// That was no attempt after all.
@@ -339,7 +339,7 @@ pub enum Step {
     Renewed,
 }
 
-impl Step {
+impl Transition {
     /// Whether the record is not to be tried again.
     pub fn is_end(self) -> bool {
         matches!(self, Self::Succeeded | Self::Archived)
@@ -349,12 +349,12 @@ impl Step {
 impl Settlement {
     /// The status of a record that was `before` when it was read.
     pub fn status(&self, before: Status) -> Status {
-        match self.step {
-            Step::Begun | Step::Failed => Status::Error,
-            Step::Undone => before,
-            Step::Succeeded => Status::Success,
-            Step::Archived => Status::Archived,
-            Step::Renewed => Status::New,
+        match self.transition {
+            Transition::Begun | Transition::Failed => Status::Error,
+            Transition::Undone => before,
+            Transition::Succeeded => Status::Success,
+            Transition::Archived => Status::Archived,
+            Transition::Renewed => Status::New,
         }
     }
 }

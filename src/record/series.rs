@@ -7,7 +7,7 @@
 //! last error says so in front of what people read there, behind the note of a snooze.
 
 use super::{Record, snooze};
-use crate::instant::{Instant, WRITABLE};
+use crate::time::{Instant, WRITABLE};
 
 /// Stands in front while it is not known what the last attempt came to.
 const OPEN: &str = "outcome unknown";

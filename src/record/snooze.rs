@@ -1,7 +1,7 @@
 //! How a row shows until when its record was snoozed, without a column for it: in front of what
 //! people read there, its last error says so.
 
-use crate::instant::Instant;
+use crate::time::Instant;
 
 const BEFORE: &str = "snoozed until ";
 const BEHIND: &str = ": ";

@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::engine::{Attempt, Stopped, Summary};
+use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line};
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
-pub fn joblog_line(attempt: &Attempt) -> String {
-    let Attempt { attempt, started_at, answer, status } = attempt;
+pub fn joblog_line(attempt: &SettledAttempt) -> String {
+    let SettledAttempt { number, started_at, attempt, status } = attempt;
     let line = json!({
-        "id": answer.id,
-        "attempt": attempt,
+        "id": attempt.id,
+        "attempt": number,
         "started_at": started_at.to_string(),
-        "duration_ms": u64::try_from(answer.duration.as_millis()).unwrap_or(u64::MAX),
-        "outcome": answer.outcome.name(),
-        "exit": answer.exit,
-        "error": answer.outcome.error(),
+        "duration_ms": u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+        "outcome": attempt.outcome.name(),
+        "exit": attempt.exit,
+        "error": attempt.outcome.error(),
         "status": status.map(Status::name),
     });
     json_line(&line)
 }
 
 /// `12 attempts in 1.3s: 9 succeeded, 3 failed`
-pub fn summary(summary: &Summary, elapsed: Duration) -> String {
+pub fn summary(summary: &Tally, elapsed: Duration) -> String {
     let counts = [
         (summary.succeeded, "succeeded"),
         (summary.failed, "failed and will be tried again"),

@@ -7,11 +7,11 @@ use crate::record::{json_line, one_line};
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    Fine,
+    Ok,
     /// To be known.
-    Note,
+    Warning,
     /// To be mended, or records are lost sight of.
-    Mend,
+    Error,
 }
 
 pub struct Finding {
@@ -26,9 +26,9 @@ pub struct Finding {
 impl Level {
     fn name(self) -> &'static str {
         match self {
-            Self::Fine => "ok",
-            Self::Note => "note",
-            Self::Mend => "mend",
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
         }
     }
 }
@@ -36,16 +36,16 @@ impl Level {
 pub fn findings_text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for Finding { level, about, text: found, statement } in findings {
-        text += &format!("{:<4}  {about:<10}  {}\n", level.name(), one_line(found));
+        text += &format!("{:<7}  {about:<10}  {}\n", level.name(), one_line(found));
         if let Some(statement) = statement {
-            text += &format!("{:<16}  {}\n", "", one_line(statement));
+            text += &format!("{:<19}  {}\n", "", one_line(statement));
         }
     }
     text
 }
 
 pub fn findings_json(queue: &str, db: &str, table: &str, findings: &[Finding]) -> String {
-    let ok = findings.iter().all(|finding| finding.level != Level::Mend);
+    let ok = findings.iter().all(|finding| finding.level != Level::Error);
     let found: Vec<_> = findings
         .iter()
         .map(|Finding { level, about, text, statement }| {

@@ -2,9 +2,9 @@
 
 use super::list::obstacle_text;
 use super::reckoning::reckoning;
-use crate::instant::Instant;
-use crate::policy::{End, Look, Obstacle, Planned, Reason, Rules, Verdict};
 use crate::record::{Record, Status, counted, cut_line, one_line};
+use crate::schedule::{End, Look, Obstacle, Planned, Reason, Rules, Verdict};
+use crate::time::Instant;
 
 pub struct Explanation<'a> {
     pub record: &'a Record,

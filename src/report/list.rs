@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::instant_json;
-use crate::instant::Instant;
-use crate::policy::{End, Obstacle, Verdict};
 use crate::record::{Record, counted, cut_line, json_line};
+use crate::schedule::{End, Obstacle, Verdict};
+use crate::time::Instant;
 
 /// What a pass would do with a record.
 #[derive(Debug, Clone, Copy)]

@@ -17,7 +17,7 @@ pub use picture::picture;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart};
 pub use status::{DueReport, Oldest, StatusReport, status_json, status_text};
 
-use crate::instant::Instant;
+use crate::time::Instant;
 
 fn instant_json(at: Option<Instant>) -> serde_json::Value {
     at.map(|at| at.to_string()).into()

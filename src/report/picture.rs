@@ -116,7 +116,7 @@ fn panel(
         .draw()?;
     chart
         .configure_secondary_axes()
-        .y_desc(format!("retries per {}", crate::instant::span(bar_secs)))
+        .y_desc(format!("retries per {}", crate::time::span(bar_secs)))
         .y_labels(4)
         .label_style(("sans-serif", 12))
         .axis_desc_style(("sans-serif", 13))

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::hash::phase;
-use crate::instant::{DAY, Instant, days, span};
-use crate::policy::{
-    Age, Backoff, CATCH_UP, Look, Moment, Policy, Slots, Tiers, Variation, duration,
-};
 use crate::record::{Facts, Status};
+use crate::schedule::{
+    AgeWindow, Backoff, CATCH_UP, Jitter, Look, Moment, Policy, Slots, Tiers, duration,
+};
+use crate::time::{DAY, Instant, days, span};
 
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
 /// pending.
@@ -39,7 +39,7 @@ pub fn reckoning(look: &Look, facts: Facts<'_>) -> Vec<String> {
     }
 }
 
-fn by_plain_age(age: &Age) -> String {
+fn by_plain_age(age: &AgeWindow) -> String {
     let old = |secs| format!("{} {}", days(secs), if secs == DAY { "day" } else { "days" });
     let min = if age.min_secs > 0 {
         format!("more than {} and ", old(age.min_secs))
@@ -75,9 +75,9 @@ fn counted(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
     } else {
         format!("after failure {}", n + 1)
     };
-    let wait = match &backoff.variation {
-        Variation::Spread { percent: 0 } => format!("{after} it waits {}", wait_text(this)),
-        Variation::Spread { percent } => {
+    let wait = match &backoff.jitter {
+        Jitter::Spread { percent: 0 } => format!("{after} it waits {}", wait_text(this)),
+        Jitter::Spread { percent } => {
             let share = share(phase(facts.id, backoff.salt), *percent);
             let less =
                 if n == 0 { String::new() } else { format!(" - {share} of {}", wait_text(this)) };
@@ -87,7 +87,7 @@ fn counted(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
                 wait_text(next),
             )
         }
-        Variation::Drawn { widths, .. } => format!(
+        Jitter::Drawn { widths, .. } => format!(
             "{after} a record waits from {} to {}; drawn for this one: {}",
             wait_text(this),
             wait_text(this + widths.wait(n.into())),

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::aligned;
-use crate::instant::{DAY, Instant, span};
 use crate::record::{Id, json_line, one_line};
 use crate::simulation::{self, Figures, Load, Run, Scenario, Tried};
+use crate::time::{DAY, Instant, span};
 
 /// How many characters wide and high a chart is.
 const WIDTH: usize = 72;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{aligned, instant_json};
-use crate::instant::{Instant, span};
 use crate::record::{Id, Status, cut_line, json_line, one_line};
 use crate::store::Count;
+use crate::time::{Instant, span};
 
 pub struct StatusReport {
     pub now: Instant,

@@ -1,8 +1,8 @@
 //! How even a load is, and how far waits deviate.
 
 use super::{Run, Scenario};
-use crate::policy::{Backoff, Policy, Slots};
 use crate::record::Id;
+use crate::schedule::{Backoff, Policy, Slots};
 
 /// What a run comes to.
 #[derive(Debug, Clone, PartialEq)]
@@ -207,7 +207,7 @@ fn seconds(ms: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Options, parse};
+    use crate::schedule::{Options, parse};
 
     /// The measured rows of the rules of retrying, to 5 %: 100,000 records that fail together, and
     /// what becomes of them in 24 hours.

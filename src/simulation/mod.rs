@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Result, ensure};
 
 use crate::clock::Clock;
-use crate::engine::{self, Attempt, Handlers, Limits, Observer, Pass, Plan, PlanKind};
-use crate::handler::{Script, Scripted};
-use crate::instant::Instant;
+use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, PlanKind, SettledAttempt};
+use crate::handlers::{Script, Scripted};
 use crate::lock::lock;
-use crate::policy::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
+use crate::query::{Cursor, Order, Slot};
 use crate::record::Facts;
-use crate::selection::{Cursor, Order, Slot};
+use crate::schedule::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
 use crate::store::{MemoryRow, MemoryStore};
+use crate::time::Instant;
 
 /// What is simulated, for each line alike.
 #[derive(Debug, Clone)]
@@ -144,7 +144,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
         let pass = Pass {
             store: Box::new(store.clone()),
             look: course.look(first_pass, now),
-            limits: Limits::NONE,
+            limits: PassLimits::NONE,
             clock: clock.fixed(now),
             plan: match policy {
                 Policy::Slots(_) => Plan { kind: PlanKind::Slots, ..Plan::full(Order::Oldest) },
@@ -173,10 +173,10 @@ struct Recorder {
 impl Observer for Recorder {
     fn selected(&mut self, _due: usize) {}
 
-    fn attempted(&mut self, attempt: &Attempt) {
-        let position = self.store.position(&attempt.answer.id);
+    fn attempted(&mut self, attempt: &SettledAttempt) {
+        let position = self.store.position(&attempt.attempt.id);
         if let Some(row) = position.and_then(|row| u32::try_from(row).ok()) {
-            let tried = Tried { row, attempt: attempt.attempt, at: self.at };
+            let tried = Tried { row, attempt: attempt.number, at: self.at };
             lock(&self.log).push(tried);
         }
     }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result};
 
-use super::proof::Proof;
-use super::{Applied, Change, Claim, Found, Moved, Page, Reader, Store};
+use super::rehearsal::Rehearsal;
+use super::{Claim, Found, Moved, Page, Reader, RowWrite, Store, WriteResult};
 use crate::clock::Clock;
-use crate::record::{Facts, Id, Record, Settlement, Step};
-use crate::selection::Selection;
+use crate::query::Query;
+use crate::record::{Facts, Id, Record, Settlement, Transition};
 
 /// Ends a statement that is running.
 pub type Interrupter = Box<dyn FnMut() + Send>;
@@ -151,7 +151,7 @@ impl Interruptible {
 impl Reader for Interruptible {
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         self.act(Act::Search, |store| store.reader().due(selection, is_due))
@@ -187,19 +187,24 @@ impl Store for Interruptible {
         self.act(Act::Settlement, |store| store.rest())
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let only_begins = changes.iter().all(|change| change.settlement.step == Step::Begun);
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+        let only_begins =
+            changes.iter().all(|change| change.settlement.transition == Transition::Begun);
         let act = if only_begins { Act::Search } else { Act::Settlement };
         self.act(act, |store| store.apply(changes))
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
-        self.act(Act::Search, |store| store.prove(record, chains))
+    fn rehearse(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal> {
+        self.act(Act::Search, |store| store.rehearse(record, possible_writes))
     }
 
-    fn guard(&mut self, token: &str) -> Result<()> {
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
         self.watch()?;
-        self.act(Act::Search, |store| store.guard(token))
+        self.act(Act::Search, |store| store.start_watchdog(token))
     }
 
     fn require_in_place(&mut self) -> Result<(), Moved> {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Result;
 
-use super::{Applied, Change, Charged, Claim, Found, Page, Proof, Reader, Store};
-use crate::instant::Instant;
+use super::{Charged, Claim, Found, Page, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::lock::lock;
-use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Step, Value};
-use crate::selection::Selection;
+use crate::query::Query;
+use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Transition, Value};
+use crate::time::Instant;
 
 /// One row: what a policy goes by.
 #[derive(Debug, Clone)]
@@ -109,15 +109,15 @@ impl Memory {
         }
     }
 
-    fn write(&mut self, change: &Change) -> Applied {
+    fn write(&mut self, change: &RowWrite) -> WriteResult {
         let Some(&index) = self.by_id.get(&change.record.id) else {
-            return Applied::ChangedMeanwhile;
+            return WriteResult::ChangedMeanwhile;
         };
         let row = &mut self.rows[index];
         let is_charged = change.charged.is_some();
         let expected = if is_charged { Status::Error } else { change.record.status };
         if row.status != expected {
-            return Applied::ChangedMeanwhile;
+            return WriteResult::ChangedMeanwhile;
         }
         row.due_at = None;
         row.status = change.settlement.status(change.record.status);
@@ -131,11 +131,13 @@ impl Memory {
                 (row.failures, row.last_failure_at) = (*failures, Some(*last_failure_at));
             }
         }
-        match change.settlement.step {
-            Step::Begun => Applied::Charged(Charged::default()),
-            Step::Undone | Step::Succeeded | Step::Failed | Step::Archived | Step::Renewed => {
-                Applied::Written
-            }
+        match change.settlement.transition {
+            Transition::Begun => WriteResult::Charged(Charged::default()),
+            Transition::Undone
+            | Transition::Succeeded
+            | Transition::Failed
+            | Transition::Archived
+            | Transition::Renewed => WriteResult::Written,
         }
     }
 
@@ -156,7 +158,7 @@ impl Reader for MemoryStore {
     /// released.
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         let mut memory = self.memory();
@@ -211,16 +213,16 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         let mut memory = self.memory();
         Ok(changes.iter().map(|change| memory.write(change)).collect())
     }
 
-    fn prove(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<Proof> {
-        Ok(Proof::Taken)
+    fn rehearse(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+        Ok(Rehearsal::Taken)
     }
 
-    fn guard(&mut self, _token: &str) -> Result<()> {
+    fn start_watchdog(&mut self, _token: &str) -> Result<()> {
         Ok(())
     }
 

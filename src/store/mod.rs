@@ -1,34 +1,34 @@
 //! WHERE the records are: what a store must do, and the stores there are.
 
 mod acting;
-mod claims;
-mod examination;
-mod gathering;
-mod guard;
+mod inspection;
 mod interrupt;
 mod location;
+mod locks;
 mod memory;
 mod orphans;
+mod page;
 mod pgmq;
 mod postgres;
-mod proof;
+mod rehearsal;
 mod sqlite;
 mod state_dir;
 mod table;
 #[cfg(test)]
 mod tests;
+mod watchdog;
 
-pub use claims::LineLock;
-pub use examination::{Examination, InColumn, MissingIndex, Pending, StatusValue, Undated, Unread};
-pub use guard::keep_watch;
+pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
 pub use interrupt::{Interrupter, Interruptible, Stop};
 pub use location::{Access, Location, Schemas};
+pub use locks::LineLock;
 pub use memory::{MemoryRow, MemoryStore};
 pub use orphans::TOKEN;
 pub use postgres::{Server, is_url, without_password};
-pub use proof::Proof;
+pub use rehearsal::Rehearsal;
 pub use state_dir::{LineState, StateDir};
 pub use table::{Charged, Table};
+pub use watchdog::run_watchdog;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,19 +36,16 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use crate::clock::Clock;
-use crate::instant::Instant;
+use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status};
-use crate::selection::{Order, Selection};
+use crate::time::Instant;
 
 /// What a pass asks of a table. Nothing here writes or locks.
 pub trait Reader {
     /// The ids of a stretch of records that are due, read to the end at once. The selection says
     /// which can be; `is_due` has the last word on each.
-    fn due(
-        &mut self,
-        selection: &Selection,
-        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
-    ) -> Result<Page>;
+    fn due(&mut self, selection: &Query, is_due: &mut dyn FnMut(Facts<'_>) -> bool)
+    -> Result<Page>;
 
     /// One record as it is at this moment, as far as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
@@ -78,7 +75,7 @@ pub trait Survey {
     fn any_mapped(&mut self) -> Result<bool>;
 
     /// `by_count` says whether records are due by their count of failures.
-    fn examine(&mut self, by_count: bool) -> Result<Examination>;
+    fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
 }
 
 /// A table that is there, and what commands ask of it besides.
@@ -132,14 +129,18 @@ pub trait Store {
     /// Makes each row what its settlement says, all in one transaction, and says row by row how
     /// it went. An error means that nothing was written. The death of this process
     /// undoes nothing of it.
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>>;
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
     /// Tries each chain of settlements on the record, one after the other, and takes everything back.
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof>;
+    fn rehearse(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal>;
 
     /// Called once, before the first claim. Makes sure that if this process is killed, the
     /// handlers end before its claims do. They carry `token` in their environment.
-    fn guard(&mut self, token: &str) -> Result<()>;
+    fn start_watchdog(&mut self, token: &str) -> Result<()>;
 
     /// Called once, before the first claim: nothing is waited for any longer than this says.
     fn heed(&mut self, _stop: &Arc<Stop>) {}
@@ -205,7 +206,7 @@ pub enum Found {
 
 /// One row to be changed: only if it still is what the record says, or what the charge made of it.
 #[derive(Debug)]
-pub struct Change<'a> {
+pub struct RowWrite<'a> {
     pub record: &'a Record,
     /// What this pass made of the row when it wrote that an attempt has begun, if it did.
     pub charged: Option<&'a Charged>,
@@ -214,14 +215,14 @@ pub struct Change<'a> {
     pub retry_at: Option<Instant>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> RowWrite<'a> {
     pub fn new(record: &'a Record, charged: Option<&'a Charged>, settlement: Settlement) -> Self {
         Self { record, charged, settlement, retry_at: None }
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Applied {
+pub enum WriteResult {
     Written,
     /// The charge is written, and this is what it made of the row.
     Charged(Charged),

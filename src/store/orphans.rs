@@ -11,8 +11,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.
 pub const TOKEN: &str = "BACKLOG_PASS";
 
-/// The name of the hidden subcommand that is the guard.
-pub const GUARD: &str = "guard";
+/// The name of the hidden subcommand that is the watchdog.
+pub const WATCHDOG: &str = "watchdog";
 
 /// So many scans of /proc in a row must find nobody: a handler that was just being started shows
 /// its environment a moment later.
@@ -101,7 +101,7 @@ impl Mark {
         let inherited = descriptors
             .filter_map(|entry| fs::read_link(entry.path()).ok())
             .any(|target| target == *descriptor);
-        inherited && !is_guard(proc)
+        inherited && !is_watchdog(proc)
     }
 }
 
@@ -132,10 +132,10 @@ pub fn boot_id() -> Result<String> {
     Ok(id.context("could not read the machine's boot id")?.trim().into())
 }
 
-/// Whether a process is a guard: this one, or that of a pass which a handler started. It ends by
+/// Whether a process is a watchdog: this one, or that of a pass which a handler started. It ends by
 /// itself, not before its own handlers.
-fn is_guard(proc: &Path) -> bool {
-    let command = format!("backlog\0{GUARD}\0");
+fn is_watchdog(proc: &Path) -> bool {
+    let command = format!("backlog\0{WATCHDOG}\0");
     fs::read(proc.join("cmdline")).is_ok_and(|it| it == command.as_bytes())
 }
 

@@ -23,7 +23,7 @@ fn findings(env: &TestEnv, about: &str, args: &[&str]) -> Vec<String> {
     let now = format!("@{MIDNIGHT}");
     let ran = run(env, &[&["check", "--json", "--now", &now], args].concat());
     let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    let mends = ran.stdout.contains("\"level\":\"mend\"");
+    let mends = ran.stdout.contains("\"level\":\"error\"");
     assert_eq!((ran.exit, json["ok"].as_bool()), (Some(i32::from(mends)), Some(!mends)));
     let found = json["findings"].as_array().unwrap().iter();
     let found = found.filter(|it| it["about"] == about);
@@ -48,18 +48,18 @@ fn a_sound_table_needs_no_mending_and_is_not_touched() {
     let args = ["check", "--fibonacci", "--max-attempts", "3", "--", "/bin/true"];
     let ran = run(&env, &args).success();
     for line in [
-        "ok    schedule    --fibonacci\n",
-        "ok    table       BACKLOG, 3 rows, 3 pending; journal mode wal\n",
-        "ok    columns     id = ID INTEGER, date_inserted = DATE_INSERTED TEXT, status = STATUS TEXT",
-        "ok    status      NEW = 'NEW' (3)\n",
-        "ok    dates       DATE_INSERTED is written as iso\n",
-        "ok    index       ",
-        "ok    handler     /bin/true\n",
-        "note  crontab     no line of this user works on this queue",
+        "ok       schedule    --fibonacci\n",
+        "ok       table       BACKLOG, 3 rows, 3 pending; journal mode wal\n",
+        "ok       columns     id = ID INTEGER, date_inserted = DATE_INSERTED TEXT, status = STATUS TEXT",
+        "ok       status      NEW = 'NEW' (3)\n",
+        "ok       dates       DATE_INSERTED is written as iso\n",
+        "ok       index       ",
+        "ok       handler     /bin/true\n",
+        "warning  crontab     no line of this user works on this queue",
     ] {
         assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
     }
-    assert!(!ran.stdout.contains("mend"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("\nerror"), "{}", ran.stdout);
     assert_eq!(std::fs::read(env.db()).unwrap(), before);
     assert!(!env.path("test.db.backlog").exists(), "nothing was made");
 }
@@ -75,14 +75,14 @@ fn values_that_no_status_has_are_counted() {
         findings(&env, "status", &[]),
         [
             "ok NEW = 'NEW' (1)",
-            "note 'RUNNING': 2 rows left alone, mapped to no status",
-            "mend 'new': 1 row left alone, because it is not 'NEW': map it as well",
-            "mend ' Error ': 1 row left alone, because it is not 'ERROR': map it as well",
-            "note NULL: 1 row left alone, mapped to no status",
+            "warning 'RUNNING': 2 rows left alone, mapped to no status",
+            "error 'new': 1 row left alone, because it is not 'NEW': map it as well",
+            "error ' Error ': 1 row left alone, because it is not 'ERROR': map it as well",
+            "warning NULL: 1 row left alone, mapped to no status",
         ]
     );
     env.sql("UPDATE BACKLOG SET STATUS = 7");
-    let nothing = "mend no row has a value that is mapped to a status";
+    let nothing = "error no row has a value that is mapped to a status";
     assert_eq!(findings(&env, "status", &[])[0], nothing);
 }
 
@@ -96,11 +96,11 @@ fn dates_that_cannot_be_read_or_differ_are_named_by_id() {
     assert_eq!(
         findings(&env, "dates", &[]),
         [
-            "note DATE_INSERTED is written in several ways: epoch in 1 record, such as 2; epoch-ms in 1 record, such as 5; iso in 2 records, such as 1",
-            "mend 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
+            "warning DATE_INSERTED is written in several ways: epoch in 1 record, such as 2; epoch-ms in 1 record, such as 5; iso in 2 records, such as 1",
+            "error 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
         ]
     );
-    let ahead = "note the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another --zone, or a date to come";
+    let ahead = "warning the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another --zone, or a date to come";
     assert_eq!(findings(&env, "clock", &[]), [ahead]);
     assert_eq!(findings(&env, "clock", &["--zone", "+02:00"]), [""; 0]);
 }
@@ -138,16 +138,16 @@ fn what_else_is_wrong_is_said_at_once() {
          INSERT INTO BACKLOG (ID) VALUES (7), (7), (NULL), (NULL); CREATE TRIGGER audit AFTER UPDATE ON BACKLOG BEGIN SELECT 1; END",
     );
     with_crontab(&env, "");
-    let twice = "mend more than one row has the id 7: none of them is tried";
-    let none = "mend 2 pending records never tried, because the id is none: NULL";
+    let twice = "error more than one row has the id 7: none of them is tried";
+    let none = "error 2 pending records never tried, because the id is none: NULL";
     assert_eq!(findings(&env, "ids", &[]), [none, twice]);
-    assert_eq!(findings(&env, "trigger", &[]), ["note audit runs with what is written"]);
+    assert_eq!(findings(&env, "trigger", &[]), ["warning audit runs with what is written"]);
     let schedule = findings(&env, "schedule", &["--fibonacci"]);
-    assert!(schedule[0].starts_with("mend --fibonacci goes by FAILURES"), "{schedule:?}");
+    assert!(schedule[0].starts_with("error --fibonacci goes by FAILURES"), "{schedule:?}");
     env.script("bin/only-here", "");
     for (handler, says) in [
-        ("/bin/no-such", "mend /bin/no-such is no file that can be executed"),
-        ("no-such-program", "mend there is no no-such-program in PATH"),
+        ("/bin/no-such", "error /bin/no-such is no file that can be executed"),
+        ("no-such-program", "error there is no no-such-program in PATH"),
         ("only-here", "is not in cron's PATH, /usr/bin:/bin: write its whole path"),
     ] {
         let found = findings(&env, "handler", &["--", handler]);
@@ -173,14 +173,14 @@ fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
             &[
                 "ok @hourly: --min-ndays 1 --ndays 7, 1 to 7 days",
                 "ok @daily: --min-ndays 5 --ndays 30, 5 to 30 days",
-                "mend line 4: --min-ndays goes with --ndays",
-                "mend no line tries records of 0 to 1 days",
-                "note several lines try records of 5 to 7 days",
+                "error line 4: --min-ndays goes with --ndays",
+                "error no line tries records of 0 to 1 days",
+                "warning several lines try records of 5 to 7 days",
             ],
         ),
         (
             "*/5 * * * * backlog process --config etc.toml --all-queues\n0 0 * * * backlog process --config etc.toml --queue b\n0 0 * * * backlog status --db test.db\n".into(),
-            &["ok */5 * * * *: --ndays 2, 0 to 2 days", "mend line 2: "],
+            &["ok */5 * * * *: --ndays 2, 0 to 2 days", "error line 2: "],
         ),
         (
             "* * * * * backlog process --db test.db --fibonacci -- x\n* * * * * backlog process --db other.db --ndays 1 -- x\n".into(),
@@ -317,24 +317,24 @@ fn what_a_pass_would_refuse_is_seen_before() {
     assert_eq!(
         findings(&env, "options", &[]),
         [
-            "mend jobs = \"0\": 0 is not in 1..=1024",
-            "mend order = \"new\": invalid value 'new'; possible values: newest, oldest",
+            "error jobs = \"0\": 0 is not in 1..=1024",
+            "error order = \"new\": invalid value 'new'; possible values: newest, oldest",
         ]
     );
     assert_eq!(
         findings(&env, "ids", &[]),
-        ["mend 2 pending records never tried, because the id is none: NULL"]
+        ["error 2 pending records never tried, because the id is none: NULL"]
     );
-    let nothing = "mend it sets no column that `where` reads: the row stays pending";
+    let nothing = "error it sets no column that `where` reads: the row stays pending";
     assert_eq!(findings(&env, "on_success", &[]), [nothing]);
     let schedule = findings(&env, "schedule", &[]);
-    assert_eq!(schedule, ["note none is configured: it stands in each line"]);
+    assert_eq!(schedule, ["warning none is configured: it stands in each line"]);
     // It stands beside the file, wherever cron starts.
     let handler =
-        format!("mend {} is no file that can be executed", env.path("./handler").display());
+        format!("error {} is no file that can be executed", env.path("./handler").display());
     assert_eq!(findings(&env, "handler", &[]), [handler]);
     let typed = findings(&env, "handler", &["--", "./handler"]);
-    assert_eq!(typed, ["mend ./handler is not where cron starts: write its whole path"]);
+    assert_eq!(typed, ["error ./handler is not where cron starts: write its whole path"]);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn values_that_only_a_collation_makes_the_same_are_told_apart() {
          INSERT INTO BACKLOG (STATUS, DATE_INSERTED) VALUES ('NEW', '2026-11-20'), ('new', '2026-11-20')",
     );
     with_crontab(&env, "");
-    let like = "mend 'new': 1 row left alone, because it is not 'NEW': map it as well";
+    let like = "error 'new': 1 row left alone, because it is not 'NEW': map it as well";
     assert_eq!(findings(&env, "status", &[])[1], like);
 }
 
@@ -511,9 +511,10 @@ fn what_only_the_application_has_is_named_before_a_pass_meets_it() {
         let now = format!("@{MIDNIGHT}");
         let ran = run(&env, &["check", "--now", &now, "--ndays", "9", "--", "/bin/true"]);
         assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{schema}: {ran:?}");
-        let mends = |line: &str| line.starts_with("mend") && line.contains(says);
+        let mends = |line: &str| line.starts_with("error") && line.contains(says);
         assert!(ran.stdout.lines().any(mends), "{schema}: {ran:?}");
-        for other in ["ok    dates", "ok    schedule", "ok    handler", "note  crontab"] {
+        for other in ["ok       dates", "ok       schedule", "ok       handler", "warning  crontab"]
+        {
             assert!(ran.stdout.contains(other), "{schema}: {ran:?}");
         }
     }
@@ -537,12 +538,12 @@ fn a_damaged_page_is_a_finding_beside_the_others() {
     let ran = run(&env, &["check", "--ndays", "9", "--", "/bin/true"]);
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
     for line in [
-        "mend  table       could not read ",
+        "error    table       could not read ",
         "test.db: database disk image is malformed; restore a backup",
         "(met in the pending records, the number of rows, the statuses",
-        "ok    table       BACKLOG, its rows not counted, at least ",
-        "note  trigger     audit runs",
-        "ok    handler     /bin/true",
+        "ok       table       BACKLOG, its rows not counted, at least ",
+        "warning  trigger     audit runs",
+        "ok       handler     /bin/true",
     ] {
         assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
     }

@@ -38,31 +38,31 @@ fn kill(child: &Child) {
     assert!(signal("-KILL", child.id()));
 }
 
-/// Kills a guard whose pass is dead, and waits until the kernel has released the claims that it held.
-pub fn kill_guard(guard: &str) {
-    assert!(signal("-KILL", guard));
+/// Kills a watchdog whose pass is dead, and waits until the kernel has released the claims that it held.
+pub fn kill_watchdog(watchdog: &str) {
+    assert!(signal("-KILL", watchdog));
     let is_dead = || {
-        let status = std::fs::read_to_string(format!("/proc/{guard}/status"));
+        let status = std::fs::read_to_string(format!("/proc/{watchdog}/status"));
         status.map_or(true, |status| status.contains("State:\tZ"))
     };
-    wait_until("the guard is dead", is_dead);
+    wait_until("the watchdog is dead", is_dead);
 }
 
-/// The process number of a pass's guard.
-pub fn guard_of(pass: &Child) -> String {
-    guard_if_any(pass).unwrap()
+/// The process number of a pass's watchdog.
+pub fn watchdog_of(pass: &Child) -> String {
+    watchdog_if_any(pass).unwrap()
 }
 
-fn guard_if_any(pass: &Child) -> Option<String> {
+fn watchdog_if_any(pass: &Child) -> Option<String> {
     let parent = format!("\nPPid:\t{}\n", pass.id());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     // Other processes come and go meanwhile.
-    let mut guards = processes.filter(|process| {
+    let mut watchdogs = processes.filter(|process| {
         let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let status = std::fs::read_to_string(process.path().join("status")).unwrap_or_default();
-        command.starts_with(b"backlog\0guard\0") && status.contains(&parent)
+        command.starts_with(b"backlog\0watchdog\0") && status.contains(&parent)
     });
-    guards.next().map(|guard| guard.file_name().into_string().unwrap())
+    watchdogs.next().map(|watchdog| watchdog.file_name().into_string().unwrap())
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
         child.wait().unwrap();
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     }
-    // The guard of the last pass may still be at work, and its handlers may note what they read.
+    // The watchdog of the last pass may still be at work, and its handlers may note what they read.
     env.run(&["process", "--now", &now, "--ndays", "1", "--drain", "--", "true"]).silent();
     for line in noted().lines() {
         let (id, size) = line.split_once(' ').unwrap();
@@ -161,9 +161,9 @@ fn handlers_of_a_killed_pass_are_ended_before_its_claims_are() {
         env.spawn(&["process", "--now", &now, "--ndays", "1", "--jobs", "3", "--", &handler]);
     let began = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     wait_until("three handlers begin", || began() == 3);
-    // The guard does not take a signal for the end of the pass.
-    let guard = guard_of(&child);
-    assert!(signal("-TERM", guard));
+    // The watchdog does not take a signal for the end of the pass.
+    let watchdog = watchdog_of(&child);
+    assert!(signal("-TERM", watchdog));
     kill(&child);
     child.wait().unwrap();
     // The next pass gets the records only when nobody works on them any more.
@@ -212,12 +212,12 @@ fn a_guard_that_dies_is_replaced() {
     env.insert(1, MIDNIGHT);
     let mut child = with_a_handler_that_stays(&env, &[]);
     for _ in 0..3 {
-        let guard = guard_of(&child);
-        assert!(signal("-KILL", &guard));
-        wait_until("another guard", || guard_if_any(&child).is_some_and(|it| it != guard));
-        // A guard that was just started may not have been told what to watch over.
+        let watchdog = watchdog_of(&child);
+        assert!(signal("-KILL", &watchdog));
+        wait_until("another watchdog", || watchdog_if_any(&child).is_some_and(|it| it != watchdog));
+        // A watchdog that was just started may not have been told what to watch over.
         let told = || {
-            let state = std::fs::read_to_string(format!("/proc/{}/status", guard_of(&child)));
+            let state = std::fs::read_to_string(format!("/proc/{}/status", watchdog_of(&child)));
             state.is_ok_and(|state| state.contains("State:\tS"))
         };
         wait_until("it waits", told);
@@ -232,14 +232,14 @@ fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
     let mut child = with_a_handler_that_stays(&env, &[]);
-    let guard = guard_of(&child);
-    let command = std::fs::read_to_string(format!("/proc/{guard}/cmdline")).unwrap();
-    assert_eq!(command, "backlog\0guard\0", "no token for everybody to read");
-    // The guard must not see the pass die.
-    assert!(signal("-STOP", &guard));
+    let watchdog = watchdog_of(&child);
+    let command = std::fs::read_to_string(format!("/proc/{watchdog}/cmdline")).unwrap();
+    assert_eq!(command, "backlog\0watchdog\0", "no token for everybody to read");
+    // The watchdog must not see the pass die.
+    assert!(signal("-STOP", &watchdog));
     kill(&child);
     child.wait().unwrap();
-    kill_guard(&guard);
+    kill_watchdog(&watchdog);
     drain_if_dead(&env);
     let notes = std::fs::read_to_string(env.path("test.db.backlog/passes")).unwrap();
     assert_eq!(notes.trim(), "", "each pass that ends takes its note back");
@@ -248,8 +248,9 @@ fn the_next_pass_ends_the_handlers_of_a_pass_that_was_killed_with_its_guard() {
 #[test]
 fn the_guard_of_somebody_elses_making_watches_over_nothing() {
     let env = TestEnv::new();
-    env.run(&["guard"]).fails(2, &["guard is started by `process` alone"]);
-    env.run_with_input(&["guard"], b"token 0\n").fails(2, &["guard is started by `process` alone"]);
+    env.run(&["watchdog"]).fails(2, &["watchdog is started by `process` alone"]);
+    env.run_with_input(&["watchdog"], b"token 0\n")
+        .fails(2, &["watchdog is started by `process` alone"]);
 }
 
 #[test]

@@ -622,7 +622,7 @@ fn an_attempt_that_kills_its_pass_is_charged_without_a_status_column() {
     assert_eq!(ran.exit, None);
     assert_eq!(env.query("SELECT tries, tried FROM t"), "1|1795219200");
     let now = MIDNIGHT + MINUTE;
-    // The guard ends the handler first, and then lets go of the claim.
+    // The watchdog ends the handler first, and then lets go of the claim.
     wait_until("the claim is free", || {
         env.run_at(now, &["process", "--", "true"]).silent();
         env.query("SELECT tries, done FROM t") == format!("1|{now}")
@@ -918,7 +918,7 @@ fn no_attempt_is_counted_where_something_else_stands() {
             }
             let checked = env.run(&["check", "--queue", queue]);
             assert_eq!(checked.exit, Some(1), "{checked:?}");
-            let mends = |it: &str| it.starts_with("mend  columns     ") && it.contains(found);
+            let mends = |it: &str| it.starts_with("error    columns     ") && it.contains(found);
             assert!(checked.stdout.lines().any(mends), "{checked:?}");
             env.run(&["list", "--queue", queue]).success();
             assert_eq!(env.handled(), [""; 0]);

@@ -664,7 +664,7 @@ fn check_names_missing_indexes_and_privileges() {
         database.sql(&format!("CREATE{statement}"));
     }
     let found = env.run(&check).success().stdout;
-    assert!(found.contains("ok    index "), "{found}");
+    assert!(found.contains("ok       index "), "{found}");
     let url = database.url().replace("postgres@", "clerk@");
     let checked = ran(&env.command(&check).env("BACKLOG_DB", &url).output().unwrap());
     assert_eq!(checked.exit, Some(1), "{checked:?}");
@@ -681,9 +681,9 @@ fn check_names_missing_indexes_and_privileges() {
     for line in [
         &*format!("GRANT SELECT ({missing}) ON \"public\".\"orders\" is missing"),
         "permission denied for table orders; grant it to this user (met in the pending records",
-        "ok    table       orders, 1000 rows, at least 0 pending",
-        "ok    schedule    --fibonacci",
-        "ok    handler     /bin/true",
+        "ok       table       orders, 1000 rows, at least 0 pending",
+        "ok       schedule    --fibonacci",
+        "ok       handler     /bin/true",
     ] {
         assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");
     }

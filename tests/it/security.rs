@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::claims::{guard_of, kill_guard};
+use crate::claims::{kill_watchdog, watchdog_of};
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal, skipped};
 
 /// The attacker, who owns nothing on this machine.
@@ -632,11 +632,11 @@ fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
     let staying = shop.env.staying();
     let mut pass = shop.env.spawn(&[&line[..], &["sh", "-c", &staying.script]].concat());
     staying.wait_for_begin();
-    let guard = guard_of(&pass);
-    assert!(signal("-STOP", &guard));
+    let watchdog = watchdog_of(&pass);
+    assert!(signal("-STOP", &watchdog));
     assert!(signal("-KILL", pass.id()));
     pass.wait().unwrap();
-    kill_guard(&guard);
+    kill_watchdog(&watchdog);
     // The owner of the database has a process of root's in mind, whose token he knows.
     let mut roots = Command::new("sleep").arg("60").env("BACKLOG_PASS", "known").spawn().unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();

@@ -75,7 +75,7 @@ fn what_a_trigger_may_not_use_is_named_before_the_first_handler_and_by_check() {
         .fails(1, &["table BACKLOG refuses STATUS = 'ERROR': ", says, "no handler"]);
     assert_eq!((env.handled().len(), env.count("NEW")), (0, 1));
     let check = env.run(&["check", "--ndays", "1", "--", "/bin/true"]);
-    let finding = format!("mend  trigger     the table refuses what a pass writes: {says}\n");
+    let finding = format!("error    trigger     the table refuses what a pass writes: {says}\n");
     assert!(check.exit == Some(1) && check.stdout.contains(&finding), "{check:?}");
 
     let env = TestEnv::new();

@@ -19,12 +19,12 @@ use anyhow::{Context, Result};
 
 use super::postgres::{Param, PgDatabase, Server, Session};
 use super::table::Table;
-use super::{Access, Count, Database, Examination, Found, Page, Reader, StateDir, Store, Survey};
+use super::{Access, Count, Database, Found, Inspection, Page, Reader, StateDir, Store, Survey};
 use crate::clock::Clock;
-use crate::instant::Instant;
 use crate::mapping::Mapping;
+use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Record, Status};
-use crate::selection::{Order, Selection};
+use crate::time::Instant;
 use catalog::QueueCatalog;
 use store::PgmqStore;
 
@@ -72,7 +72,7 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<()> {
 impl Reader for PgmqQueue {
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         self.database.due(selection, is_due)
@@ -101,7 +101,7 @@ impl Survey for PgmqQueue {
         Ok(true)
     }
 
-    fn examine(&mut self, _by_count: bool) -> Result<Examination> {
+    fn inspect(&mut self, _by_count: bool) -> Result<Inspection> {
         Ok(self.database.examined_from_outside())
     }
 }

@@ -1,7 +1,7 @@
 //! From changes to what is to be done with messages.
 
-use crate::record::{Counter, Id, Step};
-use crate::store::Change;
+use crate::record::{Counter, Id, Transition};
+use crate::store::RowWrite;
 
 /// What is to be done with messages, by their numbers.
 #[derive(Default)]
@@ -17,14 +17,14 @@ pub struct Orders {
 }
 
 impl Orders {
-    pub fn add(&mut self, number: i64, is_archived: bool, change: &Change) {
+    pub fn add(&mut self, number: i64, is_archived: bool, change: &RowWrite) {
         let now = || Some("epoch".to_string());
         let before = change.record.failures;
         let reads = i64::from(before) + 1;
-        match change.settlement.step {
-            Step::Begun => {}
-            Step::Succeeded => self.done.push(number),
-            Step::Failed => {
+        match change.settlement.transition {
+            Transition::Begun => {}
+            Transition::Succeeded => self.done.push(number),
+            Transition::Failed => {
                 if matches!(change.settlement.counter, Counter::Set { failures, .. } if failures == before)
                 {
                     self.uncounted.push((number, reads));
@@ -33,19 +33,19 @@ impl Orders {
                 let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
                 self.shown.push((number, Some(at)));
             }
-            Step::Undone => {
+            Transition::Undone => {
                 self.uncounted.push((number, reads));
                 self.shown.push((number, now()));
             }
-            Step::Archived => {
+            Transition::Archived => {
                 let error = match &change.settlement.counter {
                     Counter::Set { last_error, .. } => last_error.clone().unwrap_or_default(),
                     Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
                 };
                 self.noted.push((number, Some(error.replace('\0', ""))));
             }
-            Step::Renewed if is_archived => self.restored.push(number),
-            Step::Renewed => self.shown.push((number, now())),
+            Transition::Renewed if is_archived => self.restored.push(number),
+            Transition::Renewed => self.shown.push((number, now())),
         }
     }
 }

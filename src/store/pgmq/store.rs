@@ -10,29 +10,30 @@ use super::Queue;
 use super::work::{HIDDEN_SECS, Work};
 use crate::clock::Clock;
 use crate::lock::lock;
+use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement};
-use crate::selection::Selection;
-use crate::store::guard::Guard;
-use crate::store::postgres::{Keeper, Patient, PgDatabase};
+use crate::store::postgres::{Heartbeat, Patient, PgDatabase};
+use crate::store::watchdog::Watchdog;
 use crate::store::{
-    Applied, Change, Claim, Database, Found, Interrupter, Page, Proof, Reader, Stop, Store,
+    Claim, Database, Found, Interrupter, Page, Reader, Rehearsal, RowWrite, Stop, Store,
+    WriteResult,
 };
 
 /// How often a living reader puts off the return of its messages.
-const BEAT: Duration = Duration::from_secs(HIDDEN_SECS / 3);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 256;
 
 pub struct PgmqStore {
     work: Arc<Mutex<Work>>,
-    guard: Option<Guard>,
-    keeper: Option<Keeper>,
+    watchdog: Option<Watchdog>,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl PgmqStore {
     pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
         let work = Work::new(queue, database, clock);
-        Self { work: Arc::new(Mutex::new(work)), guard: None, keeper: None }
+        Self { work: Arc::new(Mutex::new(work)), watchdog: None, heartbeat: None }
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
@@ -43,7 +44,7 @@ impl PgmqStore {
 impl Reader for PgmqStore {
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         self.work().database.due(selection, is_due)
@@ -88,16 +89,16 @@ impl Store for PgmqStore {
         self.work().patiently("write to", |work, _| work.give_back())
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         self.work().write_all(changes, Work::write)
     }
 
     /// What can be refused is to archive it, or to delete it.
-    fn prove(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Proof> {
+    fn rehearse(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
         let mut work = self.work();
         Ok(match work.patiently_or_refused(false, |work, _| work.try_out(record))? {
-            Ok(()) => Proof::Taken,
-            Err(why) => Proof::Refused(format!(
+            Ok(()) => Rehearsal::Taken,
+            Err(why) => Rehearsal::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",
                 work.database.place(),
                 work.queue.name
@@ -105,10 +106,10 @@ impl Store for PgmqStore {
         })
     }
 
-    fn guard(&mut self, token: &str) -> Result<()> {
-        self.guard = Some(Guard::start(None, token)?);
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
+        self.watchdog = Some(Watchdog::start(None, token)?);
         let work = self.work.clone();
-        self.keeper = Some(Keeper::start(BEAT, move || {
+        self.heartbeat = Some(Heartbeat::start(HEARTBEAT_INTERVAL, move || {
             if let Err(error) = lock(&work).look_after() {
                 log::debug!("{error:#}");
             }
@@ -126,7 +127,7 @@ impl Store for PgmqStore {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.keeper = None;
+        self.heartbeat = None;
         self.rest()
     }
 }

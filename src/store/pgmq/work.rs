@@ -8,11 +8,11 @@ use postgres::Error as SqlError;
 use super::Queue;
 use super::orders::{Orders, number};
 use crate::clock::Clock;
-use crate::instant::Instant;
-use crate::record::{Id, Record, Status, Step};
+use crate::record::{Id, Record, Status, Transition};
 use crate::store::postgres::{Param, Patience, Patient, PgDatabase, Session};
 use crate::store::table::Effects;
-use crate::store::{Applied, Change, Charged, Claim, Database};
+use crate::store::{Charged, Claim, Database, RowWrite, WriteResult};
+use crate::time::Instant;
 
 /// How long a message stays hidden after its reader has died.
 pub const HIDDEN_SECS: u64 = 30;
@@ -157,13 +157,13 @@ impl Work {
     /// session that was lost before it could say so.
     pub fn write(
         &mut self,
-        changes: &[Change],
+        changes: &[RowWrite],
         again: bool,
-    ) -> Result<Result<Vec<Applied>, String>, SqlError> {
+    ) -> Result<Result<Vec<WriteResult>, String>, SqlError> {
         // Reading a message has counted it.
-        let is_begin = |change: &Change| change.settlement.step == Step::Begun;
+        let is_begin = |change: &RowWrite| change.settlement.transition == Transition::Begun;
         if changes.iter().all(is_begin) {
-            return Ok(Ok(vec![Applied::Charged(Charged::default()); changes.len()]));
+            return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
         }
         self.session().batch(BEGIN)?;
         let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
@@ -176,16 +176,16 @@ impl Work {
             let number = number(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
             applied.push(if is_begin(change) {
-                Applied::Charged(Charged::default())
+                WriteResult::Charged(Charged::default())
             } else if is_archived || mine.contains(&number) {
                 orders.add(number, is_archived, change);
-                Applied::Written
+                WriteResult::Written
             } else if self.is_waiting(number)? {
-                Applied::ClaimLost
+                WriteResult::ClaimLost
             } else if again {
-                Applied::Written
+                WriteResult::Written
             } else {
-                Applied::ChangedMeanwhile
+                WriteResult::ChangedMeanwhile
             });
         }
         self.carry_out(&orders)?;

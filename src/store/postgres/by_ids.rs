@@ -1,6 +1,6 @@
 //! Statements about many records at once, by their ids.
 
-use super::claims::Keys;
+use super::advisory_locks::Keys;
 use super::query::{id_text, pending, row};
 use super::sql::Param;
 use crate::record::Id;

@@ -5,7 +5,7 @@
 use super::query::{as_text, id_text, is_pending};
 use super::sql::{Param, param, quoted};
 use crate::record::Status;
-use crate::store::Change;
+use crate::store::RowWrite;
 use crate::store::table::{Action, Column, Expected, Set, Table, quote};
 
 /// A statement with its parameters. It returns the number of each change that was made, whether the
@@ -70,7 +70,7 @@ impl PartialEq for Term<'_> {
 /// The column of a change's number, under a name that no condition means.
 const NUMBER: &str = "\"backlog number\"";
 
-pub fn statement(table: &Table, changes: &[(usize, &Change)], ask: Ask) -> Statement {
+pub fn statement(table: &Table, changes: &[(usize, &RowWrite)], ask: Ask) -> Statement {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
         let (verb, terms, values) = terms(table, change, ask);
@@ -96,7 +96,7 @@ pub fn statement(table: &Table, changes: &[(usize, &Change)], ask: Ask) -> State
 /// What is done for a change, with which columns, and their values.
 fn terms<'a>(
     table: &'a Table,
-    change: &'a Change,
+    change: &'a RowWrite,
     ask: Ask,
 ) -> (Verb, Vec<Term<'a>>, Vec<Option<String>>) {
     let (mut terms, mut values) = (Vec::new(), Vec::new());

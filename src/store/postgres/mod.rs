@@ -1,14 +1,14 @@
 //! The PostgreSQL store: the table on a server, the claims in its advisory locks.
 
+mod advisory_locks;
 mod by_ids;
 mod catalog;
 mod change;
-mod claims;
 mod errors;
-mod examine;
-mod patience;
+mod inspect;
 mod query;
 mod reader;
+mod reconnect;
 mod recovery;
 mod server;
 mod session;
@@ -25,18 +25,18 @@ use anyhow::{Context, Result};
 use postgres::{Error as SqlError, Row};
 
 pub use errors::words;
-pub use patience::{Keeper, Patience, Patient};
+pub use reconnect::{Heartbeat, Patience, Patient};
 pub use server::{Server, is_url, without_password};
 use session::Backend;
 pub use session::Session;
 pub use sql::Param;
 
-use super::gathering::Reported;
+use super::page::Reported;
 use super::table::Table;
 use super::{Access, Database, Interrupter, StateDir, Store};
 use crate::clock::Clock;
-use crate::instant::Instant;
 use crate::mapping::Mapping;
+use crate::time::Instant;
 use catalog::PgCatalog;
 use sql::param;
 use store::PgStore;

@@ -4,10 +4,10 @@
 
 use super::sql::{Param, literal, param, quoted};
 use crate::date::{Stretch, Zone};
-use crate::instant::{Instant, WRITABLE};
+use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
-use crate::selection::{Order, Selection, Window};
 use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, quote};
+use crate::time::{Instant, WRITABLE};
 
 /// Rows with one of these values in the status column; all rows if there is no such column.
 fn status_in(table: &Table, statuses: &[Status]) -> String {
@@ -40,7 +40,7 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
 }
 
 /// What a policy goes by, of the records that can be due, in the order asked for.
-pub fn due(table: &Table, selection: &Selection) -> (String, Vec<Param>) {
+pub fn due(table: &Table, selection: &Query) -> (String, Vec<Param>) {
     let mut terms = vec![statuses(table, &selection.statuses)];
     match &selection.window {
         Window::All => {}
@@ -155,7 +155,7 @@ fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
         // A day wider on either side, because a clock may differ from UTC.
         Holds::ClockTimes => {
             let shown = |at: Instant| at.date();
-            let day = |at: Instant, days: i64| at.saturating_add(days * crate::instant::DAY);
+            let day = |at: Instant, days: i64| at.saturating_add(days * crate::time::DAY);
             both(
                 bound(">=", Some(day(from, -1)), &shown),
                 bound("<", until.map(|until| day(until, 2)), &shown),
@@ -231,7 +231,7 @@ fn failed(table: &Table, before: &[Instant], future: Instant) -> Option<String> 
 
 /// Rows with one of these statuses whose date is none, or may be: id and date. Those that sort
 /// into a window are met there.
-pub fn undated(table: &Table, selection: &Selection) -> String {
+pub fn undated(table: &Table, selection: &Query) -> String {
     let column = quote(&table.inserted.name);
     let none = match (table.inserted.holds, &selection.window) {
         (Holds::Instants | Holds::ClockTimes, _) => {

@@ -10,19 +10,19 @@ use super::errors::is_no_value;
 use super::sql::{Param, value};
 use super::{PgDatabase, by_ids, query};
 use crate::date::Dates;
-use crate::instant::Instant;
+use crate::query::{Order, Query};
 use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
-use crate::selection::{Order, Selection};
-use crate::store::gathering::Gathering;
+use crate::store::page::PageBuilder;
 use crate::store::table::{
     Column, FactColumns, Table, composed, count, has_failed, id, quote, typed_id,
 };
-use crate::store::{Count, Examination, Found, Page, Reader, Survey, Undated};
+use crate::store::{Count, Found, Inspection, Page, Reader, Survey, Undated};
+use crate::time::Instant;
 
 impl Reader for PgDatabase {
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         let any = query::any(&self.table, &selection.statuses);
@@ -31,7 +31,7 @@ impl Reader for PgDatabase {
         }
         let undated =
             if selection.misses_undated() { Some(self.undated(selection)?) } else { None };
-        let mut gathering = Gathering::new(selection, undated, is_due);
+        let mut builder = PageBuilder::new(selection, undated, is_due);
         let (sql, params) = query::due(&self.table, selection);
         let Self { session, table, place, .. } = self;
         let columns = FactColumns::new(table, &table.known_columns(), &selection.window);
@@ -39,15 +39,15 @@ impl Reader for PgDatabase {
             .each(&sql, &params, &mut |row| match id_of(&columns, table, row) {
                 Ok(id) => {
                     let inserted = || value(&table.inserted, row.get(columns.inserted));
-                    gathering.row(facts(&columns, table, &id, row), &inserted)
+                    builder.row(facts(&columns, table, &id, row), &inserted)
                 }
                 Err(problem) => {
-                    gathering.unusable(problem);
+                    builder.unusable(problem);
                     true
                 }
             })
             .map_err(|error| super::errors::explain(place, &error, "read"))?;
-        Ok(gathering.finish(&self.table.inserted.name, &mut self.reported))
+        Ok(builder.finish(&self.table.inserted.name, &mut self.reported))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
@@ -108,7 +108,7 @@ impl Survey for PgDatabase {
         Ok(!self.query(&sql, &[])?.is_empty())
     }
 
-    fn examine(&mut self, by_count: bool) -> Result<Examination> {
+    fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
         Ok(self.examined(by_count))
     }
 }
@@ -148,7 +148,7 @@ impl PgDatabase {
         Count { status, text, band, rows }
     }
 
-    fn undated(&mut self, selection: &Selection) -> Result<Undated> {
+    fn undated(&mut self, selection: &Query) -> Result<Undated> {
         let mut undated = Undated::default();
         for row in self.query(&query::undated(&self.table, selection), &[])? {
             let table = &self.table;

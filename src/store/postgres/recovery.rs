@@ -6,8 +6,8 @@ use anyhow::Result;
 use postgres::Error as SqlError;
 
 use super::PgDatabase;
-use super::claims::{Claims, Keys, take};
-use super::patience::{Patience, Patient};
+use super::advisory_locks::{Claims, Keys, take};
+use super::reconnect::{Patience, Patient};
 use super::session::Backend;
 use super::sessions::Sessions;
 use super::sql::Param;
@@ -81,7 +81,7 @@ impl Sessions {
         again.map_err(|error| self.database.explain(&error, "read"))
     }
 
-    /// The server may not know yet that the old sessions are gone, and the guard keeps the socket
+    /// The server may not know yet that the old sessions are gone, and the watchdog keeps the socket
     /// of one: they are ended there, so that their locks are free.
     fn end_old(&mut self, reading: bool, claiming: bool) -> Result<(), SqlError> {
         if self.claims.pooled {

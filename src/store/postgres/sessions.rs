@@ -6,15 +6,15 @@ use std::hash::{BuildHasher, RandomState};
 use anyhow::{Result, bail};
 use postgres::Error as SqlError;
 
-use super::claims::{Claims, Keys, take, unlock};
+use super::advisory_locks::{Claims, Keys, take, unlock};
 use super::errors::{is_of_the_row, words};
-use super::patience::{Patience, Patient};
+use super::reconnect::{Patience, Patient};
 use super::session::Session;
 use super::sql::Param;
 use super::{PgDatabase, by_ids};
 use crate::clock::Clock;
 use crate::record::Id;
-use crate::store::guard::Guard;
+use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
 
 /// How long a row may be locked by somebody else before a settlement is tried again, and an attempt is
@@ -27,8 +27,8 @@ pub struct Sessions {
     pub patience: Patience,
     /// What the handlers carry, and who ends them if this process is killed.
     pub token: Option<String>,
-    guards: Vec<Guard>,
-    /// Whether the sessions were used since the keeper looked.
+    watchdogs: Vec<Watchdog>,
+    /// Whether the sessions were used since the heartbeat looked.
     pub used: bool,
 }
 
@@ -39,7 +39,7 @@ impl Sessions {
             claims: Claims::default(),
             patience: Patience::new(clock),
             token: None,
-            guards: Vec::new(),
+            watchdogs: Vec::new(),
             used: false,
         }
     }
@@ -91,9 +91,9 @@ impl Sessions {
                 );
             }
             // The first one still watches over what has its mark only; those between are no use.
-            self.guards.push(Guard::start(socket, token)?);
-            if self.guards.len() > 2 {
-                self.guards.remove(1);
+            self.watchdogs.push(Watchdog::start(socket, token)?);
+            if self.watchdogs.len() > 2 {
+                self.watchdogs.remove(1);
             }
         }
         self.claims.session = Some(session);

@@ -7,25 +7,25 @@ use super::change::{self, Ask};
 use super::errors::{is_lost, is_refusal, words};
 use super::sessions::Sessions;
 use super::sql::{Param, value};
-use crate::record::{Record, Settlement, Step};
-use crate::store::proof::{NOT_TAKEN, Proof, STILL_PENDING};
+use crate::record::{Record, Settlement, Transition};
+use crate::store::rehearsal::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use crate::store::table::{Charged, Effects};
-use crate::store::{Applied, Change};
+use crate::store::{RowWrite, WriteResult};
 
 impl Sessions {
     /// Writes changes, all or none. `again` says that this may have been done before, by a
     /// session that was lost before it could say so.
     pub fn write(
         &mut self,
-        changes: &[Change],
+        changes: &[RowWrite],
         again: bool,
-    ) -> Result<Result<Vec<Applied>, String>, SqlError> {
+    ) -> Result<Result<Vec<WriteResult>, String>, SqlError> {
         let Self { database, claims, .. } = self;
-        let mut applied = vec![Applied::ChangedMeanwhile; changes.len()];
+        let mut applied = vec![WriteResult::ChangedMeanwhile; changes.len()];
         let mut mine = Vec::with_capacity(changes.len());
         for (number, change) in changes.iter().enumerate() {
             if claims.lost.contains(&change.record.id) {
-                applied[number] = Applied::ClaimLost;
+                applied[number] = WriteResult::ClaimLost;
             } else {
                 mine.push((number, change));
             }
@@ -35,7 +35,7 @@ impl Sessions {
         }
         // Without a status column nothing but the condition makes a row finished.
         let is_to_be_seen = database.table.statuses.column.is_none()
-            && mine.iter().any(|(_, change)| change.settlement.step.is_end());
+            && mine.iter().any(|(_, change)| change.settlement.transition.is_end());
         let begun: Vec<_> = mine.iter().copied().filter(|(_, change)| is_begin(change)).collect();
         let looks_again = !begun.is_empty() && database.looks_again()?;
         if is_to_be_seen || looks_again {
@@ -44,34 +44,34 @@ impl Sessions {
         for Seen { number, is_pending, charged } in database.ask(&mine, Ask::Write)? {
             let change = &changes[number];
             applied[number] = written(change, charged);
-            if is_to_be_seen && is_pending && change.settlement.step.is_end() {
+            if is_to_be_seen && is_pending && change.settlement.transition.is_end() {
                 database.session.batch("ROLLBACK")?;
                 return Ok(Err(STILL_PENDING.into()));
             }
         }
         if looks_again {
             for Seen { number, charged, .. } in database.ask(&begun, Ask::IsThere)? {
-                if matches!(applied[number], Applied::Charged(_)) {
-                    applied[number] = Applied::Charged(charged);
+                if matches!(applied[number], WriteResult::Charged(_)) {
+                    applied[number] = WriteResult::Charged(charged);
                 }
             }
         }
         if is_to_be_seen || looks_again {
             database.session.batch("COMMIT")?;
         }
-        mine.retain(|(number, _)| applied[*number] == Applied::ChangedMeanwhile);
+        mine.retain(|(number, _)| applied[*number] == WriteResult::ChangedMeanwhile);
         if mine.is_empty() {
             return Ok(Ok(applied));
         }
         for Seen { number, .. } in database.ask(&mine, Ask::IsExpected)? {
-            applied[number] = Applied::Refused(NOT_TAKEN.into());
+            applied[number] = WriteResult::Refused(NOT_TAKEN.into());
         }
         if again {
             let as_written = database.ask(&mine, Ask::IsWritten)?;
             let deletes = matches!(database.table.on_success, Effects::Delete);
             for (number, change) in mine {
                 let seen = as_written.iter().find(|it| it.number == number);
-                let is_deleted = deletes && change.settlement.step == Step::Succeeded;
+                let is_deleted = deletes && change.settlement.transition == Transition::Succeeded;
                 if seen.is_some() != is_deleted {
                     let charged = seen.map(|seen| seen.charged.clone()).unwrap_or_default();
                     applied[number] = written(change, charged);
@@ -85,11 +85,11 @@ impl Sessions {
     pub fn try_out(
         &mut self,
         record: &Record,
-        chains: &[Vec<Settlement>],
-    ) -> Result<Proof, SqlError> {
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal, SqlError> {
         let session = &mut self.database.session;
         session.batch("BEGIN ISOLATION LEVEL READ COMMITTED; SET CONSTRAINTS ALL IMMEDIATE")?;
-        let proof = self.database.try_chains(record, chains);
+        let proof = self.database.try_chains(record, possible_writes);
         if !proof.as_ref().is_err_and(is_lost) {
             self.database.session.batch("ROLLBACK")?;
         }
@@ -99,7 +99,7 @@ impl Sessions {
 
 impl PgDatabase {
     /// The changes for which this holds, and what their rows are then.
-    fn ask(&mut self, changes: &[(usize, &Change)], ask: Ask) -> Result<Vec<Seen>, SqlError> {
+    fn ask(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, SqlError> {
         let statement = change::statement(&self.table, changes, ask);
         let rows = self.session.query(&statement.sql, &statement.params)?;
         let guards = self.table.guard_columns();
@@ -132,16 +132,16 @@ impl PgDatabase {
     fn try_chains(
         &mut self,
         record: &Record,
-        chains: &[Vec<Settlement>],
-    ) -> Result<Proof, SqlError> {
-        for chain in chains {
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal, SqlError> {
+        for chain in possible_writes {
             self.session.batch("SAVEPOINT proof")?;
             let mut charged: Option<Charged> = None;
             for settlement in chain {
-                let change = Change::new(record, charged.as_ref(), settlement.clone());
+                let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
                 let refused = |it: &Self, why: &str| {
                     let status = settlement.status(record.status);
-                    Ok(Proof::refused(&it.place, &it.table, status, why))
+                    Ok(Rehearsal::refused(&it.place, &it.table, status, why))
                 };
                 let seen = match self.ask(&[(0, &change)], Ask::Write) {
                     Ok(seen) => seen.into_iter().next(),
@@ -149,7 +149,7 @@ impl PgDatabase {
                     Err(error) => return Err(error),
                 };
                 match seen {
-                    Some(seen) if settlement.step.is_end() && seen.is_pending => {
+                    Some(seen) if settlement.transition.is_end() && seen.is_pending => {
                         return refused(self, STILL_PENDING);
                     }
                     Some(_) => {}
@@ -157,18 +157,18 @@ impl PgDatabase {
                     None if charged.is_none()
                         && self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() =>
                     {
-                        return Ok(Proof::ChangedMeanwhile);
+                        return Ok(Rehearsal::ChangedMeanwhile);
                     }
                     None => return refused(self, NOT_TAKEN),
                 }
-                if settlement.step == Step::Begun {
+                if settlement.transition == Transition::Begun {
                     let seen = self.ask(&[(0, &change)], Ask::IsThere)?;
                     charged = seen.into_iter().next().map(|seen| seen.charged);
                 }
             }
             self.session.batch("ROLLBACK TO proof")?;
         }
-        Ok(Proof::Taken)
+        Ok(Rehearsal::Taken)
     }
 }
 
@@ -180,10 +180,10 @@ struct Seen {
     charged: Charged,
 }
 
-fn is_begin(change: &Change) -> bool {
-    change.settlement.step == Step::Begun
+fn is_begin(change: &RowWrite) -> bool {
+    change.settlement.transition == Transition::Begun
 }
 
-fn written(change: &Change, charged: Charged) -> Applied {
-    if is_begin(change) { Applied::Charged(charged) } else { Applied::Written }
+fn written(change: &RowWrite, charged: Charged) -> WriteResult {
+    if is_begin(change) { WriteResult::Charged(charged) } else { WriteResult::Written }
 }

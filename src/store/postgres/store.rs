@@ -6,26 +6,28 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::PgDatabase;
-use super::patience::{Keeper, Patient};
+use super::reconnect::{Heartbeat, Patient};
 use super::sessions::Sessions;
 use crate::clock::Clock;
 use crate::lock::lock;
+use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement};
-use crate::selection::Selection;
-use crate::store::{Applied, Change, Claim, Found, Interrupter, Page, Proof, Reader, Stop, Store};
+use crate::store::{
+    Claim, Found, Interrupter, Page, Reader, Rehearsal, RowWrite, Stop, Store, WriteResult,
+};
 
 /// How often somebody sees after the sessions while handlers run.
-const BEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct PgStore {
     sessions: Arc<Mutex<Sessions>>,
-    keeper: Option<Keeper>,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl PgStore {
     pub fn new(database: PgDatabase, clock: Clock) -> Self {
         let sessions = Sessions::new(database, clock);
-        Self { sessions: Arc::new(Mutex::new(sessions)), keeper: None }
+        Self { sessions: Arc::new(Mutex::new(sessions)), heartbeat: None }
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
@@ -38,7 +40,7 @@ impl PgStore {
 impl Reader for PgStore {
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         self.sessions().database.due(selection, is_due)
@@ -76,28 +78,33 @@ impl Store for PgStore {
     }
 
     /// As long as there is more in hand, the next claim frees what was released, in the same
-    /// statement, or else the keeper does.
+    /// statement, or else the heartbeat does.
     fn rest(&mut self) -> Result<()> {
         let mut sessions = self.sessions();
         if sessions.claims.held.is_empty() { sessions.free() } else { Ok(()) }
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         self.sessions().write_all(changes, Sessions::write)
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
-        self.sessions().patiently("write to", |sessions, _| sessions.try_out(record, chains))
+    fn rehearse(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal> {
+        self.sessions()
+            .patiently("write to", |sessions, _| sessions.try_out(record, possible_writes))
     }
 
-    fn guard(&mut self, token: &str) -> Result<()> {
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
         let mut sessions = self.sessions();
         sessions.token = Some(token.into());
         sessions.open()?;
         sessions.wait_for_others()?;
         drop(sessions);
         let sessions = self.sessions.clone();
-        self.keeper = Some(Keeper::start(BEAT, move || {
+        self.heartbeat = Some(Heartbeat::start(HEARTBEAT_INTERVAL, move || {
             let mut sessions = lock(&sessions);
             // Who uses them sees what becomes of them.
             if std::mem::take(&mut sessions.used) || sessions.claims.held.is_empty() {
@@ -122,7 +129,7 @@ impl Store for PgStore {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.keeper = None;
+        self.heartbeat = None;
         self.rest()
     }
 }

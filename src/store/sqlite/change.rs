@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use super::Change;
+use super::RowWrite;
 use super::sql::{Param, id_param, param};
 use crate::record::{Record, Status};
 use crate::store::table::{Action, Charged, Column, Expected, Quoted, Set, Table, quote};
@@ -16,7 +16,7 @@ pub struct Statement {
 
 /// What writes a change. It changes no row, or the one that is meant. If there is nothing to
 /// write, it asks whether that row is there.
-pub fn write(table: &Table, change: &Change) -> Statement {
+pub fn write(table: &Table, change: &RowWrite) -> Statement {
     let mut statement = match table.action(change) {
         Action::Delete => Statement::new(format!("DELETE FROM {}", table.sql)),
         Action::Set(sets) if sets.is_empty() => {

@@ -13,7 +13,7 @@ use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
-use super::busy::Patience;
+use super::busy_handler::BusyHandler;
 use super::catalog::SqliteCatalog;
 use super::change;
 use super::errors::explain;
@@ -21,12 +21,12 @@ use super::rights::{Owned, Rights};
 use super::sql::{param, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
-use crate::instant::Instant;
 use crate::mapping::Mapping;
 use crate::secure_file;
 use crate::store::Access;
-use crate::store::gathering::Reported;
+use crate::store::page::Reported;
 use crate::store::table::{Table, count, has_failed};
+use crate::time::Instant;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -43,7 +43,7 @@ const FULL_TEXT: [(&str, i32); 7] = [
 pub struct SqliteDatabase {
     pub connection: Owned,
     pub path: PathBuf,
-    pub patience: Patience,
+    pub busy_handler: BusyHandler,
     /// The file, when it was opened.
     found: Metadata,
     pub table: Table,
@@ -76,9 +76,9 @@ impl SqliteDatabase {
         let rights = Rights::over(&database)?;
         let acting = rights.take()?;
         let path = database.path;
-        let (connection, patience) = connect(&path, OpenFlags::empty())?;
+        let (connection, busy_handler) = connect(&path, OpenFlags::empty())?;
         if let Access::Pass(most) = access {
-            patience.of_a_pass(most);
+            busy_handler.of_a_pass(most);
         }
         let mut connection = Owned::new(connection, rights);
         let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
@@ -100,7 +100,7 @@ impl SqliteDatabase {
         let (by_id, names) = (query::by_id(&table), RefCell::new(Arc::from([])));
         drop(acting);
         let reported = Reported::default();
-        Ok(Self { connection, path, patience, found, table, reported, by_id, names })
+        Ok(Self { connection, path, busy_handler, found, table, reported, by_id, names })
     }
 
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
@@ -250,13 +250,13 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     }
 }
 
-fn connect(path: &Path, extra: OpenFlags) -> Result<(Connection, Patience)> {
+fn connect(path: &Path, extra: OpenFlags) -> Result<(Connection, BusyHandler)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let open = || {
         let mut connection = Connection::open_with_flags(path, flags)?;
-        let patience = Patience::install(&mut connection, path.into())?;
+        let busy_handler = BusyHandler::install(&mut connection, path.into())?;
         harden(&connection)?;
-        Ok((connection, patience))
+        Ok((connection, busy_handler))
     };
     open().map_err(|error| explain(path, &error, "open"))
 }

@@ -1,19 +1,19 @@
 //! The SQLite store: the table in a file, the claims in a side file.
 
-mod busy;
+mod busy_handler;
 mod catalog;
 mod change;
 mod column;
 mod condition;
 mod database;
-mod durable;
 mod errors;
-mod examine;
+mod index_walk;
+mod inspect;
 mod query;
 mod reader;
 mod rights;
 mod sql;
-mod waiting;
+mod wal_sync;
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,27 +24,29 @@ use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
 pub use database::{SqliteDatabase, create};
 
-use super::claims::Claims;
-use super::guard::Guard;
-use super::proof::{NOT_TAKEN, Proof, STILL_PENDING};
+use super::locks::Claims;
+use super::rehearsal::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table};
-use super::{Applied, Change, Claim, Database, Found, Interrupter, Moved, Reader, Stop, Store};
+use super::watchdog::Watchdog;
+use super::{
+    Claim, Database, Found, Interrupter, Moved, Reader, RowWrite, Stop, Store, WriteResult,
+};
 use crate::lock::lock;
-use crate::record::{Id, Record, Settlement, Step};
+use crate::record::{Id, Record, Settlement, Transition};
 use change::Statement;
-use durable::{LogSync, SharedClaims};
 use errors::{is_of_the_row, is_refused, words};
+use wal_sync::{SharedClaims, WalSync};
 
 /// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
 const MOST_CLAIMS: usize = 1024;
 
 /// A table together with the means to claim its records.
 pub struct SqliteStore {
-    guard: Option<Guard>,
+    watchdog: Option<Watchdog>,
     claims: SharedClaims,
     /// In WAL mode; otherwise every commit is durable by itself.
-    log_sync: Option<LogSync>,
+    log_sync: Option<WalSync>,
     state: StateDir,
     /// Whether what a charge makes of a row shows only when the row is read again: triggers and
     /// generated columns may have changed what it is told by.
@@ -57,11 +59,11 @@ impl SqliteStore {
         let claims = Claims::new(state.claims_file(&database.table.name)?);
         let claims = Arc::new(Mutex::new(claims));
         // What ends a pass before that ends the waiting as well.
-        database.patience.of_a_pass(Duration::MAX);
+        database.busy_handler.of_a_pass(Duration::MAX);
         let looks_again =
             looks_again(&database).map_err(|error| database.explain(&error, "read"))?;
         let state = state.clone();
-        Ok(Self { guard: None, claims, log_sync: None, state, looks_again, database })
+        Ok(Self { watchdog: None, claims, log_sync: None, state, looks_again, database })
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
@@ -99,30 +101,31 @@ impl SqliteStore {
         claims
     }
 
-    fn write(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Applied>> {
+    fn write(&mut self, changes: &[RowWrite]) -> rusqlite::Result<Vec<WriteResult>> {
         let table = &self.database.table;
         let tx =
             self.database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut applied = Vec::with_capacity(changes.len());
         for change in changes {
             // Without a status column nothing but the condition makes a row finished.
-            let is_to_be_seen = table.statuses.column.is_none() && change.settlement.step.is_end();
+            let is_to_be_seen =
+                table.statuses.column.is_none() && change.settlement.transition.is_end();
             if is_to_be_seen {
                 tx.execute_batch("SAVEPOINT settled")?;
             }
             applied.push(match write(&tx, change::write(table, change))? {
                 0 if is_as_expected(&tx, table, change.record, change.charged)? => {
-                    Applied::Refused(NOT_TAKEN.into())
+                    WriteResult::Refused(NOT_TAKEN.into())
                 }
-                0 => Applied::ChangedMeanwhile,
+                0 => WriteResult::ChangedMeanwhile,
                 1 if is_to_be_seen && is_pending(&tx, table, change.record)? => {
                     tx.execute_batch("ROLLBACK TO settled")?;
-                    Applied::Refused(STILL_PENDING.into())
+                    WriteResult::Refused(STILL_PENDING.into())
                 }
-                1 if change.settlement.step == Step::Begun => {
-                    Applied::Charged(charged(&tx, table, change.record, self.looks_again)?)
+                1 if change.settlement.transition == Transition::Begun => {
+                    WriteResult::Charged(charged(&tx, table, change.record, self.looks_again)?)
                 }
-                1 => Applied::Written,
+                1 => WriteResult::Written,
                 _ => return Err(SqlError::StatementChangedRows(2)),
             });
         }
@@ -131,20 +134,24 @@ impl SqliteStore {
     }
 
     /// Writes each chain, and takes it back.
-    fn try_out(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Proof> {
+    fn try_out(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> rusqlite::Result<Rehearsal> {
         let looks_again = self.looks_again;
         let SqliteDatabase { connection, table, path, .. } = &mut self.database;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !is_as_expected(&tx, table, record, None)? {
-            return Ok(Proof::ChangedMeanwhile);
+            return Ok(Rehearsal::ChangedMeanwhile);
         }
-        for chain in chains {
+        for chain in possible_writes {
             tx.execute_batch("SAVEPOINT proof")?;
             let mut begun: Option<Charged> = None;
             for settlement in chain {
-                let change = Change::new(record, begun.as_ref(), settlement.clone());
+                let change = RowWrite::new(record, begun.as_ref(), settlement.clone());
                 let why = match write(&tx, change::write(table, &change)) {
-                    Ok(1) if settlement.step.is_end() && is_pending(&tx, table, record)? => {
+                    Ok(1) if settlement.transition.is_end() && is_pending(&tx, table, record)? => {
                         Some(STILL_PENDING.into())
                     }
                     Ok(1) => None,
@@ -155,16 +162,16 @@ impl SqliteStore {
                 if let Some(why) = why {
                     let status = settlement.status(record.status);
                     let place = path.display().to_string();
-                    return Ok(Proof::refused(&place, table, status, &why));
+                    return Ok(Rehearsal::refused(&place, table, status, &why));
                 }
-                if settlement.step == Step::Begun {
+                if settlement.transition == Transition::Begun {
                     begun = Some(charged(&tx, table, record, looks_again)?);
                 }
             }
             tx.execute_batch("ROLLBACK TO proof")?;
         }
         tx.rollback()?;
-        Ok(Proof::Taken)
+        Ok(Rehearsal::Taken)
     }
 }
 
@@ -202,7 +209,7 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -213,9 +220,9 @@ impl Store for SqliteStore {
                 .iter()
                 .map(|change| match self.write(std::slice::from_ref(change)) {
                     Ok(applied) => {
-                        Ok(applied.into_iter().next().unwrap_or(Applied::ChangedMeanwhile))
+                        Ok(applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile))
                     }
-                    Err(error) if is_refused(&error) => Ok(Applied::Refused(words(&error))),
+                    Err(error) if is_refused(&error) => Ok(WriteResult::Refused(words(&error))),
                     Err(error) => Err(self.database.explain(&error, "write to")),
                 })
                 .collect(),
@@ -223,14 +230,18 @@ impl Store for SqliteStore {
         }
     }
 
-    fn prove(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Proof> {
+    fn rehearse(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal> {
         let _acting = self.database.connection.rights.take()?;
-        let proof = self.try_out(record, chains);
+        let proof = self.try_out(record, possible_writes);
         proof.map_err(|error| self.database.explain(&error, "write to"))
     }
 
     fn heed(&mut self, stop: &Arc<Stop>) {
-        self.database.patience.heed(stop);
+        self.database.busy_handler.heed(stop);
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
@@ -245,19 +256,19 @@ impl Store for SqliteStore {
         in_place.map_err(Moved::Claims)
     }
 
-    fn guard(&mut self, token: &str) -> Result<()> {
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
         let claims = self.claims().as_fd().try_clone_to_owned();
         let claims = claims.context("could not duplicate the claims")?;
-        self.guard = Some(Guard::start(Some(claims), token)?);
+        self.watchdog = Some(Watchdog::start(Some(claims), token)?);
         let _acting = self.database.connection.rights.take()?;
         if let Some(log) = self.database.defer_sync()? {
-            self.log_sync = Some(LogSync::start(log, self.claims.clone())?);
+            self.log_sync = Some(WalSync::start(log, self.claims.clone())?);
         }
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.log_sync.as_mut().map_or(Ok(()), LogSync::finish)
+        self.log_sync.as_mut().map_or(Ok(()), WalSync::finish)
     }
 }
 

@@ -4,10 +4,10 @@
 
 use super::sql::{Param, id_param, literal, param};
 use crate::date::Stretch;
-use crate::instant::Instant;
+use crate::query::{Order, Query, Window};
 use crate::record::{Key, Status};
-use crate::selection::{Order, Selection, Window};
 use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, distinct, quote};
+use crate::time::Instant;
 
 /// The bytes of the longest last error that is read where it is only shown.
 const LONGEST_READ: usize = 1 << 20;
@@ -59,7 +59,7 @@ pub fn statuses(table: &Table, statuses: &[Status]) -> String {
 
 /// What a policy goes by, of the records that can be due, in the order asked for: one statement
 /// for each stretch of the date column that can hold them.
-pub fn due(table: &Table, selection: &Selection) -> Vec<String> {
+pub fn due(table: &Table, selection: &Query) -> Vec<String> {
     let plain = |condition: &str| {
         format!(
             "SELECT {} FROM {} WHERE {}{condition}{}",
@@ -122,11 +122,11 @@ pub fn any(table: &Table, of_statuses: &[Status]) -> String {
     format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))
 }
 
-pub fn bounds_and_order(table: &Table, selection: &Selection) -> String {
+pub fn bounds_and_order(table: &Table, selection: &Query) -> String {
     format!("{} {}", bounds(table, selection), table.order_by(selection.order))
 }
 
-fn bounds(table: &Table, selection: &Selection) -> String {
+fn bounds(table: &Table, selection: &Query) -> String {
     let mut sql = String::new();
     if selection.after.is_some() {
         sql += &format!(" AND {}", behind(table, selection.order, ":after"));
@@ -138,7 +138,7 @@ fn bounds(table: &Table, selection: &Selection) -> String {
 }
 
 /// The parameters of each statement of [`due`].
-pub fn due_params(selection: &Selection) -> Vec<(String, Param)> {
+pub fn due_params(selection: &Query) -> Vec<(String, Param)> {
     let of_key = |name: &str, key: &Key| {
         let date = (format!(":{name}_date"), param(&key.inserted));
         let ids = key.id.parts().iter().zip(0..);
@@ -274,7 +274,7 @@ pub fn row_numbers(table: &Table, order: Order) -> String {
 }
 
 /// The facts of the row with such a number, as far as the selection wants it.
-pub fn due_by_row_number(table: &Table, selection: &Selection) -> String {
+pub fn due_by_row_number(table: &Table, selection: &Query) -> String {
     format!(
         "SELECT {} FROM {} NOT INDEXED WHERE rowid = :row AND {}{}",
         facts(table, &selection.window),
@@ -336,8 +336,8 @@ mod tests {
     use rusqlite::Connection;
 
     use super::super::catalog::SqliteCatalog;
-    use crate::instant::DAY;
     use crate::mapping::Mapping;
+    use crate::time::DAY;
 
     fn table(connection: &mut Connection) -> Table {
         connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
@@ -371,7 +371,7 @@ mod tests {
         for window in windows {
             for order in [Order::Newest, Order::Oldest] {
                 for statuses in [&Status::PENDING[..], &Status::PENDING[..1]] {
-                    let selection = Selection {
+                    let selection = Query {
                         window: window.clone(),
                         statuses: statuses.to_vec(),
                         order,

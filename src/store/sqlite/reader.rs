@@ -9,33 +9,33 @@ use rusqlite::{Error as SqlError, Row, Statement, ToSql};
 
 use super::errors::{is_of_the_row, words};
 use super::sql::{Param, param, value};
-use super::{SqliteDatabase, query, sql, waiting};
+use super::{SqliteDatabase, index_walk, query, sql};
 use crate::date::Dates;
-use crate::instant::Instant;
+use crate::query::{Order, Query};
 use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
-use crate::selection::{Order, Selection};
-use crate::store::gathering::Gathering;
+use crate::store::page::PageBuilder;
 use crate::store::table::{FactColumns, Table, composed, count, has_failed, id, typed_id};
-use crate::store::{Count, Examination, Found, Page, Reader, Survey, Undated};
+use crate::store::{Count, Found, Inspection, Page, Reader, Survey, Undated};
+use crate::time::Instant;
 
 impl Reader for SqliteDatabase {
     fn due(
         &mut self,
-        selection: &Selection,
+        selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
         let _acting = self.connection.rights.take()?;
         if selection.after.is_none() && !self.has_any(&selection.statuses)? {
             return Ok(Page::default());
         }
-        let mut gathering = Gathering::new(selection, self.undated(selection)?, is_due);
-        if let Err(error) = self.gather_all(selection, &mut gathering) {
+        let mut builder = PageBuilder::new(selection, self.undated(selection)?, is_due);
+        if let Err(error) = self.gather_all(selection, &mut builder) {
             if !is_of_the_row(&error) {
                 return Err(self.explain(&error, "read"));
             }
-            self.gather_around(selection, &mut gathering, &error);
+            self.gather_around(selection, &mut builder, &error);
         }
-        Ok(gathering.finish(&self.table.inserted.name, &mut self.reported))
+        Ok(builder.finish(&self.table.inserted.name, &mut self.reported))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
@@ -83,24 +83,20 @@ impl Survey for SqliteDatabase {
         statement.exists([]).map_err(|error| self.explain(&error, "read"))
     }
 
-    fn examine(&mut self, by_count: bool) -> Result<Examination> {
+    fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
         let _acting = self.connection.rights.take()?;
         Ok(self.examined(by_count))
     }
 }
 
 impl SqliteDatabase {
-    fn gather_all(
-        &self,
-        selection: &Selection,
-        gathering: &mut Gathering<'_>,
-    ) -> rusqlite::Result<()> {
-        let served = waiting::query(&self.connection, &self.table, selection)?;
+    fn gather_all(&self, selection: &Query, builder: &mut PageBuilder<'_>) -> rusqlite::Result<()> {
+        let served = index_walk::query(&self.connection, &self.table, selection)?;
         let statements =
             served.map_or_else(|| query::due(&self.table, selection), |served| vec![served]);
         let params = query::due_params(selection);
         for sql in statements {
-            if !self.gather(&sql, &params, selection, gathering)? {
+            if !self.gather(&sql, &params, selection, builder)? {
                 break;
             }
         }
@@ -109,18 +105,9 @@ impl SqliteDatabase {
 
     /// Gathers what can be read of a table with rows that cannot: one by one, by the numbers that
     /// SQLite has for them, from both ends as far as those can be read.
-    fn gather_around(
-        &self,
-        selection: &Selection,
-        gathering: &mut Gathering<'_>,
-        error: &SqlError,
-    ) {
-        gathering.broken(format!(
-            "could not read all of {}: {}",
-            self.path.display(),
-            words(error)
-        ));
-        gathering.begin_again();
+    fn gather_around(&self, selection: &Query, builder: &mut PageBuilder<'_>, error: &SqlError) {
+        builder.broken(format!("could not read all of {}: {}", self.path.display(), words(error)));
+        builder.begin_again();
         let mut numbers = BTreeSet::new();
         for order in [Order::Oldest, Order::Newest] {
             match self.row_numbers(order, &mut numbers) {
@@ -133,7 +120,7 @@ impl SqliteDatabase {
         for number in numbers {
             params.retain(|(name, _)| name != ":row");
             params.push((":row".into(), param(&Value::Integer(number))));
-            match self.gather(&sql, &params, selection, gathering) {
+            match self.gather(&sql, &params, selection, builder) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
@@ -158,8 +145,8 @@ impl SqliteDatabase {
         &self,
         sql: &str,
         params: &[(String, Param)],
-        selection: &Selection,
-        gathering: &mut Gathering<'_>,
+        selection: &Query,
+        builder: &mut PageBuilder<'_>,
     ) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let params: Vec<_> =
@@ -172,11 +159,11 @@ impl SqliteDatabase {
             match id_of(&columns, row)? {
                 Ok(id) => {
                     let facts = facts(&columns, &self.table, &id, row)?;
-                    if !gathering.row(facts, &|| value(inserted)) {
+                    if !builder.row(facts, &|| value(inserted)) {
                         return Ok(false);
                     }
                 }
-                Err(problem) => gathering.unusable(problem),
+                Err(problem) => builder.unusable(problem),
             }
         }
         Ok(true)
@@ -221,7 +208,7 @@ impl SqliteDatabase {
 
     /// The records that no age can be told of, as far as they do not sort into the window; `None`
     /// if the selection does not go by age, or goes on with an earlier one.
-    fn undated(&self, selection: &Selection) -> Result<Option<Undated>> {
+    fn undated(&self, selection: &Query) -> Result<Option<Undated>> {
         if !selection.misses_undated() {
             return Ok(None);
         }
@@ -234,7 +221,7 @@ impl SqliteDatabase {
         }
     }
 
-    fn add_undated(&self, selection: &Selection, undated: &mut Undated) -> rusqlite::Result<()> {
+    fn add_undated(&self, selection: &Query, undated: &mut Undated) -> rusqlite::Result<()> {
         let sql = query::undated(&self.table, &selection.statuses);
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([])?;

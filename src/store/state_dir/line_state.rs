@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::instant::Instant;
+use crate::query::{Cursor, Kept, Reached, Slot};
 use crate::record::{Id, Key, Value};
-use crate::selection::{Cursor, Kept, Reached, Slot};
+use crate::time::Instant;
 
 /// State of a crontab line that the next pass goes on from.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
 
-use super::claims::LineLock;
+use super::locks::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
 use directory::{CURSOR, Directory, PASSES, Purpose};
@@ -125,7 +125,7 @@ impl StateDir {
         if name != LINES {
             // A pass of version 0.1.0 has its lock there. Where that is somebody else's file, no
             // such pass over this database could have it.
-            let before = self.made()?.file(LINES, Purpose::Change);
+            let before = self.made()?.file(LINES, Purpose::RowWrite);
             files.extend(before.ok().flatten());
         }
         LineLock::take(files, &format!("{}{line}", self.scope), wait)
@@ -133,7 +133,7 @@ impl StateDir {
     }
 
     /// Notes that a pass with this token is at work, after the handlers have been ended that passes
-    /// killed together with their guards have left. Called before anything is claimed: fails where
+    /// killed together with their watchdogs have left. Called before anything is claimed: fails where
     /// such handlers may live on. Without a note this pass may leave some itself, so that it cannot
     /// be written is only a warning.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
@@ -177,7 +177,7 @@ impl StateDir {
 
     /// The same for a pass, which is going to write it.
     pub fn line_state_of_pass(&self, line: &str) -> Result<LineState> {
-        self.read_line_state(line, Purpose::Change)
+        self.read_line_state(line, Purpose::RowWrite)
     }
 
     fn read_line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
@@ -263,7 +263,7 @@ impl StateDir {
 fn noted<T>(written: Result<T>) -> Option<T> {
     let warn = |error: &anyhow::Error| {
         log::warn!(
-            "{error:#}: if this pass is killed together with its guard, the next one does not know \
+            "{error:#}: if this pass is killed together with its watchdog, the next one does not know \
              of the handlers that it leaves"
         );
     };
@@ -273,9 +273,9 @@ fn noted<T>(written: Result<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instant::Instant;
+    use crate::query::{Cursor, Kept, Reached, Slot};
     use crate::record::{Id, Key, Value};
-    use crate::selection::{Cursor, Kept, Reached, Slot};
+    use crate::time::Instant;
 
     /// The directory beside a database.
     fn beside(dir: &Path) -> StateDir {

@@ -1,4 +1,4 @@
-//! The notes of the passes that are running: what a pass and its guard, killed at once, leave for
+//! The notes of the passes that are running: what a pass and its watchdog, killed at once, leave for
 //! the next one.
 //!
 //! A note is a token in a slot of a file, and a lock on the slot that the pass holds. A slot with a
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::store::claims;
+use crate::store::locks;
 use crate::store::orphans::{Mark, boot_id, own_beginning};
 
 /// How long a note is. It ends in a line break, so that the file can be read by people.
@@ -69,7 +69,7 @@ impl Note {
         // Nothing lives on from one time of the machine's life to the next.
         if self.boot == boot_id()? {
             log::warn!(
-                "a pass was killed together with its guard: ending the handlers it has left"
+                "a pass was killed together with its watchdog: ending the handlers it has left"
             );
             let mut mark = Mark::new(&self.token, self.since);
             mark.only_of = word_of;
@@ -87,13 +87,13 @@ impl PassNote {
         // Behind the end of the file all slots are free.
         let free = (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none));
         for slot in free {
-            if claims::lock_at(&file, offset(slot))? {
+            if locks::lock_at(&file, offset(slot))? {
                 // Another pass may have been here since it was read.
                 if read(&file, slot)?.is_none() {
                     file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
                     return Ok(Self { file, slot, temporary: None });
                 }
-                claims::unlock_at(&file, offset(slot));
+                locks::unlock_at(&file, offset(slot));
             }
         }
         bail!("could not note the pass: {SLOTS} others are noted")
@@ -119,7 +119,7 @@ impl Drop for PassNote {
         let _ = self.file.write_all_at(&padded(""), offset(self.slot));
         if let Some(path) = &self.temporary {
             // Nobody else has a note in it, nor writes one before this is done.
-            let is_last = claims::lock_all(&self.file).unwrap_or(false)
+            let is_last = locks::lock_all(&self.file).unwrap_or(false)
                 && notes(&self.file).is_ok_and(|notes| notes.iter().all(Option::is_none));
             if is_last {
                 let _ = std::fs::remove_file(path);
@@ -128,11 +128,11 @@ impl Drop for PassNote {
     }
 }
 
-/// Ends the handlers of passes of this user's that were killed together with their guards; root ends
+/// Ends the handlers of passes of this user's that were killed together with their watchdogs; root ends
 /// those of all, or of the user whose word the file is. None is left when this returns.
 pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
-        if noted.is_none() || !claims::lock_at(file, offset(slot))? {
+        if noted.is_none() || !locks::lock_at(file, offset(slot))? {
             continue;
         }
         // Another pass may have done it since it was read.
@@ -141,7 +141,7 @@ pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
         if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }
-        claims::unlock_at(file, offset(slot));
+        locks::unlock_at(file, offset(slot));
         ended?;
     }
     Ok(())

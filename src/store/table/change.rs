@@ -4,8 +4,8 @@
 use super::{Column, Effect, Effects, Table};
 use crate::date::Zone;
 use crate::mapping::Assigned;
-use crate::record::{Counter, Record, Settlement, Status, Step, Value};
-use crate::store::Change;
+use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
+use crate::store::RowWrite;
 
 /// What is done with a row.
 pub enum Action<'a> {
@@ -66,23 +66,23 @@ impl<'a> Sets<'a> {
 }
 
 impl Table {
-    pub fn action(&self, change: &Change) -> Action<'_> {
-        match (change.settlement.step, &self.on_success) {
-            (Step::Succeeded, Effects::Delete) => Action::Delete,
+    pub fn action(&self, change: &RowWrite) -> Action<'_> {
+        match (change.settlement.transition, &self.on_success) {
+            (Transition::Succeeded, Effects::Delete) => Action::Delete,
             _ => Action::Set(self.sets(change).0),
         }
     }
 
-    fn sets(&self, change: &Change) -> Sets<'_> {
-        let Change { record, settlement, .. } = change;
+    fn sets(&self, change: &RowWrite) -> Sets<'_> {
+        let RowWrite { record, settlement, .. } = change;
         let mut sets = Sets(Vec::new());
         let before =
             |column: &Column| Set::To(record.row.get(&column.name).cloned().unwrap_or(Value::Null));
         if let Some(column) = &self.statuses.column {
             let value = self.statuses.value(settlement.status(record.status));
-            let set = match (settlement.step, value) {
+            let set = match (settlement.transition, value) {
                 // As it was to the letter, where several values mean the same.
-                (Step::Undone, _) | (_, None) => before(column),
+                (Transition::Undone, _) | (_, None) => before(column),
                 (_, Some(value)) => Set::To(value.clone()),
             };
             sets.set(column, set);
@@ -92,7 +92,7 @@ impl Table {
                 for column in self.counter_columns() {
                     sets.set(column, before(column));
                 }
-                if settlement.step == Step::Renewed && !self.statuses.tell() {
+                if settlement.transition == Transition::Renewed && !self.statuses.tell() {
                     // NEW is then what has not failed: at least, there is nothing to wait after.
                     if let Some(last_failure) = &self.last_failure {
                         sets.set(last_failure, self.no_failure(last_failure, record));
@@ -122,16 +122,24 @@ impl Table {
             }
         }
         let zone = &self.dates.zone;
-        match (settlement.step, &self.on_success) {
-            (Step::Succeeded, Effects::Set(effects)) => sets.effects(effects, settlement, zone),
-            (Step::Failed, _) => sets.effects(&self.on_failure, settlement, zone),
-            (Step::Archived, _) => {
+        match (settlement.transition, &self.on_success) {
+            (Transition::Succeeded, Effects::Set(effects)) => {
+                sets.effects(effects, settlement, zone);
+            }
+            (Transition::Failed, _) => sets.effects(&self.on_failure, settlement, zone),
+            (Transition::Archived, _) => {
                 if matches!(settlement.counter, Counter::Set { .. }) {
                     sets.effects(&self.on_failure, settlement, zone);
                 }
                 sets.effects(&self.on_archive, settlement, zone);
             }
-            (Step::Begun | Step::Undone | Step::Renewed | Step::Succeeded, _) => {}
+            (
+                Transition::Begun
+                | Transition::Undone
+                | Transition::Renewed
+                | Transition::Succeeded,
+                _,
+            ) => {}
         }
         sets
     }

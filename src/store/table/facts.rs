@@ -1,7 +1,7 @@
 //! Where a selection has what a policy goes by, and what is read of a record that is only shown.
 
 use super::{Column, Table, distinct};
-use crate::selection::Window;
+use crate::query::Window;
 
 impl Table {
     /// The column that says of records whose wait is over whether they are snoozed for longer.

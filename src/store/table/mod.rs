@@ -20,10 +20,10 @@ pub use statuses::Statuses;
 pub use trial::Trial;
 
 use crate::date::Dates;
-use crate::instant::Instant;
 use crate::mapping::{Assigned, Counting};
 use crate::record::series::SeriesSource;
 use crate::record::{Id, Record, Row, Status, Value};
+use crate::time::Instant;
 
 /// A table that was found to have what the mapping says ([`Table::find`]). Names are spelt as the
 /// table spells them.

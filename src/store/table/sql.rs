@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Column, Table};
-use crate::selection::Order;
+use crate::query::Order;
 
 /// What holds for every row. A column may be called `true`, and SQLite would take that.
 const EVERY: &str = "1 = 1";

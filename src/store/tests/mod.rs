@@ -6,11 +6,11 @@ mod subjects;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Applied, Change, Charged, Claim, Found, Store};
+use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
 use crate::cluster::cluster;
-use crate::instant::Instant;
-use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Step, snooze};
-use crate::selection::{Order, Selection, Window};
+use crate::query::{Order, Query, Window};
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Transition, snooze};
+use crate::time::Instant;
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
 
 const NOW: Instant = Instant(1_795_232_400);
@@ -116,7 +116,7 @@ fn pending_is_found(subject: &mut dyn Subject) {
     subject.fill(&seeds);
     assert_eq!(sorted(due(&mut *subject.open(), &selection())), [1, 2, 5]);
     subject.fill(&seeds);
-    let only_new = Selection { statuses: vec![Status::New], ..selection() };
+    let only_new = Query { statuses: vec![Status::New], ..selection() };
     assert_eq!(sorted(due(&mut *subject.open(), &only_new)), [1, 5]);
     subject.fill(&seeds);
     let mut store = subject.open();
@@ -130,7 +130,7 @@ fn windows_lose_nothing(subject: &mut dyn Subject) {
         subject.fill(&seeds);
         let [from, until] = [from, until].map(|days| NOW.saturating_sub(days * DAY));
         let selection =
-            Selection { window: Window::Inserted { from, until: Some(until) }, ..selection() };
+            Query { window: Window::Inserted { from, until: Some(until) }, ..selection() };
         let mut store = subject.open();
         let mut in_window =
             |facts: Facts<'_>| facts.inserted_at.is_some_and(|at| at >= from && at < until);
@@ -146,7 +146,7 @@ fn ordered(subject: &mut dyn Subject) {
     let seeds = [(9, 2), (10, 1), (7, 1), (8, 3)].map(|(id, days)| (id, Status::New, days, 0));
     subject.fill(&seeds);
     assert_eq!(due(&mut *subject.open(), &selection()), [10, 7, 9, 8]);
-    let oldest = Selection { order: Order::Oldest, ..selection() };
+    let oldest = Query { order: Order::Oldest, ..selection() };
     assert_eq!(due(&mut *subject.open(), &oldest), [8, 9, 7, 10]);
 }
 
@@ -155,7 +155,7 @@ fn paged(subject: &mut dyn Subject) {
         let seeds: Vec<Seed> = (1..=7).map(|id| (id, Status::New, id / 3, 0)).collect();
         subject.fill(&seeds);
         let mut store = subject.open();
-        let mut selection = Selection { order, limit: 2, ..selection() };
+        let mut selection = Query { order, limit: 2, ..selection() };
         let mut all = Vec::new();
         loop {
             let page = store.reader().due(&selection, &mut |_| true).unwrap();
@@ -166,7 +166,7 @@ fn paged(subject: &mut dyn Subject) {
                 None => break,
             }
         }
-        let whole = Selection { order, ..self::selection() };
+        let whole = Query { order, ..self::selection() };
         assert_eq!(all, due(&mut *subject.open(), &whole));
         assert_eq!(all.len(), 7);
     }
@@ -244,7 +244,7 @@ fn afresh(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let (mut one, mut other) = (subject.open(), subject.open());
     assert_eq!(due(&mut *one, &selection()), [1]);
-    settle(&mut *other, 1, Step::Succeeded);
+    settle(&mut *other, 1, Transition::Succeeded);
     other.release(&Id::Integer(1));
     other.rest().unwrap();
     let found = claim(&mut *one, 1);
@@ -254,7 +254,7 @@ fn afresh(subject: &mut dyn Subject) {
 fn success(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::Error, 0, 2)]);
     let mut store = subject.open();
-    settle(&mut *store, 1, Step::Succeeded);
+    settle(&mut *store, 1, Transition::Succeeded);
     assert_eq!(seen(&mut *store, 1).0, Status::Success);
     assert_eq!(due(&mut *subject.open(), &selection()), [0; 0]);
 }
@@ -262,14 +262,14 @@ fn success(subject: &mut dyn Subject) {
 fn success_keeps_count(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::Error, 0, 2)]);
     let mut store = subject.open();
-    settle(&mut *store, 1, Step::Succeeded);
+    settle(&mut *store, 1, Transition::Succeeded);
     assert_eq!(seen(&mut *store, 1), (Status::Success, 2));
 }
 
 fn failure(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let mut store = subject.open();
-    settle(&mut *store, 1, Step::Failed);
+    settle(&mut *store, 1, Transition::Failed);
     assert_eq!(seen(&mut *store, 1), (Status::Error, 1));
 }
 
@@ -279,7 +279,7 @@ fn snoozed(subject: &mut dyn Subject) {
     let until = NOW.saturating_add(86_400);
     let record = claim(&mut *store, 1).unwrap();
     let snoozed = Settlement {
-        step: Step::Failed,
+        transition: Transition::Failed,
         counter: Counter::Set {
             failures: 0,
             last_failure_at: NOW,
@@ -289,13 +289,13 @@ fn snoozed(subject: &mut dyn Subject) {
         not_before: Some(until),
     };
     let charged = begin(&mut *store, &record);
-    let change = Change::new(&record, Some(&charged), snoozed);
-    let change = Change { retry_at: Some(until), ..change };
-    assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
+    let change = RowWrite::new(&record, Some(&charged), snoozed);
+    let change = RowWrite { retry_at: Some(until), ..change };
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written]);
     let hour = NOW.saturating_add(3_600);
     let window = Window::Failed { before: vec![hour], future: hour };
     let mut seen = Vec::new();
-    let page = store.reader().due(&Selection { window, ..selection() }, &mut |facts| {
+    let page = store.reader().due(&Query { window, ..selection() }, &mut |facts| {
         seen.push(facts.snoozed_until.or(facts.due_at));
         true
     });
@@ -305,22 +305,26 @@ fn snoozed(subject: &mut dyn Subject) {
 fn undone(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let mut store = subject.open();
-    settle(&mut *store, 1, Step::Undone);
+    settle(&mut *store, 1, Transition::Undone);
     assert_eq!(seen(&mut *store, 1), (Status::New, 0));
 }
 
 fn archived(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::Error, 0, 4)]);
     let mut store = subject.open();
-    settle(&mut *store, 1, Step::Archived);
+    settle(&mut *store, 1, Transition::Archived);
     store.release(&Id::Integer(1));
     assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
     let claims = store.claim_named(&[Id::Integer(1)]).unwrap();
     let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
-    let settlement =
-        Settlement { step: Step::Renewed, counter: Counter::Reset, at: NOW, not_before: None };
-    let change = Change::new(record, None, settlement);
-    assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written]);
+    let settlement = Settlement {
+        transition: Transition::Renewed,
+        counter: Counter::Reset,
+        at: NOW,
+        not_before: None,
+    };
+    let change = RowWrite::new(record, None, settlement);
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written]);
     store.release(&Id::Integer(1));
     assert_eq!(seen(&mut *store, 1), (Status::New, 0));
     assert!(claim(&mut *store, 1).is_some());
@@ -331,8 +335,8 @@ fn finished_elsewhere(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     subject.finish(1);
-    let change = Change::new(&record, None, settlement(&record, Step::Failed));
-    assert_eq!(store.apply(&[change]).unwrap(), [Applied::ChangedMeanwhile]);
+    let change = RowWrite::new(&record, None, settlement(&record, Transition::Failed));
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::ChangedMeanwhile]);
     assert_eq!(seen(&mut *store, 1).0, Status::Success);
 }
 
@@ -341,8 +345,8 @@ fn deleted(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let record = claim(&mut *store, 1).unwrap();
     subject.delete(1);
-    let change = Change::new(&record, None, settlement(&record, Step::Succeeded));
-    assert_eq!(store.apply(&[change]).unwrap(), [Applied::ChangedMeanwhile]);
+    let change = RowWrite::new(&record, None, settlement(&record, Transition::Succeeded));
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::ChangedMeanwhile]);
     store.release(&Id::Integer(1));
     store.rest().unwrap();
     assert!(claim(&mut *store, 1).is_none());
@@ -363,26 +367,27 @@ fn rounds(subject: &mut dyn Subject) {
         }
     }
     assert_eq!(records.len(), 60);
-    let step = |record: &Record| match numbers(std::slice::from_ref(&record.id))[0] % 3 {
-        0 => Step::Succeeded,
-        1 => Step::Failed,
-        _ => Step::Archived,
+    let transition = |record: &Record| match numbers(std::slice::from_ref(&record.id))[0] % 3 {
+        0 => Transition::Succeeded,
+        1 => Transition::Failed,
+        _ => Transition::Archived,
     };
-    let begin = |record| Change::new(record, None, settlement(record, Step::Begun));
+    let begin = |record| RowWrite::new(record, None, settlement(record, Transition::Begun));
     let begun = store.apply(&records.iter().map(begin).collect::<Vec<_>>()).unwrap();
     let begun: Vec<Charged> = begun.into_iter().map(charged).collect();
     subject.finish(30);
-    let end =
-        |(record, charged)| Change::new(record, Some(charged), settlement(record, step(record)));
+    let end = |(record, charged)| {
+        RowWrite::new(record, Some(charged), settlement(record, transition(record)))
+    };
     let ended = store.apply(&records.iter().zip(&begun).map(end).collect::<Vec<_>>()).unwrap();
     for (record, applied) in records.iter().zip(ended) {
         let id = numbers(std::slice::from_ref(&record.id))[0];
-        let (expected, status) = match step(record) {
-            _ if id == 30 => (Applied::ChangedMeanwhile, Status::Success),
-            Step::Succeeded => (Applied::Written, Status::Success),
-            Step::Failed => (Applied::Written, Status::Error),
-            Step::Archived | Step::Begun | Step::Undone | Step::Renewed => {
-                (Applied::Written, Status::Archived)
+        let (expected, status) = match transition(record) {
+            _ if id == 30 => (WriteResult::ChangedMeanwhile, Status::Success),
+            Transition::Succeeded => (WriteResult::Written, Status::Success),
+            Transition::Failed => (WriteResult::Written, Status::Error),
+            Transition::Archived | Transition::Begun | Transition::Undone | Transition::Renewed => {
+                (WriteResult::Written, Status::Archived)
             }
         };
         assert_eq!((id, applied), (id, expected));
@@ -394,8 +399,8 @@ fn rounds(subject: &mut dyn Subject) {
 
 // What it is tested with.
 
-fn selection() -> Selection {
-    Selection {
+fn selection() -> Query {
+    Query {
         window: Window::All,
         statuses: Status::PENDING.to_vec(),
         order: Order::Newest,
@@ -405,7 +410,7 @@ fn selection() -> Selection {
     }
 }
 
-fn due(store: &mut dyn Store, selection: &Selection) -> Vec<i64> {
+fn due(store: &mut dyn Store, selection: &Query) -> Vec<i64> {
     let page = store.reader().due(selection, &mut |_| true).unwrap();
     assert_eq!(page.next, None);
     numbers(&page.ids)
@@ -437,39 +442,42 @@ fn claim(store: &mut dyn Store, id: i64) -> Option<Record> {
     })
 }
 
-fn settlement(record: &Record, step: Step) -> Settlement {
+fn settlement(record: &Record, transition: Transition) -> Settlement {
     let failed = Counter::Set {
         failures: record.next_attempt(),
         last_failure_at: NOW,
         last_error: Some("it's broken".into()),
     };
-    let counter = match step {
-        Step::Begun | Step::Failed | Step::Archived => failed,
-        Step::Undone | Step::Succeeded | Step::Renewed => Counter::AsBefore,
+    let counter = match transition {
+        Transition::Begun | Transition::Failed | Transition::Archived => failed,
+        Transition::Undone | Transition::Succeeded | Transition::Renewed => Counter::AsBefore,
     };
-    Settlement { step, counter, at: NOW, not_before: None }
+    Settlement { transition, counter, at: NOW, not_before: None }
 }
 
 /// Claims a record, writes down that an attempt begins, and how it ends.
-fn settle(store: &mut dyn Store, id: i64, end: Step) {
+fn settle(store: &mut dyn Store, id: i64, end: Transition) {
     let record = claim(store, id).unwrap();
     let charged = begin(store, &record);
-    let change = Change::new(&record, Some(&charged), settlement(&record, end));
-    let change = Change { retry_at: Some(NOW), ..change };
-    assert_eq!(store.apply(&[change]).unwrap(), [Applied::Written], "{end:?}");
+    let change = RowWrite::new(&record, Some(&charged), settlement(&record, end));
+    let change = RowWrite { retry_at: Some(NOW), ..change };
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written], "{end:?}");
 }
 
 /// Writes down that an attempt begins.
 fn begin(store: &mut dyn Store, record: &Record) -> Charged {
-    let change = Change::new(record, None, settlement(record, Step::Begun));
-    let change = Change { retry_at: Some(NOW), ..change };
+    let change = RowWrite::new(record, None, settlement(record, Transition::Begun));
+    let change = RowWrite { retry_at: Some(NOW), ..change };
     charged(store.apply(&[change]).unwrap().remove(0))
 }
 
-fn charged(applied: Applied) -> Charged {
+fn charged(applied: WriteResult) -> Charged {
     match applied {
-        Applied::Charged(charged) => charged,
-        Applied::Written | Applied::ChangedMeanwhile | Applied::ClaimLost | Applied::Refused(_) => {
+        WriteResult::Charged(charged) => charged,
+        WriteResult::Written
+        | WriteResult::ChangedMeanwhile
+        | WriteResult::ClaimLost
+        | WriteResult::Refused(_) => {
             panic!("{applied:?}")
         }
     }

@@ -10,7 +10,7 @@ use super::{DAY, NOW, settle};
 use crate::clock::Clock;
 use crate::cluster::Database;
 use crate::mapping::Mapping;
-use crate::record::{Facts, Id, Status, Step};
+use crate::record::{Facts, Id, Status, Transition};
 use crate::store::{Access, Location, MemoryRow, MemoryStore, Server, Store};
 
 /// A row to begin with: id, status, how old it is in days, failures.
@@ -127,7 +127,7 @@ impl Subject for InMemory {
     }
 
     fn finish(&self, id: i64) {
-        settle(&mut *self.open(), id, Step::Succeeded);
+        settle(&mut *self.open(), id, Transition::Succeeded);
     }
 
     fn delete(&self, id: i64) {

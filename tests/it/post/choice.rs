@@ -168,7 +168,7 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     let env = one_record();
     let url = server.url("/{ID}").replace("127.", "us:S3kr@127.");
     let ran = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", &url]).success();
-    let line = format!("ok    handler     POST {}, not signed\n", server.url("/{ID}"));
+    let line = format!("ok       handler     POST {}, not signed\n", server.url("/{ID}"));
     assert!(ran.stdout.contains(&line), "{}", ran.stdout);
     assert!(!ran.stdout.contains("S3kr") && !ran.stderr.contains("S3kr"));
     assert_eq!((server.connections(), env.query(ROW).as_str()), (0, UNTOUCHED));

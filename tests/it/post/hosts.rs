@@ -191,7 +191,7 @@ fn check_and_crontab_refuse_what_a_pass_would() {
     let lines = env.run(&[&["crontab"], &listed[..]].concat()).success().stdout;
     assert!(lines.contains(" --allow-host '*.example.com' --allow-host a.org "), "{lines}");
     let ran = env.run_at(MIDNIGHT, &[&["check"], &listed[..]].concat()).success();
-    assert!(ran.stdout.contains("ok    handler     POST http://{HOST}/, not signed"), "{ran:?}");
+    assert!(ran.stdout.contains("ok       handler     POST http://{HOST}/, not signed"), "{ran:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use postgres::Error as SqlError;
 use postgres::error::SqlState;
 use rustls::{CertificateError, Error as TlsError};
 
-use crate::authorities;
+use crate::tls_roots;
 
 /// No connection could be opened.
 #[derive(Debug)]
@@ -269,10 +269,10 @@ fn from_tls(error: &TlsError) -> Reason {
         return Reason::WrongName;
     }
     // A server that is its own authority is no better known.
-    if *what == CertificateError::UnknownIssuer || authorities::is_own(what) {
+    if *what == CertificateError::UnknownIssuer || tls_roots::is_own(what) {
         return Reason::UnknownIssuer;
     }
     let is_old =
-        authorities::unnamed(what).is_some_and(|other| other.contains("UnsupportedCertVersion"));
+        tls_roots::unnamed(what).is_some_and(|other| other.contains("UnsupportedCertVersion"));
     if is_old { Reason::OldCertificate } else { Reason::Tls }
 }

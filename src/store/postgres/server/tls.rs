@@ -22,7 +22,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::parameters::Parameters;
-use crate::authorities;
+use crate::tls_roots;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -122,9 +122,9 @@ pub fn connector(
     };
     let given = |key: &str| parameters.text(key).map(PathBuf::from);
     let authorities = match parameters.text("sslrootcert") {
-        Some(SYSTEM) => Some(authorities::of_system("sslrootcert=FILE")?),
-        Some(path) => Some(authorities::of_file(Path::new(path))?),
-        None => default("root.crt").map(|path| authorities::of_file(&path)).transpose()?,
+        Some(SYSTEM) => Some(tls_roots::of_system("sslrootcert=FILE")?),
+        Some(path) => Some(tls_roots::of_file(Path::new(path))?),
+        None => default("root.crt").map(|path| tls_roots::of_file(&path)).transpose()?,
     };
     if authorities.is_none() && matches!(mode, Mode::VerifyCa | Mode::VerifyFull) {
         bail!(
@@ -135,7 +135,7 @@ pub fn connector(
     }
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier {
-        roots: authorities.as_deref().map(authorities::roots).transpose()?,
+        roots: authorities.as_deref().map(tls_roots::roots).transpose()?,
         trusted: authorities.unwrap_or_default(),
         checks_name: mode == Mode::VerifyFull,
         algorithms: provider.signature_verification_algorithms,
@@ -155,7 +155,7 @@ pub fn connector(
                 format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
             })?;
             config
-                .with_client_auth_cert(authorities::of_file(&certificate)?, read_key(&key)?)
+                .with_client_auth_cert(tls_roots::of_file(&certificate)?, read_key(&key)?)
                 .with_context(|| {
                     let (certificate, key) = (certificate.display(), key.display());
                     format!("could not use the certificate {certificate} with the key {key}")
@@ -180,7 +180,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
                  passphrase"
             );
         }
-        anyhow!("could not read the key {shown}: {}", authorities::words(&error))
+        anyhow!("could not read the key {shown}: {}", tls_roots::words(&error))
     })
 }
 
@@ -218,7 +218,7 @@ impl ServerCertVerifier for Verifier {
             // `openssl req -x509` makes an authority of every certificate that signs itself. One
             // that is trusted by name needs no other; its dates were checked before this.
             Err(TlsError::InvalidCertificate(error))
-                if authorities::is_own(&error) && self.trusted.contains(certificate) => {}
+                if tls_roots::is_own(&error) && self.trusted.contains(certificate) => {}
             checked => checked?,
         }
         if self.checks_name {

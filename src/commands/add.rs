@@ -1,0 +1,79 @@
+//! `backlog add`: new records, from the command line or from standard input.
+
+use std::io::{self, BufRead, Write};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::IgnoredAny;
+
+use super::{confirm, open};
+use crate::exit::{Exit, usage};
+use crate::options::Queue;
+use crate::record::counted;
+use crate::store::{Access, Database};
+use crate::time::Instant;
+
+/// How many records one transaction takes.
+const BATCH: usize = 1000;
+
+pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write) -> Result<Exit> {
+    let mut database = open(queue, Access::ReadWrite)?;
+    let added = if payloads == ["-"] {
+        add_lines(&mut *database, io::stdin().lock(), now)?
+    } else {
+        for (payload, number) in payloads.iter().zip(1..) {
+            check(payload).map_err(|error| {
+                usage(format!(
+                    "payload {number} is not JSON ({error}); nothing was added: {payload}"
+                ))
+            })?;
+        }
+        for batch in payloads.chunks(BATCH) {
+            database.add(batch, now)?;
+        }
+        payloads.len()
+    };
+    confirm(out, &format!("added {}", counted(added as u64, "record")))?;
+    Ok(Exit::Done)
+}
+
+/// One JSON document per line; blank lines are passed over.
+fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
+    let (mut added, mut added_up_to) = (0, 0);
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("could not read standard input")? == 0 {
+            break;
+        }
+        let payload = line.trim_ascii();
+        if payload.is_empty() {
+            continue;
+        }
+        let payload = std::str::from_utf8(payload)
+            .map_err(anyhow::Error::from)
+            .and_then(|payload| check(payload).map(|()| payload).map_err(|error| anyhow!(error)));
+        match payload {
+            Ok(payload) => batch.push(payload.to_string()),
+            Err(error) if added == 0 => {
+                bail!("line {number} is not JSON ({error}); nothing was added")
+            }
+            Err(error) => bail!(
+                "line {number} is not JSON ({error}); {added} records, up to line {added_up_to}, \
+                 were added, and nothing after it"
+            ),
+        }
+        if batch.len() == BATCH {
+            database.add(&batch, now)?;
+            added += batch.len();
+            added_up_to = number;
+            batch.clear();
+        }
+    }
+    database.add(&batch, now)?;
+    Ok(added + batch.len())
+}
+
+fn check(payload: &str) -> Result<(), serde_json::Error> {
+    serde_json::from_str::<IgnoredAny>(payload).map(|_| ())
+}

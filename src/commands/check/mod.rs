@@ -1,0 +1,122 @@
+//! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
+//! written, and what is wrong in one place does not keep the others from being looked at.
+
+mod environment;
+mod table;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::handlers::require;
+use super::{open, require_columns};
+use crate::cli;
+use crate::exit::Exit;
+use crate::options::{Handler, Place, Schedule, Sources};
+use crate::report::{self, Finding, Level};
+use crate::store::Access;
+use crate::time::Instant;
+use environment::{the_crontab, the_handler};
+use table::{the_database, the_table};
+
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, about: &'static str, text: impl Into<String>) {
+        self.0.push(Finding { level, about, text: text.into(), statement: None });
+    }
+
+    fn ok(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Ok, about, text);
+    }
+
+    fn warning(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Warning, about, text);
+    }
+
+    fn error(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Error, about, text);
+    }
+}
+
+/// What it means for a receiver that ids of deleted rows are given again.
+fn reused(inserted: &str) -> String {
+    format!(
+        "without AUTOINCREMENT the id of a deleted row is given again: only {inserted} tells such \
+         records apart in webhook-id"
+    )
+}
+
+pub fn run(
+    place: Place,
+    args: &cli::Check,
+    sources: &Sources,
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let mut findings = Findings(Vec::new());
+    for complaint in place.complaints() {
+        findings.error("options", complaint);
+    }
+    let queue = place.queue()?;
+    let schedule = Schedule::chosen(&args.schedule)?;
+    if schedule.is_none() {
+        findings.warning("schedule", "none is configured: it stands in each line");
+    }
+    if let Some(file) = sources.path() {
+        findings.ok("config", format!("{}, queue {}", file.display(), queue.name));
+        if let Some(what) = sources.exposed() {
+            let shown = file.display();
+            findings.error("config", format!("others can read {what}: chmod 600 {shown}"));
+        }
+    }
+    let handler = Handler::chosen(&args.handler, &queue, sources.environment());
+    let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
+    match open(&queue, Access::ReadOnly) {
+        Err(error) => findings.error("database", format!("{error:#}")),
+        Ok(mut database) => {
+            database.leave_alone()?;
+            the_database(&mut findings, &queue, &mut *database);
+            let found = database.inspect(by_count)?;
+            let table = database.table();
+            if let Err(error) = table.require_success() {
+                findings.error("on_success", format!("{error:#}"));
+            }
+            for key in table.ends_that_change_nothing() {
+                findings.error(key, "it sets no column that `where` reads: the row stays pending");
+            }
+            if let Some(schedule) = &schedule {
+                match require_columns(table, schedule) {
+                    Ok(()) => findings.ok("schedule", schedule.policy.line()),
+                    Err(error) => findings.error("schedule", format!("{error:#}")),
+                }
+            }
+            if let Ok(Some(handler)) = &handler
+                && let Err(error) = require(handler, queue.on_archive.as_deref(), table)
+            {
+                findings.error("handler", format!("{error:#}"));
+            }
+            for condition in &queue.mapping.conditions {
+                findings.ok("where", condition.clone());
+            }
+            the_table(&mut findings, table, &found, now);
+            if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
+                findings.warning("ids", reused(&table.inserted.name));
+            }
+        }
+    }
+    match &handler {
+        Ok(handler) => the_handler(&mut findings, handler.as_ref(), sources.environment()),
+        Err(error) => findings.error("handler", error.message.clone()),
+    }
+    the_crontab(&mut findings, &queue, sources);
+    let text = if args.json {
+        let db = queue.db.to_string();
+        report::findings_json(&queue.name, &db, &queue.mapping.table.text, &findings.0)
+    } else {
+        report::findings_text(&findings.0)
+    };
+    out.write_all(text.as_bytes())?;
+    let is_fine = findings.0.iter().all(|finding| finding.level != Level::Error);
+    Ok(if is_fine { Exit::Done } else { Exit::Failed })
+}

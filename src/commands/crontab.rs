@@ -1,0 +1,233 @@
+//! `backlog crontab`: the lines that a queue needs, ready to paste.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+use super::handlers::refuse_injection;
+use super::open;
+use crate::cli;
+use crate::crontab::Period;
+use crate::exit::{Exit, usage};
+use crate::options::{
+    HEADER, Handler, Place, Queue, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule,
+};
+use crate::record::one_line;
+use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
+use crate::store::Access;
+use crate::time::days;
+
+/// One line: how often, and what is typed for its schedule.
+struct Line {
+    what: String,
+    period: Period,
+    schedule: Vec<String>,
+}
+
+pub fn run(
+    place: Place,
+    args: &cli::Crontab,
+    typed: &cli::Typed,
+    sources: &Sources,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let queue = place.queue()?;
+    let chosen = Handler::chosen(&args.handler, &queue, sources.environment())?;
+    let chosen = chosen.ok_or_else(Handler::none)?;
+    let mut text = String::new();
+    if fills_in(&chosen, &queue) {
+        match open(&queue, Access::ReadOnly) {
+            Ok(database) => {
+                refuse_injection(&chosen, queue.on_archive.as_deref(), database.table())?;
+            }
+            // There may be no such table yet. A pass looks again.
+            Err(error) => {
+                let why = one_line(&format!("{error:#}"));
+                text += &format!("# The columns in the command were not looked at: {why}\n");
+            }
+        }
+    }
+    let lines = lines(args, typed)?;
+    let program = std::env::current_exe().context("could not find this program's own path")?;
+    let mut command = vec![utf8(program.into())?, "process".into()];
+    command.extend(sources.arguments(typed, &queue, !args.classic)?);
+    let handler = handler(&args.handler.command, sources)?;
+    let has_login = sources.has_login(typed)?;
+    let variables = variables(&chosen, &queue, args.systemd, has_login, sources)?;
+    if has_login {
+        text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
+    }
+    if !args.systemd {
+        text += "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n";
+        for (name, value) in &variables {
+            text += &assignment(name, value)?;
+        }
+    }
+    for (line, number) in lines.iter().zip(1..) {
+        let command = [&command[..], &line.schedule, &handler].concat();
+        if args.systemd {
+            let number = if lines.len() > 1 { format!("-{number}") } else { String::new() };
+            let name = format!("backlog-{}{number}", unit_name(&queue.name));
+            let queue = one_line(&queue.name).replace('%', "%%");
+            let what = format!("backlog, queue {queue}: {}", line.what);
+            text += &format!("{}\n", line.period.systemd_units(&name, &what, &variables, &command));
+        } else {
+            let line_text = line.period.cron_line(&command).map_err(usage)?;
+            text += &format!("\n# {}.\n{line_text}\n", line.what);
+        }
+    }
+    out.write_all(text.trim_end().as_bytes())?;
+    writeln!(out)?;
+    Ok(Exit::Done)
+}
+
+/// What a pass needs to find in its environment.
+fn variables(
+    handler: &Handler,
+    queue: &Queue,
+    is_systemd: bool,
+    has_login: bool,
+    sources: &Sources,
+) -> Result<Vec<(String, String)>> {
+    let mut variables = sources.connection_variables(queue);
+    if is_systemd && !variables.is_empty() {
+        // A service of the system has none, and the password file is there.
+        let home = sources.environment().get("HOME").and_then(|home| home.to_str());
+        variables.extend(home.map(|home| ("HOME".into(), home.into())));
+    }
+    // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
+    if handler.is_signed() {
+        variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
+    }
+    let has_headers = handler.is_webhook() && sources.environment().option("header")?.is_some();
+    if has_headers || has_login {
+        variables.push((HEADER.into(), "...".into()));
+    }
+    Ok(variables)
+}
+
+/// Whether a command may have columns in it.
+fn fills_in(handler: &Handler, queue: &Queue) -> bool {
+    let argv = match handler {
+        Handler::Exec { argv, .. } => &argv[..],
+        Handler::Stream { .. } | Handler::Post(_) => &[],
+    };
+    let mut words = argv.iter().chain(queue.on_archive.iter().flatten());
+    words.any(|word| word.as_encoded_bytes().contains(&b'{'))
+}
+
+/// A line that sets a variable. Cron has no way to say a line break, and none to quote a quote.
+fn assignment(name: &str, value: &str) -> Result<String> {
+    let quote = if value.contains('"') { '\'' } else { '"' };
+    if value.contains(|c: char| c.is_control() || c == quote) {
+        return Err(usage(format!(
+            "a crontab cannot set the variable {name}: it holds a control character, or quotes of \
+             both kinds"
+        ))
+        .into());
+    }
+    Ok(format!("{name}={quote}{value}{quote}\n"))
+}
+
+fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {
+    let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
+    let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
+    let steps: Vec<_> = tiers.steps().collect();
+    let line = |what: String, secs: i64, schedule: Vec<String>| {
+        let what = format!("{what}, every {}", span(secs));
+        Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
+    };
+    if args.classic {
+        if typed.options().any(|(long, _)| is_of_the_schedule(long)) {
+            return Err(usage("--classic is a schedule of its own: leave out the other one").into());
+        }
+        let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
+            let age = AgeWindow { min_secs, max_secs };
+            line(ages(&age), secs, age.line().split(' ').map(String::from).collect())
+        });
+        return lines.collect();
+    }
+    // What is chosen stands in the arguments or in backlog.toml.
+    let one = match Schedule::chosen(&args.schedule)?.map(|schedule| schedule.policy) {
+        None => {
+            let what = "The whole progressive schedule".into();
+            line(what, PROGRESSIVE_EVERY_SECS, vec!["--progressive".into()])
+        }
+        // By plain age cron's period is the policy: that of the oldest records in question.
+        Some(Policy::Age(age)) => {
+            let tier = steps.iter().find(|(_, to, _)| *to >= age.max_secs).or(steps.last());
+            line(ages(&age), tier.map_or(PROGRESSIVE_EVERY_SECS, |(_, _, secs)| *secs), Vec::new())
+        }
+        Some(policy) => line(format!("Policy {}", policy.name()), policy.every_secs(), Vec::new()),
+    };
+    Ok(vec![one?])
+}
+
+/// `1 to 7 days old`
+fn ages(age: &AgeWindow) -> String {
+    format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
+}
+
+/// The command that was typed. What stands in backlog.toml stays there.
+fn handler(typed: &[OsString], sources: &Sources) -> Result<Vec<String>> {
+    let words: Result<Vec<_>> = typed.iter().map(|word| utf8(word.clone())).collect();
+    let mut words = words?;
+    let Some(program) = words.first_mut() else { return Ok(words) };
+    *program = sources.program(program)?;
+    words.insert(0, "--".into());
+    Ok(words)
+}
+
+fn utf8(word: OsString) -> Result<String> {
+    word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
+}
+
+/// The name of a queue as a part of a unit's, another one for each queue: what may not stand there is
+/// written as systemd-escape has it. So is a hyphen before a number at the end, which would be that of
+/// another queue's line.
+fn unit_name(queue: &str) -> String {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let number = queue.rfind('-').filter(|at| is_number(&queue[at + 1..]));
+    let escape = |(at, byte): (usize, u8)| match byte {
+        b':' | b'_' | b'.' => char::from(byte).to_string(),
+        b'-' if number != Some(at) => "-".into(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("\\x{byte:02x}"),
+    };
+    queue.bytes().enumerate().map(escape).collect()
+}
+
+fn span(secs: i64) -> String {
+    let units = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
+    let (unit, length) =
+        units.into_iter().find(|(_, length)| secs % length == 0).unwrap_or(("second", 1));
+    let number = secs / length;
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::unit_name;
+
+    #[test]
+    fn every_queue_has_names_of_its_own_for_its_units() {
+        for (queue, name) in [
+            ("e-mail", "e-mail"),
+            ("a b", r"a\x20b"),
+            ("a-1", r"a\x2d1"),
+            ("a-1-", "a-1-"),
+            ("a@b/c", r"a\x40b\x2fc"),
+            ("\u{fc}\\", r"\xc3\xbc\x5c"),
+        ] {
+            assert_eq!(unit_name(queue), name);
+        }
+        let queues = ["a", "a b", "a-b", "a_b", "a.b", "a-1", "a 1", r"a\x2d1", "a-1-1"];
+        let numbered = |name: &String| [format!("{name}-1"), format!("{name}-12"), name.clone()];
+        let names: Vec<_> = queues.iter().map(|queue| unit_name(queue)).collect();
+        let all: HashSet<_> = names.iter().flat_map(numbered).collect();
+        assert_eq!(all.len(), 3 * queues.len(), "{all:?}");
+    }
+}

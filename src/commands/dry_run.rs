@@ -1,0 +1,77 @@
+//! `backlog process --dry-run`: what a pass would do now. The same candidates in the same order,
+//! but nothing is claimed, and nothing is written.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::handlers::require;
+use super::line::CronLine;
+use super::open_for;
+use crate::engine::DueQueue;
+use crate::exit::Exit;
+use crate::options::{PassSettings, Queue};
+use crate::record::Status;
+use crate::report::{self, Fate};
+use crate::schedule::Verdict;
+use crate::store::{Access, Found};
+use crate::time::Instant;
+
+pub fn run(
+    queue: &Queue,
+    settings: &PassSettings,
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
+    reader.table().require_sound_counters()?;
+    if let Some(handler) = &settings.handler {
+        require(handler, settings.on_archive.as_deref(), reader.table())?;
+    }
+    let line = CronLine::new(queue, &settings.schedule, &*reader)?;
+    let plan = line.plan(settings, now);
+    let limits = &settings.limits;
+    let look = line.look(now, limits.drain);
+    let counts = look.rules.has_counter;
+    let mut candidates = DueQueue::new(&plan, look.clone());
+    let mut left = limits.max_records.unwrap_or(u64::MAX);
+    // What is said of each due record at once, or, of an id that is not unique, below.
+    let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
+    while left > 0
+        && let Some(id) = candidates.next(&mut *reader)?
+    {
+        let record = match reader.read(&id)? {
+            Found::Record(record) => record,
+            Found::Gone => continue,
+            Found::Ambiguous => {
+                ambiguous.insert(id);
+                continue;
+            }
+        };
+        let fate = match look.verdict(record.facts()) {
+            Verdict::Archive(end) => Fate::Archive(end),
+            Verdict::Due(_) => {
+                left -= 1;
+                Fate::Try
+            }
+            Verdict::Wait { .. } | Verdict::Never(_) => continue,
+        };
+        out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?;
+        told.insert(id);
+    }
+    reader.scan(&Status::PENDING, settings.order, &mut |record| {
+        let fate = match look.verdict(record.facts()) {
+            _ if told.contains(&record.id) => return Ok(()),
+            _ if ambiguous.contains(&record.id) => Fate::Ambiguous,
+            Verdict::Due(_) | Verdict::Archive(_) if left == 0 => Fate::BeyondLimit,
+            // It has come since the due ones were read.
+            Verdict::Due(_) => Fate::Try,
+            Verdict::Archive(end) => Fate::Archive(end),
+            Verdict::Wait { until } => Fate::Wait(until),
+            Verdict::Never(obstacle) => Fate::Never(obstacle),
+        };
+        Ok(out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?)
+    })?;
+    Ok(Exit::Done)
+}

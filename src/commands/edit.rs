@@ -1,0 +1,240 @@
+//! `backlog archive`, `restore` and `retry`: what a person does with records by hand. Like a pass
+//! they change a row only under its claim and only if its status is the expected one.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::{AMBIGUOUS, GONE, find, open};
+use crate::cli;
+use crate::clock::Clock;
+use crate::exit::Exit;
+use crate::options::Queue;
+use crate::query::{Order, Query, Shard, Window};
+use crate::record::{
+    Counter, Facts, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
+};
+use crate::store::{Access, Claim, RowWrite, Store, WriteResult};
+use crate::time::Instant;
+
+/// How many records are claimed and changed at a time.
+const BATCH: usize = 200;
+
+/// What is to be done, and with which records.
+pub struct Edit {
+    verb: Verb,
+    which: Which,
+    dry_run: bool,
+}
+
+enum Which {
+    Ids(Vec<String>),
+    /// All of the queue.
+    All,
+}
+
+/// What is done with one record.
+struct Verb {
+    /// As in `archived 3 records`.
+    done: &'static str,
+    /// As in `would archive 3 records`.
+    would: &'static str,
+    from: &'static [Status],
+    to: (Transition, Counter),
+}
+
+impl Edit {
+    pub fn archive(args: cli::Edit) -> Self {
+        let to = (Transition::Archived, Counter::AsBefore);
+        let verb = Verb { done: "archived", would: "archive", from: &Status::PENDING, to };
+        Self { verb, which: Which::Ids(args.ids), dry_run: args.dry_run }
+    }
+
+    /// Back to where it began.
+    pub fn restore(args: cli::Restore) -> Self {
+        let to = (Transition::Renewed, Counter::Reset);
+        let verb = Verb { done: "restored", would: "restore", from: &[Status::Archived], to };
+        let which = if args.all { Which::All } else { Which::Ids(args.ids) };
+        Self { verb, which, dry_run: args.dry_run }
+    }
+
+    /// NEW is due under every policy, and has never run out of attempts.
+    pub fn retry(args: cli::Edit) -> Self {
+        let to = (Transition::Renewed, Counter::AsBefore);
+        let from = &[Status::Error, Status::Archived];
+        let verb = Verb { done: "made due", would: "make due", from, to };
+        Self { verb, which: Which::Ids(args.ids), dry_run: args.dry_run }
+    }
+}
+
+/// The command at work.
+struct Work<'a> {
+    store: Box<dyn Store>,
+    id_columns: usize,
+    shard: Option<Shard>,
+    edit: &'a Edit,
+    now: Instant,
+    out: &'a mut dyn Write,
+    /// Records changed, or that would be.
+    done: u64,
+    /// Records in the hands of a pass.
+    busy: bool,
+    /// Ids that stand for no record, and records that the table does not let go.
+    failed: bool,
+}
+
+pub fn run(queue: &Queue, edit: &Edit, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+    let now = clock.now();
+    let access = if edit.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let database = open(queue, access)?;
+    let table = database.table();
+    table.require_sound_counters()?;
+    if edit.verb.to.0 == Transition::Archived {
+        table.require_archived("archive")?;
+    }
+    if edit.verb.from == [Status::Archived] {
+        table.require_told_archived()?;
+    }
+    if edit.verb.to == (Transition::Renewed, Counter::AsBefore) {
+        table.require_renewal()?;
+    }
+    let id_columns = table.id.len();
+    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let store = database.into_store(&state, clock)?;
+    let mut work = Work {
+        store,
+        id_columns,
+        shard: queue.shard,
+        edit,
+        now,
+        out,
+        done: 0,
+        busy: false,
+        failed: false,
+    };
+    let ids = work.chosen()?;
+    for batch in ids.chunks(BATCH.min(work.store.most_claims())) {
+        work.work_off(batch)?;
+    }
+    let records = counted(work.done, "record");
+    if edit.dry_run {
+        writeln!(work.out, "would {} {records}", edit.verb.would)?;
+    } else {
+        writeln!(work.out, "{} {records}", edit.verb.done)?;
+    }
+    Ok(match work {
+        Work { failed: true, .. } => Exit::Failed,
+        Work { busy: true, .. } => Exit::TryLater,
+        Work { .. } => Exit::Done,
+    })
+}
+
+impl Work<'_> {
+    /// The ids of the records that are meant.
+    fn chosen(&mut self) -> Result<Vec<Id>> {
+        let reader = self.store.reader();
+        match &self.edit.which {
+            Which::Ids(typed) => {
+                let mut ids = Vec::new();
+                for id in typed {
+                    match find(reader, id, self.id_columns)? {
+                        // Whoever types an id twice means one record.
+                        Ok(record) if ids.contains(&record.id) => {}
+                        Ok(record) => ids.push(record.id),
+                        Err(why) => {
+                            self.failed = true;
+                            writeln!(self.out, "{}: {why}", one_line(id))?;
+                        }
+                    }
+                }
+                Ok(ids)
+            }
+            Which::All => {
+                let selection = Query {
+                    window: Window::All,
+                    statuses: self.edit.verb.from.to_vec(),
+                    order: Order::Oldest,
+                    after: None,
+                    up_to: None,
+                    limit: usize::MAX,
+                };
+                let shard = self.shard;
+                let is_meant =
+                    &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
+                Ok(reader.due(&selection, is_meant)?.ids)
+            }
+        }
+    }
+
+    /// Claims the records of a batch, changes those that can be, and lets go of them.
+    fn work_off(&mut self, batch: &[Id]) -> Result<()> {
+        let mut claimed = Vec::new();
+        let result = self.claim(batch, &mut claimed).and_then(|()| self.change(&claimed));
+        for record in &claimed {
+            self.store.release(&record.id);
+        }
+        result.and(self.store.rest())
+    }
+
+    fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
+        for (id, claim) in self.store.claim_named(batch)? {
+            match claim {
+                Claim::Held(record) if self.edit.verb.from.contains(&record.status) => {
+                    claimed.push(*record);
+                }
+                Claim::Held(record) => {
+                    self.store.release(&id);
+                    let status = cut_line(&record.status_text);
+                    writeln!(self.out, "{id}: is {status}, and is left so")?;
+                }
+                Claim::Busy => {
+                    self.busy = true;
+                    writeln!(self.out, "{id}: a pass is handling it; try again later")?;
+                }
+                Claim::Ambiguous => self.fail(&id, AMBIGUOUS)?,
+                Claim::Gone => self.fail(&id, GONE)?,
+                Claim::Unreadable(why) => {
+                    self.fail(&id, &format!("it could not be read: {why}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, claimed: &[Record]) -> Result<()> {
+        let (transition, counter) = &self.edit.verb.to;
+        let (transition, counter) = (*transition, counter.clone());
+        let settlement = Settlement { transition, counter, at: self.now, not_before: None };
+        if self.edit.dry_run {
+            for record in claimed {
+                let (from, to) = (record.status, settlement.status(record.status));
+                writeln!(self.out, "{}: {} -> {}", record.id, from.name(), to.name())?;
+            }
+            self.done += claimed.len() as u64;
+            return Ok(());
+        }
+        let changes: Vec<_> =
+            claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
+        for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
+            match applied {
+                WriteResult::Written | WriteResult::Charged(_) => self.done += 1,
+                WriteResult::ChangedMeanwhile => {
+                    writeln!(self.out, "{}: was changed by the application just now", record.id)?;
+                }
+                WriteResult::ClaimLost => {
+                    self.busy = true;
+                    writeln!(self.out, "{}: its claim was lost; try again later", record.id)?;
+                }
+                WriteResult::Refused(error) => {
+                    self.fail(&record.id, &format!("the table refuses it: {error}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, id: &Id, why: &str) -> Result<()> {
+        self.failed = true;
+        Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
+    }
+}

@@ -1,0 +1,62 @@
+//! `backlog list`: the records, one line each.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::line::CronLine;
+use super::open_for;
+use crate::cli::List;
+use crate::exit::{Exit, usage};
+use crate::mapping::Counting;
+use crate::options::{Queue, Schedule};
+use crate::record::Status;
+use crate::report;
+use crate::schedule::Verdict;
+use crate::store::Access;
+use crate::time::Instant;
+
+pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Result<Exit> {
+    let schedule = Schedule::chosen(&args.schedule)?;
+    if args.due && schedule.is_none() {
+        return Err(usage(
+            "--due goes by --ndays, --fibonacci, --policy or --progressive; say which",
+        )
+        .into());
+    }
+    let mut statuses: Vec<Status> = args.status.into_iter().map(Status::from).collect();
+    if args.due {
+        if statuses.is_empty() {
+            statuses = Status::PENDING.to_vec();
+        }
+        statuses.retain(|status| status.is_pending());
+        if statuses.is_empty() {
+            return Err(usage("only NEW and ERROR records can be due").into());
+        }
+    }
+    let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
+    let look = match &schedule {
+        Some(schedule) => Some(CronLine::new(queue, schedule, &*database)?.look(now, false)),
+        None => None,
+    };
+    if !args.json {
+        out.write_all(report::list_header(look.is_some()).as_bytes())?;
+    }
+    let has_counter = database.table().counting() != Counting::No;
+    database.scan(&statuses, args.order.into(), &mut |record| {
+        if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
+            return Ok(());
+        }
+        let verdict = look.as_ref().map(|look| look.verdict(record.facts()));
+        if args.due && !matches!(verdict, Some(Verdict::Due(_))) {
+            return Ok(());
+        }
+        let line = if args.json {
+            report::list_json(&record, verdict, has_counter)
+        } else {
+            report::list_line(&record, verdict, has_counter)
+        };
+        Ok(out.write_all(line.as_bytes())?)
+    })?;
+    Ok(Exit::Done)
+}

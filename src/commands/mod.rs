@@ -1,0 +1,195 @@
+//! One file for each subcommand. Each acquires what it needs, calls one function of the layers
+//! below, and reports.
+
+mod add;
+mod check;
+mod crontab;
+mod dry_run;
+mod edit;
+mod explain;
+mod handlers;
+mod init;
+mod line;
+mod list;
+mod process;
+mod simulate;
+mod status;
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+use crate::cli::{Command, Typed};
+use crate::clock::Clock;
+use crate::exit::{self, Exit, usage};
+use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources};
+use crate::record::{Id, Record, one_line};
+use crate::schedule::Policy;
+use crate::store::{self, Access, Database, Found, Reader, Table};
+use crate::terminal::Terminal;
+use edit::Edit;
+
+pub fn run(
+    typed: &Typed,
+    environment: Environment,
+    clock: Clock,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    // It knows nothing of queues.
+    if let Command::Watchdog = &typed.line.cli.command {
+        return watchdog();
+    }
+    let sources = Sources::find(typed, environment)?;
+    let run = Run { typed, sources: &sources, clock, terminal };
+    if let Command::Process(args) = &typed.line.cli.command
+        && args.all_queues
+    {
+        return run.all_queues(args.dry_run, out);
+    }
+    let resolved = sources.resolve(typed, None)?;
+    if let Some(name) = sources.mere_name(typed) {
+        log::warn!("no backlog.toml, {name:?} is only a name");
+    }
+    run.one(resolved, out)
+}
+
+fn watchdog() -> Result<Exit> {
+    store::run_watchdog()?;
+    Ok(Exit::Done)
+}
+
+/// What every command may need.
+struct Run<'a> {
+    typed: &'a Typed,
+    sources: &'a Sources,
+    clock: Clock,
+    terminal: &'a Terminal,
+}
+
+impl Run<'_> {
+    /// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
+    fn all_queues(&self, is_dry: bool, out: &mut dyn Write) -> Result<Exit> {
+        if self.typed.has("table") {
+            return Err(usage(
+                "--all-queues goes through the tables of backlog.toml: leave out --table",
+            )
+            .into());
+        }
+        let mut worst = Exit::Done;
+        for queue in self.sources.queues()? {
+            if is_dry {
+                writeln!(out, "queue {}:", one_line(&queue))?;
+            }
+            self.terminal.name_queue(Some(&queue));
+            let resolved =
+                self.sources.resolve(self.typed, Some(&queue)).map_err(anyhow::Error::from);
+            let exit =
+                resolved.and_then(|resolved| self.one(resolved, out)).unwrap_or_else(|error| {
+                    self.terminal.say_error(&error);
+                    exit::of(&error)
+                });
+            self.terminal.name_queue(None);
+            if matches!(exit, Exit::Signal(_)) {
+                return Ok(exit);
+            }
+            worst = worst.worse(exit);
+        }
+        Ok(worst)
+    }
+
+    fn one(&self, resolved: Resolved, out: &mut dyn Write) -> Result<Exit> {
+        let Self { typed, sources, clock, terminal } = *self;
+        let Resolved { command, place } = resolved;
+        let now = clock.now();
+        match command {
+            Command::Init(args) => init::run(&place.queue()?, args.minimal, out),
+            Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
+            Command::Process(args) => {
+                if let Some(name) = place.named() {
+                    terminal.name_queue(Some(name));
+                }
+                let queue = place.queue()?;
+                let settings = PassSettings::new(args.into_inner(), &queue, sources.environment())?;
+                if settings.dry_run {
+                    dry_run::run(&queue, &settings, now, out)
+                } else {
+                    process::run(&queue, &settings, clock, terminal)
+                }
+            }
+            Command::Status(args) => status::run(&place.queue()?, &args, now, out),
+            Command::List(args) => list::run(&place.queue()?, args.into_inner(), now, out),
+            Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
+            Command::Archive(args) => {
+                edit::run(&place.queue()?, &Edit::archive(args.into_inner()), clock, out)
+            }
+            Command::Restore(args) => {
+                edit::run(&place.queue()?, &Edit::restore(args.into_inner()), clock, out)
+            }
+            Command::Retry(args) => {
+                edit::run(&place.queue()?, &Edit::retry(args.into_inner()), clock, out)
+            }
+            Command::Simulate(args) => simulate::run(place, &args, clock, out),
+            Command::Check(args) => check::run(place, &args, sources, now, out),
+            Command::Crontab(args) => crontab::run(place, &args, typed, sources, out),
+            Command::Watchdog => watchdog(),
+        }
+    }
+}
+
+/// Says what was done. Where that cannot be said, it is done all the same.
+fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
+    let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
+    said.with_context(|| format!("{done}, but this could not be said"))
+}
+
+fn open(queue: &Queue, access: Access) -> Result<Box<dyn Database>> {
+    queue.db.open(&queue.mapping, access)
+}
+
+/// Opens the database and makes sure that it has the columns that the schedule goes by.
+fn open_for(
+    queue: &Queue,
+    schedule: Option<&Schedule>,
+    access: Access,
+) -> Result<Box<dyn Database>> {
+    let database = open(queue, access)?;
+    schedule.map_or(Ok(()), |schedule| require_columns(database.table(), schedule))?;
+    Ok(database)
+}
+
+fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
+    if table.due_at.is_some() && matches!(schedule.policy, Policy::Age(_)) {
+        return Err(usage(
+            "a queue keeps the waits of its messages itself, and --ndays has none: say --policy, \
+             --fibonacci or --progressive",
+        )
+        .into());
+    }
+    if schedule.policy.needs_counter() {
+        table.require_counter(&schedule.policy.line(), true)?;
+    }
+    if schedule.max_attempts.is_some() {
+        table.require_counter("a limit of attempts", false)?;
+        table.require_archived("a limit of attempts")?;
+    }
+    if schedule.max_age_secs.is_some() {
+        table.require_archived("a limit of age")?;
+    }
+    Ok(())
+}
+
+/// The record with an id of so many columns, as it is typed; or why there is none.
+fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, &'static str>> {
+    for id in Id::typed(id, columns) {
+        match reader.read(&id)? {
+            Found::Record(record) => return Ok(Ok(*record)),
+            Found::Ambiguous => return Ok(Err(AMBIGUOUS)),
+            Found::Gone => {}
+        }
+    }
+    Ok(Err(GONE))
+}
+
+const AMBIGUOUS: &str = "more than one row has this id";
+const GONE: &str = "no such record";

@@ -1,0 +1,265 @@
+//! `backlog process`: one pass.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use indicatif::ProgressBar;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::handlers::{HandlerContext, handlers, require, series};
+use super::line::CronLine;
+use super::{open, open_for};
+use crate::clock::Clock;
+use crate::engine::{self, Observer, Pass, SettledAttempt, Stopped, Tally, Wake};
+use crate::exit::Exit;
+use crate::options::{PassSettings, Queue};
+use crate::query::Cursor;
+use crate::record::{counted, cut_line};
+use crate::report;
+use crate::secure_file;
+use crate::store::{Access, Count, LineState, StateDir};
+use crate::terminal::Terminal;
+use crate::time::{DAY, Instant};
+
+pub fn run(
+    queue: &Queue,
+    settings: &PassSettings,
+    clock: Clock,
+    terminal: &Terminal,
+) -> Result<Exit> {
+    let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
+    let database = open_for(queue, Some(&settings.schedule), Access::Pass(most_wait))?;
+    database.table().require_success()?;
+    database.table().require_sound_counters()?;
+    if let Some(handler) = &settings.handler {
+        require(handler, settings.on_archive.as_deref(), database.table())?;
+    }
+    let locked = CronLine::locked(queue, &settings.schedule, &*database, settings.wait)?;
+    let Some((line, _lock)) = locked else {
+        log::warn!("a pass of this line is running; --wait waits for its end");
+        return Ok(Exit::Done);
+    };
+    let now = clock.now();
+    let mut look = line.look(now, settings.limits.drain);
+    look.rules.may_give_up = settings.gives_up().is_some();
+    look.rules.series =
+        settings.handler.as_ref().and_then(|handler| series(handler, database.table()));
+    let observer = PassObserver {
+        joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
+        state: line.state.clone(),
+        line: line.name.clone(),
+        line_state: LineState {
+            began_at: Some(now),
+            began_behind: look.moment.span.map(|span| span.after),
+            cursor: line.last.cursor.clone(),
+            unmapped_sought_at: line.last.unmapped_sought_at,
+        },
+        is_saved: false,
+        terminal: terminal.clone(),
+        bar: ProgressBar::hidden(),
+    };
+    let token = token()?;
+    let context = HandlerContext::new(queue, settings, database.table(), &token);
+    let store = database.into_store(&line.state, clock)?;
+    let began = clock.monotonic();
+    let pass = Pass {
+        store,
+        look,
+        limits: settings.limits.clone(),
+        clock,
+        plan: line.plan(settings, now),
+        token: token.clone(),
+        observer: Box::new(observer),
+    };
+    // It goes when the pass has ended, however that was.
+    let mut _running = None;
+    let summary = engine::run(pass, |wake| {
+        heed_signals(wake)?;
+        _running = line.state.begin_pass(&token)?;
+        handlers(settings, &context, clock)
+    })?;
+    if summary.found_nothing {
+        say_if_unmapped(queue, &line, now, terminal)?;
+    }
+    if terminal.attended {
+        let elapsed = clock.monotonic().saturating_duration_since(began);
+        terminal.say(&report::summary(&summary, elapsed));
+    }
+    exit(&summary, settings.strict)
+}
+
+/// Cron is told that no row has a status that is mapped once in this time: a table may be so for good.
+const UNMAPPED_SECS: i64 = DAY;
+/// How many of the values that are mapped to nothing are named.
+const UNMAPPED_NAMED: usize = 5;
+
+/// Says that nothing is pending because no row has a status that is mapped, which else would pass for
+/// a queue without work.
+fn say_if_unmapped(
+    queue: &Queue,
+    line: &CronLine,
+    now: Instant,
+    terminal: &Terminal,
+) -> Result<()> {
+    let mut state = line.state.line_state_of_pass(&line.name)?;
+    let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(UNMAPPED_SECS) <= now);
+    if !terminal.attended && !is_due {
+        return Ok(());
+    }
+    let mut database = open(queue, Access::ReadOnly)?;
+    database.leave_alone()?;
+    if !database.any_mapped()? {
+        let foreign = database.census(&[], now)?;
+        let rows: u64 = foreign.iter().map(|count| count.rows).sum();
+        let quoted = |count: &Count| format!("'{}'", cut_line(&count.text));
+        let mut values: Vec<_> = foreign.iter().map(quoted).collect();
+        let more = if values.len() > UNMAPPED_NAMED { ", ..." } else { "" };
+        values.truncate(UNMAPPED_NAMED);
+        if rows > 0 {
+            log::error!(
+                "nothing was due: all {} of table {} have a status that is mapped to nothing: {}{more}; \
+                 map it with --new, see `backlog check`",
+                counted(rows, "row"),
+                database.table().name,
+                values.join(", ")
+            );
+        }
+    }
+    state.unmapped_sought_at = Some(now);
+    line.state.save_line_state(&line.name, &state);
+    Ok(())
+}
+
+/// A hangup is heeded unless whoever started the program has had it ignored, as nohup does.
+fn heed_signals(wake: Wake) -> Result<()> {
+    let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
+    let signals = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = Signals::new(signals).context("could not listen for signals")?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            wake.signal(signal);
+        }
+    });
+    Ok(())
+}
+
+/// Whether a signal is ignored, as the kernel shows it (proc_pid_status(5), SigIgn): a mask in
+/// hexadecimal, in which the first signal is the lowest bit.
+fn ignores(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// What marks the handlers of this pass, and of no other.
+fn token() -> Result<String> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("could not get random bytes")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn exit(summary: &Tally, strict: bool) -> Result<Exit> {
+    match &summary.stopped {
+        Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
+        Some(Stopped::Stuck(error)) => return Err(anyhow!(error.clone())),
+        Some(Stopped::Unable(error) | Stopped::Failures(error)) => {
+            return Err(anyhow!("{error}; the pass stops here"));
+        }
+        Some(Stopped::Runtime) if summary.attempts() == 0 && summary.interrupted > 0 => {
+            return Err(anyhow!(
+                "no handler ended within --max-runtime and --grace, so nothing was done; give them \
+                 more time"
+            ));
+        }
+        Some(Stopped::Runtime) | None => {}
+    }
+    for error in &summary.incomplete {
+        log::error!("{error}");
+    }
+    let Tally { archived, expired, unable, refused, ambiguous, .. } = summary;
+    let Tally { unusable, incomplete, lost, faults, .. } = summary;
+    let left = unable + refused + ambiguous + unusable + incomplete.len() as u64;
+    let lost = archived + expired + left + lost + faults > 0;
+    let failed = lost || strict && summary.failed + summary.snoozed > 0;
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// Keeps the joblog, the cursor and the progress bar up to date.
+struct PassObserver {
+    joblog: Option<Joblog>,
+    state: StateDir,
+    line: String,
+    /// What the next pass of the line will find.
+    line_state: LineState,
+    /// Whether that has been written.
+    is_saved: bool,
+    terminal: Terminal,
+    bar: ProgressBar,
+}
+
+impl PassObserver {
+    fn save(&mut self) {
+        self.state.save_line_state(&self.line, &self.line_state);
+        self.is_saved = true;
+    }
+}
+
+impl Observer for PassObserver {
+    fn selected(&mut self, due: usize) {
+        self.bar = self.terminal.progress(due);
+    }
+
+    fn attempted(&mut self, attempt: &SettledAttempt) {
+        self.bar.inc(1);
+        if let Some(joblog) = &mut self.joblog {
+            joblog.append(attempt);
+        }
+    }
+
+    fn reached(&mut self, cursor: &Cursor) {
+        if self.line_state.cursor != *cursor {
+            self.line_state.cursor = cursor.clone();
+            self.save();
+        }
+    }
+
+    fn finished(&mut self) -> Result<()> {
+        self.bar.finish_and_clear();
+        if !self.is_saved {
+            self.save();
+        }
+        self.joblog.take().map_or(Ok(()), |joblog| joblog.result)
+    }
+}
+
+/// A new joblog is not for everybody to read: errors may quote what the records hold.
+const JOBLOG_MODE: u32 = 0o640;
+
+/// The history of attempts: one JSON line each, appended in one write, so that several passes
+/// may share a file.
+struct Joblog {
+    file: File,
+    result: Result<()>,
+}
+
+impl Joblog {
+    fn open(path: &Path) -> Result<Self> {
+        let file = secure_file::append(path, JOBLOG_MODE)
+            .with_context(|| format!("could not open the joblog {}", path.display()))?;
+        Ok(Self { file, result: Ok(()) })
+    }
+
+    /// A line that cannot be written does not end the pass: its outcome is in the table.
+    fn append(&mut self, attempt: &SettledAttempt) {
+        let written = self.file.write_all(report::joblog_line(attempt).as_bytes());
+        if self.result.is_ok() {
+            self.result = written.context("the records are settled, but the joblog is incomplete");
+        }
+    }
+}

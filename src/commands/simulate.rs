@@ -1,0 +1,197 @@
+//! `backlog simulate`: the load that policies make, for records that are made up or for those of
+//! the table.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+use super::line::CronLine;
+use super::{open, require_columns};
+use crate::cli::Simulate;
+use crate::clock::Clock;
+use crate::exit::Exit;
+use crate::handlers::Script;
+use crate::mapping::Counting;
+use crate::options::{self, Place, Queue, Schedule};
+use crate::query::Order;
+use crate::record::{Id, Status};
+use crate::report;
+use crate::secure_file;
+use crate::simulation::{self, Course, Figures, Run, Scenario};
+use crate::store::{Access, MemoryRow};
+use crate::time::{DAY, Instant};
+
+/// How long a simulation is unless `--for` says otherwise.
+const RECORDS_SECS: i64 = 2 * 3_600;
+const TABLE_SECS: i64 = 7 * DAY;
+
+pub fn run(place: Place, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+    let (scenario, courses) = if args.from_table {
+        from_table(&place.queue()?, args, clock.now())?
+    } else {
+        made_up(args)?
+    };
+    let is_cohort =
+        !args.from_table && args.arrivals.is_none() && matches!(scenario.script, Script::Never);
+    // What the engine logs is said of real records.
+    log::set_max_level(log::LevelFilter::Off);
+    let runs = simulate(&scenario, &courses, clock, is_cohort)?;
+    if args.jsonl {
+        attempts(&runs, &scenario, out)?;
+    } else {
+        figures(&runs, &scenario, args.from_table, out)?;
+    }
+    if let Some(path) = &args.svg {
+        let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
+        let picture = report::picture(&runs, &scenario)?;
+        secure_file::create(path)
+            .and_then(|mut file| file.write_all(picture.as_bytes()))
+            .with_context(|| format!("could not write {}", path.display()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn figures(
+    runs: &[(Run, Figures)],
+    scenario: &Scenario,
+    by_day: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    out.write_all(report::figures_table(runs).as_bytes())?;
+    for (run, _) in runs {
+        writeln!(out)?;
+        out.write_all(report::load_chart(run, scenario).as_bytes())?;
+        if by_day {
+            out.write_all(report::days_table(run, scenario).as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Each course on a thread of its own, as many at a time as there are processors.
+fn simulate(
+    scenario: &Scenario,
+    courses: &[Course],
+    clock: Clock,
+    is_cohort: bool,
+) -> Result<Vec<(Run, Figures)>> {
+    let one = |course: &Course| {
+        let run = simulation::run(scenario, course, clock)?;
+        let is_cohort = is_cohort && course.rules.max_attempts.is_none();
+        let figures = simulation::figures(&run, scenario, is_cohort);
+        Ok((run, figures))
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut runs = Vec::with_capacity(courses.len());
+    for batch in courses.chunks(processors) {
+        let batch: Vec<Result<_>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = batch.iter().map(|it| scope.spawn(move || one(it))).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        for run in batch {
+            runs.push(run?);
+        }
+    }
+    Ok(runs)
+}
+
+/// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
+fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
+    let schedules = options::simulated(args)?;
+    let ids: Vec<Id> = if args.ids.is_empty() {
+        (1..=i64::from(args.records)).map(Id::Integer).collect()
+    } else {
+        let mut seen = HashSet::new();
+        let ids = args.ids.iter().filter_map(|id| Id::typed(id, 1).into_iter().next());
+        ids.filter(|id| seen.insert(id.clone())).collect()
+    };
+    let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    let over = args.arrivals.unwrap_or(0);
+    let rows = ids
+        .into_iter()
+        .zip(0..)
+        .map(|(id, number)| MemoryRow {
+            id,
+            status: Status::New,
+            inserted_at: Some(Instant(over * number / count)),
+            failures: 0,
+            last_failure_at: None,
+            due_at: None,
+        })
+        .collect();
+    let course = |schedule: Schedule| {
+        let counts = schedule.policy.needs_counter() || schedule.max_attempts.is_some();
+        let counting = if counts { Counting::Dated } else { Counting::No };
+        Course { rules: schedule.rules(counting, true), policy: schedule.policy, reached: None }
+    };
+    let courses = schedules.into_iter().map(course).collect();
+    let scenario = Scenario {
+        rows,
+        rows_arrive: true,
+        start: Instant(0),
+        secs: args.span.unwrap_or(RECORDS_SECS),
+        script: script(args),
+    };
+    Ok((scenario, courses))
+}
+
+/// The pending records of the table, from now on.
+fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario, Vec<Course>)> {
+    let schedules = options::simulated(args)?;
+    let mut database = open(queue, Access::ReadOnly)?;
+    let course = |schedule: &Schedule| {
+        require_columns(database.table(), schedule)?;
+        let line = CronLine::new(queue, schedule, &*database)?;
+        Ok(Course { reached: line.reached(), policy: line.policy, rules: line.rules })
+    };
+    let courses = schedules.iter().map(course).collect::<Result<_>>()?;
+    let mut rows = Vec::new();
+    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+        if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
+            return Ok(());
+        }
+        rows.push(MemoryRow {
+            id: record.id,
+            status: record.status,
+            inserted_at: record.inserted_at,
+            failures: record.failures,
+            last_failure_at: record.last_failure_at,
+            due_at: record.due_at,
+        });
+        Ok(())
+    })?;
+    let scenario = Scenario {
+        rows,
+        rows_arrive: false,
+        start: now,
+        secs: args.span.unwrap_or(TABLE_SECS),
+        script: script(args),
+    };
+    Ok((scenario, courses))
+}
+
+fn script(args: &Simulate) -> Script {
+    match (args.success_after, args.failure_rate) {
+        (Some(failures), _) => Script::After(failures),
+        (None, Some(percent)) => Script::Failing { percent },
+        (None, None) => Script::Never,
+    }
+}
+
+fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {
+    for (run, _) in runs {
+        let name = run.policy.name();
+        let mut last = vec![None; scenario.rows.len()];
+        for tried in &run.attempts {
+            let row = tried.row as usize;
+            let before = last[row].replace(tried.at);
+            let line = report::attempt_json(&name, &scenario.rows[row].id, tried, before);
+            out.write_all(line.as_bytes())?;
+        }
+    }
+    Ok(())
+}

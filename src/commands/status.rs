@@ -1,0 +1,73 @@
+//! `backlog status`: how many records there are, and what is due.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::line::CronLine;
+use super::open_for;
+use crate::cli;
+use crate::exit::Exit;
+use crate::options::{Queue, Schedule};
+use crate::query::Order;
+use crate::record::{Record, Status};
+use crate::report::{self, DueReport, Oldest, StatusReport};
+use crate::schedule::{Look, Verdict};
+use crate::store::{Access, Database};
+use crate::time::{DAY, Instant};
+
+/// The ages at which the progressive schedule changes its frequency, in days.
+const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
+
+pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write) -> Result<Exit> {
+    let schedule = Schedule::chosen(&args.schedule)?;
+    let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
+    let look = match &schedule {
+        Some(schedule) => Some(CronLine::new(queue, schedule, &*database)?.look(now, false)),
+        None => None,
+    };
+    let (db, table) = (database.place(), database.table().name.clone());
+    let found = report(&mut *database, look.as_ref(), now)?;
+    let text = if args.json {
+        report::status_json(&db, &table, &found)
+    } else {
+        report::status_text(&db, &table, &found)
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+fn report(database: &mut dyn Database, look: Option<&Look>, now: Instant) -> Result<StatusReport> {
+    let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
+    let mut oldest_pending = None;
+    let mut due = look.map(|look| DueReport { line: look.policy.line(), ..DueReport::default() });
+    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+        keep_older(&mut oldest_pending, &record);
+        let (Some(due), Some(look)) = (&mut due, look) else {
+            return Ok(());
+        };
+        match look.verdict(record.facts()) {
+            Verdict::Due(_) => {
+                due.due += 1;
+                due.next_at = Some(now);
+                keep_older(&mut due.oldest, &record);
+            }
+            Verdict::Archive(_) => due.to_archive += 1,
+            Verdict::Wait { until } => {
+                due.waiting += 1;
+                due.next_at = Some(due.next_at.map_or(until, |next| next.min(until)));
+            }
+            Verdict::Never(_) => due.never += 1,
+        }
+        Ok(())
+    })?;
+    Ok(StatusReport { now, bands: BANDS.to_vec(), counts, oldest_pending, due })
+}
+
+fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
+    if let Some(inserted_at) = record.inserted_at
+        && oldest.as_ref().is_none_or(|oldest| inserted_at < oldest.inserted_at)
+    {
+        *oldest = Some(Oldest { id: record.id.clone(), inserted_at });
+    }
+}

@@ -1,0 +1,182 @@
+//! Records that get breaker: their row cannot be read or written, their handler cannot be run, or
+//! nobody is there to take them. Each costs its turn, and the pass goes on behind it. Only where so
+//! many in a row get nowhere that there is no point in going on does it end.
+
+use std::collections::HashSet;
+
+use super::Dispatcher;
+use crate::engine::{PlanKind, Stopped};
+use crate::query::{Kept, Slot};
+use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
+use crate::schedule::{Reason, Verdict};
+use crate::store::Found;
+
+/// So many different records in a row that got nowhere end a pass.
+const MOST_IN_A_ROW: usize = 10;
+
+#[derive(Default)]
+pub struct CircuitBreaker {
+    /// Those that this pass does not try again.
+    all: HashSet<Id>,
+    /// Those since the last record that got further.
+    in_a_row: HashSet<Id>,
+    /// The place of the last of them in the order of the plan, for the next pass to begin behind.
+    last: Option<Key>,
+    /// Answers of handlers that could not be run. What they cost is settled when another record has
+    /// got further in this pass, or when the pass ends.
+    pub doubtful: Vec<Attempt>,
+    /// Whether any record has got further in this pass.
+    pub others_got_further: bool,
+    /// What was said last, and how often it was not said again.
+    said: Option<(String, u64)>,
+}
+
+impl CircuitBreaker {
+    pub fn has(&self, id: &Id) -> bool {
+        self.all.contains(id)
+    }
+
+    /// Says of a record what is wrong with it: the same of several in a row is said once.
+    fn say(&mut self, id: &Id, what: String) {
+        match &mut self.said {
+            Some((before, times)) if *before == what => *times += 1,
+            Some(_) | None => {
+                self.say_repeated();
+                log::error!("record {id} {what}");
+                self.said = Some((what, 0));
+            }
+        }
+    }
+
+    pub fn say_repeated(&mut self) {
+        if let Some((_, times @ 1..)) = self.said.take() {
+            log::error!("{}: the same", counted(times, "more record"));
+        }
+    }
+}
+
+impl Dispatcher {
+    /// A record that the table does not let be tried, and why. It has had its turn.
+    pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
+        self.cursor.passed(record, slot);
+        self.refuse(record, format!("is not tried: {why}"));
+    }
+
+    /// A record that the table does not let be tried or settled, and why.
+    pub(super) fn refuse(&mut self, record: &Record, what: String) {
+        self.summary.refused += 1;
+        self.breaker.say(&record.id, what);
+        self.forget_slot(&record.id);
+        self.got_nowhere(record);
+    }
+
+    /// A row that cannot be read. To pass over it costs nothing, so it ends no pass.
+    pub(super) fn unreadable(&mut self, id: &Id, why: &str) {
+        self.summary.refused += 1;
+        self.breaker.say(id, format!("is not tried: it could not be read: {why}"));
+        self.forget_slot(id);
+    }
+
+    /// Answers of handlers that could be run, and of those that could not once that is settled:
+    /// what others got through is an attempt like any other.
+    pub(super) fn without_doubtful(&mut self, ended: Vec<Attempt>) -> Vec<Attempt> {
+        let any_got_further = ended.iter().any(|attempt| attempt.outcome.got_further());
+        if any_got_further {
+            self.got_further();
+        }
+        let is_doubtful =
+            |it: &Attempt| matches!(it.outcome, Outcome::Unable { ends_pass: false, .. });
+        let (doubtful, mut certain): (Vec<_>, Vec<_>) = ended.into_iter().partition(is_doubtful);
+        for attempt in &doubtful {
+            self.breaker.all.insert(attempt.id.clone());
+            // What came together with one that got further is no row.
+            if !any_got_further && let Some(in_hand) = self.in_hand.get(&attempt.id) {
+                self.got_nowhere(&in_hand.record.clone());
+            }
+        }
+        self.breaker.doubtful.extend(doubtful);
+        if self.breaker.others_got_further {
+            let doubtful = std::mem::take(&mut self.breaker.doubtful);
+            certain.extend(doubtful.into_iter().map(Attempt::into_failure));
+        }
+        certain
+    }
+
+    /// A record whose handler could not be run, and none whose handler could be: it stays as it was.
+    pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
+        let what = format!("stays as it was: {error}");
+        if ends_pass && self.summary.stopped.is_none() {
+            // If it is the first one, no record can be to blame.
+            let is_first = self.summary.attempts() == 0 && self.breaker.in_a_row.is_empty();
+            self.breaker.last = if is_first { None } else { self.place(record) };
+            self.stop(Stopped::Unable(format!("record {} {what}", record.id)));
+        } else {
+            self.breaker.say(&record.id, what);
+        }
+    }
+
+    pub(super) fn got_further(&mut self) {
+        self.breaker.others_got_further = true;
+        if !self.is_stuck() {
+            self.breaker.in_a_row.clear();
+            self.breaker.last = None;
+        }
+    }
+
+    /// Whether records that got nowhere have ended the pass. What ends later changes no more of that.
+    fn is_stuck(&self) -> bool {
+        matches!(self.summary.stopped, Some(Stopped::Stuck(_) | Stopped::Unable(_)))
+    }
+
+    /// Where the next pass is to begin if it begins behind this record. Failed ones that have an order
+    /// of their own are gone on behind in any case.
+    fn place(&self, record: &Record) -> Option<Key> {
+        let is_in_order =
+            record.status == Status::New || matches!(self.pass.plan.kind, PlanKind::Full);
+        is_in_order.then(|| record.key())
+    }
+
+    pub(super) fn got_nowhere(&mut self, record: &Record) {
+        let id = &record.id;
+        self.breaker.all.insert(id.clone());
+        self.breaker.in_a_row.insert(id.clone());
+        if !self.is_stuck() {
+            self.breaker.last = self.place(record).or(self.breaker.last.take());
+        }
+        let in_a_row = self.breaker.in_a_row.len();
+        if in_a_row >= MOST_IN_A_ROW && self.summary.stopped.is_none() {
+            self.stop(Stopped::Stuck(format!(
+                "{in_a_row} records in a row got nowhere, the last one is {id}: the pass stops here, \
+                 and the next one begins behind them"
+            )));
+        }
+    }
+
+    /// Where a pass ends before it has come to all records, and the last ones got nowhere, the next
+    /// one begins behind them: else it would never come to the others either.
+    pub(super) fn begin_behind_them(&mut self) {
+        if self.is_cut_short() {
+            self.cursor.stuck_at(self.breaker.last.take());
+        }
+    }
+
+    /// A record that another pass holds when its slot comes keeps the slot.
+    pub(super) fn keep_slot(&mut self, id: &Id) {
+        if self.pass.look.moment.span.is_none() || self.pass.look.kept.contains_key(id) {
+            return;
+        }
+        if let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
+            && let Verdict::Due(Reason::Slot(slot)) = self.pass.look.verdict(record.facts())
+        {
+            self.cursor.keep(id, slot);
+            let kept = Kept { id: id.clone(), slot, begun: 0 };
+            self.pass.look.kept.insert(id.clone(), kept);
+        }
+    }
+
+    /// There is nothing more to try a record for.
+    pub(super) fn forget_slot(&mut self, id: &Id) {
+        self.pass.look.kept.remove(id);
+        self.cursor.settled(id);
+    }
+}

@@ -1,0 +1,101 @@
+//! What is noted of attempts that are over, and which of them stop the pass.
+
+use super::{Dispatcher, InHand};
+use crate::engine::{SettledAttempt, Stopped, attempt_log};
+use crate::record::{Attempt, Outcome, Reach, Record, Settlement, Status, Transition, counted};
+use crate::store::WriteResult;
+
+impl Dispatcher {
+    /// Books one attempt, its row being written.
+    pub(super) fn settled(
+        &mut self,
+        attempt: &Attempt,
+        settlement: &Settlement,
+        applied: &WriteResult,
+    ) {
+        let Some(in_hand) = self.in_hand.remove(&attempt.id) else {
+            return;
+        };
+        let InHand { record, started_at, .. } = in_hand;
+        match attempt.outcome {
+            // Where the pass does not come to all the others, it had its turn.
+            Outcome::Unable { ends_pass: false, .. } if self.is_cut_short() => {
+                self.cursor.settled(&record.id);
+            }
+            Outcome::Interrupted | Outcome::Unable { .. } => self.cursor.came_back(&record.id),
+            Outcome::Success
+            | Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. } => self.cursor.settled(&record.id),
+        }
+        self.pass.store.release(&record.id);
+        let written = match applied {
+            WriteResult::Written | WriteResult::Charged(_) => Some(settlement),
+            WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => None,
+            WriteResult::Refused(error) => {
+                return self.refused(&record, settlement.status(record.status), error);
+            }
+        };
+        if *applied == WriteResult::ClaimLost {
+            self.summary.lost += 1;
+            attempt_log::lost(&record, &attempt.outcome);
+        } else {
+            self.summary.count(&attempt.outcome, written);
+            attempt_log::ended(&record, &attempt.outcome, written, &self.pass.look);
+        }
+        if written.is_some_and(|written| written.transition == Transition::Archived) {
+            self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());
+        }
+        self.count_failures(&attempt.outcome);
+        match &attempt.outcome {
+            Outcome::Unable { error, ends_pass } => self.unable(&record, error, *ends_pass),
+            Outcome::Unanswered { reach: Reach::Nobody, .. } => {
+                self.got_nowhere(&record);
+            }
+            Outcome::Success
+            | Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. } => self.got_further(),
+            Outcome::Interrupted => {}
+        }
+        self.pass.observer.attempted(&SettledAttempt {
+            number: record.next_attempt(),
+            started_at,
+            attempt,
+            status: written.map(|settlement| settlement.status(record.status)),
+        });
+    }
+
+    /// So many failures in a row that what the handler needs is evidently down stop the pass.
+    fn count_failures(&mut self, outcome: &Outcome) {
+        let error = match outcome {
+            Outcome::Failure { error }
+            | Outcome::Unanswered { error, .. }
+            | Outcome::Snooze { error, .. }
+            | Outcome::GiveUp { error } => error,
+            Outcome::Success => {
+                self.failures_in_a_row = 0;
+                return;
+            }
+            Outcome::Interrupted | Outcome::Unable { .. } => return,
+        };
+        self.failures_in_a_row += 1;
+        let failures = self.failures_in_a_row;
+        if self.pass.limits.max_consecutive_failures.is_some_and(|most| failures >= most)
+            && self.summary.stopped.is_none()
+        {
+            let failed = counted(failures.into(), "attempt");
+            self.stop(Stopped::Failures(format!(
+                "{failed} failed in a row, the last one: {error}"
+            )));
+        }
+    }
+
+    /// A row that the table does not let be written.
+    pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
+        let what = format!("could not be set to {}: {error}", status.name());
+        self.refuse(record, what);
+    }
+}

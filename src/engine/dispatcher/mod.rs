@@ -1,0 +1,306 @@
+//! What is remembered from one round to the next, and how a pass ends.
+
+mod circuit_breaker;
+mod completion;
+mod on_archive;
+mod round;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::cursor::PassCursor;
+use super::rate_limit::TokenBucket;
+use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
+use crate::exit;
+use crate::handlers::{Handler, Submit};
+use crate::query::Slot;
+use crate::record::{Attempt, Id, Outcome, Record, counted};
+use crate::store::Charged;
+use crate::time::Instant;
+
+use circuit_breaker::CircuitBreaker;
+
+/// Whether a drain goes on.
+pub enum Again {
+    No,
+    Now,
+    /// There are records that other passes hold: give them a moment.
+    AfterOthers,
+}
+
+/// Owns the parts of a pass and the state between its rounds.
+pub struct Dispatcher {
+    pass: Pass,
+    handler: Arc<dyn Handler>,
+    wake: Wake,
+    due: DueQueue,
+    /// Who gets what is archived.
+    on_archive: Option<Arc<dyn Handler>>,
+    /// Attempts that `--max-records` leaves.
+    left: Option<u64>,
+    /// Attempts that `--rate` leaves.
+    bucket: Option<TokenBucket>,
+    /// Whether records wait for the rate alone.
+    is_held_back: bool,
+    /// What handlers have, until it is settled.
+    in_hand: HashMap<Id, InHand>,
+    /// Due records that another pass has claimed.
+    busy: Vec<Id>,
+    /// Whether the table was shown to take every status that may be written.
+    rehearsed: bool,
+    cursor: PassCursor,
+    breaker: CircuitBreaker,
+    /// Whether the table takes no text of ours in its column of errors when an attempt begins.
+    without_error: bool,
+    /// Records that are not tried, because more than one row has their id.
+    ambiguous: BTreeSet<String>,
+    /// How many attempts have failed since the last one that did not.
+    failures_in_a_row: u32,
+    /// Whether running handlers were told to end.
+    told_to_end: bool,
+    /// Answers that could not be written.
+    unsettled: Vec<Attempt>,
+    /// Whether nothing can be written any more.
+    is_lost: bool,
+    /// Whether the database itself is gone, or the claims.
+    is_gone: bool,
+    /// Why nothing more is begun, if that is an error.
+    error: Option<anyhow::Error>,
+    summary: Tally,
+}
+
+struct InHand {
+    record: Arc<Record>,
+    /// What the row holds since it says that the attempt has begun, if it does.
+    charged: Option<Charged>,
+    started_at: Instant,
+}
+
+impl Dispatcher {
+    pub fn new(pass: Pass, due: DueQueue, wake: Wake, handlers: Handlers) -> Self {
+        let now = pass.clock.monotonic();
+        let cursor = PassCursor::new(pass.look.moment.span, &pass.plan, &pass.look.kept);
+        Self {
+            handler: handlers.handler,
+            on_archive: handlers.on_archive,
+            wake,
+            due,
+            left: pass.limits.max_records,
+            bucket: pass.limits.rate.map(|rate| TokenBucket::new(rate, now)),
+            is_held_back: false,
+            pass,
+            in_hand: HashMap::new(),
+            busy: Vec::new(),
+            rehearsed: false,
+            cursor,
+            breaker: CircuitBreaker::default(),
+            without_error: false,
+            ambiguous: BTreeSet::new(),
+            failures_in_a_row: 0,
+            told_to_end: false,
+            unsettled: Vec::new(),
+            is_lost: false,
+            is_gone: false,
+            error: None,
+            summary: Tally::default(),
+        }
+    }
+
+    /// A round, unless nothing can be written any more.
+    pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
+        let (has_answers, was_held_back) = (!ended.is_empty(), self.is_held_back);
+        let ended = self.without_doubtful(ended);
+        if !self.is_lost
+            && let Err(error) = self.round(&ended, submit)
+        {
+            self.fail(error);
+        }
+        if self.is_lost {
+            let in_hand = &self.in_hand;
+            self.unsettled.extend(ended.into_iter().filter(|it| in_hand.contains_key(&it.id)));
+        }
+        // Who waits for the end of the pass runs rounds without attempts, and looks by itself.
+        if has_answers && self.is_idle() || self.is_held_back && !was_held_back {
+            self.wake.turn();
+        }
+    }
+
+    /// For how long the rate holds records back that could be tried now.
+    pub fn held_back(&self) -> Option<Duration> {
+        let bucket = self.bucket.as_ref().filter(|_| self.is_held_back && !self.is_cut_short());
+        bucket.map(|bucket| self.pass.clock.until(bucket.next_at()))
+    }
+
+    /// No attempt is waiting to be completed: nothing is claimed before the next one comes.
+    pub fn rest(&mut self) {
+        if !self.is_lost
+            && let Err(error) = self.pass.store.rest()
+        {
+            self.begin_no_more(error);
+        }
+    }
+
+    /// Nothing can be written: handlers that run do so in vain.
+    fn fail(&mut self, error: anyhow::Error) {
+        self.is_lost = true;
+        self.error.get_or_insert(error);
+        self.handler.stop(self.pass.limits.grace);
+    }
+
+    /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That a
+    /// search was ended because the pass is to stop is no error.
+    fn begin_no_more(&mut self, error: anyhow::Error) {
+        if self.wake.stop.is_asked() {
+            log::debug!("{error:#}");
+        } else {
+            self.error.get_or_insert(error);
+        }
+        self.handler.begin_no_more();
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.in_hand.len() == self.unsettled.len() + self.breaker.doubtful.len()
+    }
+
+    /// Whether nothing more is begun, although there may be more that is due.
+    fn is_cut_short(&self) -> bool {
+        self.error.is_some()
+            || self.summary.stopped.is_some()
+            || self.wake.stop.is_asked()
+            || self.left == Some(0)
+    }
+
+    /// No new claims from here on. Running handlers are told to end if somebody outside wants the
+    /// pass to; a second such order leaves them no more time.
+    pub fn stop(&mut self, why: Stopped) {
+        match why {
+            Stopped::Signal(_) | Stopped::Runtime => {
+                let again = std::mem::replace(&mut self.told_to_end, true);
+                let grace = if again { Duration::ZERO } else { self.pass.limits.grace };
+                self.handler.stop(grace);
+                if let Some(on_archive) = &self.on_archive {
+                    on_archive.stop(grace);
+                }
+            }
+            Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_) => {
+                self.handler.begin_no_more();
+            }
+        }
+        self.summary.stopped.get_or_insert(why);
+    }
+
+    /// Selects anew, if this is a drain and there may be more to do.
+    pub fn begin_again(&mut self) -> Again {
+        if self.is_cut_short() || !self.pass.limits.drain {
+            return Again::No;
+        }
+        let moment = self.pass.look.moment;
+        let come_to = moment.span.map(|span| Slot::end_of(span.until));
+        self.pass.look.moment = self.pass.look.policy.moment(come_to, self.pass.clock.now(), true);
+        self.note_what_was_left_out();
+        let busy = std::mem::take(&mut self.busy);
+        let was_busy = !busy.is_empty();
+        // By age a record that failed stays due, but a drain tries it once.
+        let errors_too = self.pass.look.policy.needs_counter();
+        self.due = self.due.again(self.pass.look.clone(), busy, errors_too);
+        if was_busy {
+            return Again::AfterOthers;
+        }
+        let progress = self.summary.take_progress();
+        match self.due.any(self.pass.store.reader()) {
+            Ok(any) if any && progress => Again::Now,
+            Ok(_) => Again::No,
+            Err(error) => {
+                self.begin_no_more(error);
+                Again::No
+            }
+        }
+    }
+
+    /// The last word. If the pass could not write any more, what its handlers did is named,
+    /// because the table does not show it.
+    pub fn finish(&mut self) -> Result<Tally> {
+        self.settle_rest();
+        // A signal that came when everything was settled, and found nobody waiting for it.
+        self.summary.stopped =
+            self.summary.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
+        let cut_short = self.is_cut_short();
+        self.begin_behind_them();
+        for id in self.in_hand.keys() {
+            self.cursor.came_back(id);
+        }
+        let come_to = self.cursor.come_to(self.pass.look.moment.span, cut_short);
+        self.pass.observer.reached(&come_to);
+        let observed = self.pass.observer.finished();
+        let durable = self.pass.store.finish();
+        self.report_leftovers();
+        let Some(error) = self.error.take() else {
+            durable?;
+            observed?;
+            self.summary.busy = self.busy.len() as u64;
+            return Ok(self.summary.clone());
+        };
+        let succeeded = self.unsettled.iter().filter(|it| it.outcome == Outcome::Success);
+        let succeeded: Vec<_> = succeeded.map(|attempt| attempt.id.to_string()).collect();
+        if succeeded.is_empty() {
+            return Err(error);
+        }
+        Err(error.context(format!(
+            "the handler succeeded for these records, but the table does not show it, and they \
+             will be tried again: {}",
+            succeeded.join(", ")
+        )))
+    }
+
+    /// Writes what has been left until now: outcomes that could not be written when they came, once
+    /// more, and those of records that got nowhere, because none got further.
+    fn settle_rest(&mut self) {
+        let doubtful = std::mem::take(&mut self.breaker.doubtful);
+        let unsettled = std::mem::take(&mut self.unsettled);
+        let ended = [unsettled, doubtful].concat();
+        // What was waited for long enough is not waited for once more.
+        let has_waited = self.error.as_ref().is_some_and(exit::is_try_later);
+        let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
+        let settled = if is_in_vain { Ok(()) } else { self.settle(&ended) };
+        if let Err(error) = settled {
+            self.error.get_or_insert(error);
+        }
+        let in_hand = &self.in_hand;
+        self.unsettled = ended.into_iter().filter(|it| in_hand.contains_key(&it.id)).collect();
+    }
+
+    /// A drain searches again, and finds the same once more.
+    fn note_what_was_left_out(&mut self) {
+        if self.summary.incomplete.is_empty() {
+            self.summary.incomplete.extend(self.due.take_broken());
+        }
+        self.summary.unusable = self.summary.unusable.max(self.due.unusable());
+    }
+
+    /// Says what was not tried, once for all.
+    fn report_leftovers(&mut self) {
+        self.breaker.say_repeated();
+        self.note_what_was_left_out();
+        self.summary.ambiguous = self.ambiguous.len() as u64;
+        if !self.ambiguous.is_empty() {
+            let records = counted(self.summary.ambiguous, "record");
+            let (first, are) = (some_of(&self.ambiguous), was_or_were(self.summary.ambiguous));
+            log::error!("{records} {are} not tried: more than one row has the id {first}");
+        }
+    }
+}
+
+/// The first few, and that there are more.
+fn some_of(ids: &BTreeSet<String>) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = ids.iter().take(SHOWN).map(String::as_str).collect();
+    let more = if ids.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn was_or_were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}

@@ -1,0 +1,425 @@
+//! What is done in one round: due records are claimed, outcomes and charges written, and the
+//! records handed out.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+
+use super::{Dispatcher, InHand};
+use crate::engine::attempt_log;
+use crate::exit;
+use crate::handlers::{Job, Submit};
+use crate::query::Slot;
+use crate::record::{Attempt, Id, Record, Settlement, Status};
+use crate::schedule::{self, End, Reason, Verdict};
+use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
+use crate::time::Instant;
+
+/// A due record that this pass holds.
+struct Claimed {
+    record: Record,
+    /// What it is due by, if it is due by a slot.
+    slot: Option<Slot>,
+}
+
+impl Dispatcher {
+    /// Settles what has come in and fills the free places. Whatever becomes of the claims, the
+    /// outcomes are written.
+    pub(super) fn round(&mut self, ended: &[Attempt], submit: &Submit) -> Result<()> {
+        match self.pass.store.require_in_place() {
+            Ok(()) => {}
+            // What is written to a database that was moved away is seen by nobody.
+            Err(Moved::Database(error)) => {
+                self.is_gone = true;
+                return Err(error);
+            }
+            Err(Moved::Claims(error)) => self.begin_no_more(error),
+        }
+        let mut ended = ended;
+        let still_in_hand = self.in_hand.len() - ended.len() - self.breaker.doubtful.len();
+        let free = self.handler.capacity().saturating_sub(still_in_hand);
+        if free > self.room() && !ended.is_empty() {
+            // What has been answered is held until it is settled, and leaves no room until then.
+            self.settle(ended)?;
+            ended = &[];
+        }
+        let mut free = free.min(self.room());
+        // What the table does not let be charged leaves its place to the next.
+        loop {
+            let in_hand = self.in_hand.len() - ended.len();
+            let claimed = self.fill(free, ended, submit)?;
+            let handed_out = self.in_hand.len() - in_hand;
+            if handed_out == claimed {
+                return Ok(());
+            }
+            (free, ended) = (free - handed_out, &[]);
+        }
+    }
+
+    /// Claims up to `free` records and hands them out, when the outcomes are written; says how many
+    /// were claimed.
+    fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<usize> {
+        let mut claimed = Vec::new();
+        if let Err(error) = self.claim(free, &mut claimed) {
+            self.let_go(&mut claimed);
+            self.begin_no_more(error);
+        }
+        let count = claimed.len();
+        let is_alone = claimed.is_empty() && !ended.is_empty();
+        match self.write_and_hand_out(ended, &mut claimed, submit) {
+            // It may be the charges that cannot be written.
+            Err(error) if ended.is_empty() || !is_alone && !exit::is_try_later(&error) => {
+                self.let_go(&mut claimed);
+                self.begin_no_more(error);
+                self.settle(ended).map(|()| 0)
+            }
+            written => written.map(|()| count),
+        }
+    }
+
+    /// What was claimed and not handed out goes back as it is.
+    fn let_go(&mut self, claimed: &mut Vec<Claimed>) {
+        for Claimed { record, .. } in claimed.drain(..) {
+            self.pass.store.release(&record.id);
+        }
+    }
+
+    /// How many more records the store can hold.
+    fn room(&self) -> usize {
+        self.pass.store.most_claims().saturating_sub(self.in_hand.len())
+    }
+
+    /// Claims up to `free` due records, several at a time.
+    fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
+        self.is_held_back = false;
+        while claimed.len() < free && !self.is_cut_short() {
+            let left =
+                self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+            let tokens = self.tokens();
+            if tokens == 0 {
+                self.is_held_back = self.due.any(self.pass.store.reader())?;
+                break;
+            }
+            let few = left.min(tokens).min(free - claimed.len());
+            let mut ids = self.due.next_few(few, self.pass.store.reader())?;
+            if ids.is_empty() {
+                break;
+            }
+            ids.retain(|id| !self.breaker.has(id));
+            let before = claimed.len();
+            let mut claims = self.pass.store.claim(&ids)?.into_iter();
+            for (id, claim) in claims.by_ref() {
+                match self.inspect(id, claim) {
+                    Ok(Some(due)) => {
+                        self.left = self.left.map(|left| left - 1);
+                        self.take_token();
+                        claimed.push(due);
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.release_all(claims);
+                        return Err(error);
+                    }
+                }
+            }
+            if claimed.len() == before {
+                self.due.look_ahead(self.pass.store.reader())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many attempts the rate allows at this moment.
+    fn tokens(&self) -> usize {
+        let clock = self.pass.clock;
+        self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(clock.monotonic()))
+    }
+
+    fn take_token(&mut self) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(self.pass.clock.monotonic());
+        }
+    }
+
+    fn release_all(&mut self, claims: impl Iterator<Item = (Id, Claim)>) {
+        for (id, claim) in claims {
+            if matches!(claim, Claim::Held(_)) {
+                self.pass.store.release(&id);
+            }
+        }
+    }
+
+    /// Looks at a record that is due as far as the selection saw. `None` if there is nothing to
+    /// try.
+    fn inspect(&mut self, id: Id, claim: Claim) -> Result<Option<Claimed>> {
+        match claim {
+            Claim::Held(record) => {
+                let due = self.due(*record);
+                if !matches!(due, Ok(Some(_))) {
+                    self.pass.store.release(&id);
+                }
+                due
+            }
+            Claim::Busy => {
+                log::debug!("record {id} is in the hands of another pass");
+                self.keep_slot(&id);
+                self.busy.push(id);
+                Ok(None)
+            }
+            Claim::Gone => {
+                self.forget_slot(&id);
+                Ok(None)
+            }
+            Claim::Ambiguous => {
+                self.forget_slot(&id);
+                self.ambiguous.insert(id.to_string());
+                Ok(None)
+            }
+            Claim::Unreadable(why) => {
+                self.unreadable(&id, &why);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Looks at a claimed record once more: another pass may have settled it since it was
+    /// selected.
+    fn due(&mut self, record: Record) -> Result<Option<Claimed>> {
+        // Something may have stopped the pass since its claim.
+        if self.is_cut_short() {
+            return Ok(None);
+        }
+        let now = self.pass.clock.now();
+        self.pass.look.moment.now = now;
+        let reason = match self.pass.look.verdict(record.facts()) {
+            Verdict::Due(reason) => reason,
+            Verdict::Archive(end) => {
+                self.forget_slot(&record.id);
+                if self.rehearse(&record, None, now)? {
+                    self.expire(&record, end)?;
+                }
+                return Ok(None);
+            }
+            Verdict::Wait { .. } | Verdict::Never(_) => {
+                self.forget_slot(&record.id);
+                return Ok(None);
+            }
+        };
+        let slot = match reason {
+            Reason::Slot(slot) => Some(slot),
+            Reason::ClockSetBack => {
+                let id = &record.id;
+                log::warn!(
+                    "record {id} is tried at once: its last failure lies in the future, so the \
+                     clock was set back"
+                );
+                None
+            }
+            Reason::New | Reason::WithinAge | Reason::WaitOver | Reason::NoLastFailure => None,
+        };
+        let is_rehearsed = self.rehearse(&record, slot, now)?;
+        Ok(is_rehearsed.then_some(Claimed { record, slot }))
+    }
+
+    /// Rehearses with a record that the table takes all that may have to be written, before any
+    /// handler runs for nothing; once one record has shown it, it is believed of the others. False if
+    /// the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
+    fn rehearse(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
+        if self.rehearsed {
+            return Ok(true);
+        }
+        let possible_writes = schedule::possible_writes(record, now, self.pass.look.rules);
+        let proof = match self.pass.store.rehearse(record, &possible_writes)? {
+            Rehearsal::Refused(why) => {
+                self.rehearse_without_error(record, &possible_writes, why)?
+            }
+            proof @ (Rehearsal::Taken | Rehearsal::ChangedMeanwhile) => proof,
+        };
+        match proof {
+            Rehearsal::Taken => self.rehearsed = true,
+            Rehearsal::ChangedMeanwhile => {}
+            Rehearsal::Refused(why) => {
+                self.refuse_to_try(record, slot, &format!("{why}; no handler was started"));
+            }
+        }
+        Ok(self.rehearsed)
+    }
+
+    /// Rehearses the same without the texts of errors, which may be all that the table refuses.
+    fn rehearse_without_error(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+        why: String,
+    ) -> Result<Rehearsal> {
+        let plain = |it: &Settlement| it.without_error().unwrap_or_else(|| it.clone());
+        let possible_writes: Vec<Vec<_>> =
+            possible_writes.iter().map(|it| it.iter().map(plain).collect()).collect();
+        let proof = self.pass.store.rehearse(record, &possible_writes)?;
+        if let Rehearsal::Refused(_) = proof {
+            return Ok(Rehearsal::Refused(why));
+        }
+        if let Rehearsal::Taken = proof {
+            log::warn!("attempts begin without a text in the column of errors: {why}");
+            self.without_error = true;
+        }
+        Ok(proof)
+    }
+
+    /// Archives a record without another attempt: its last one killed the pass that made it, or
+    /// it has grown too old.
+    fn expire(&mut self, record: &Record, end: End) -> Result<()> {
+        let settlement = schedule::expire(self.pass.clock.now());
+        let change = RowWrite::new(record, None, settlement);
+        match self.pass.store.apply(&[change])?.first() {
+            Some(WriteResult::Written) => {
+                self.summary.expired += 1;
+                attempt_log::expired(record, end);
+                self.tell_of_archived(record, record.failures, record.last_error.as_deref());
+            }
+            Some(WriteResult::Refused(error)) => self.refused(record, Status::Archived, error),
+            Some(
+                WriteResult::Charged(_) | WriteResult::ChangedMeanwhile | WriteResult::ClaimLost,
+            )
+            | None => {}
+        }
+        Ok(())
+    }
+
+    /// Writes outcomes, and nothing else.
+    pub(super) fn settle(&mut self, ended: &[Attempt]) -> Result<()> {
+        self.write(ended, &[]).map(|_| ())
+    }
+
+    /// One transaction: the outcomes of the answered records, the charges of the claimed ones.
+    fn write_and_hand_out(
+        &mut self,
+        ended: &[Attempt],
+        claimed: &mut Vec<Claimed>,
+        submit: &Submit,
+    ) -> Result<()> {
+        let now = self.pass.clock.now();
+        let charged = self.write(ended, claimed)?;
+        if self.wake.signalled().is_some() {
+            // It came while the transaction waited for its lock.
+            self.handler.begin_no_more();
+        }
+        let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
+        self.hand_out(std::mem::take(claimed).into_iter().zip(charged), now, submit);
+        Ok(())
+    }
+
+    /// Writes the outcomes of the answered records and books them; says of the charges of the claimed
+    /// ones, if there are any, how they went.
+    fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
+        let now = self.pass.clock.now();
+        let (look, rules) = (&self.pass.look, self.pass.look.rules);
+        let mut changes = Vec::with_capacity(ended.len() + claimed.len());
+        for attempt in ended {
+            let Some(InHand { record, charged, .. }) = self.in_hand.get(&attempt.id) else {
+                bail!("record {} was answered but is not in hand", attempt.id);
+            };
+            let settlement = schedule::settle(record, &attempt.outcome, now, rules);
+            let retry_at = look.retry_at(record, &settlement);
+            let change = RowWrite::new(record, charged.as_ref(), settlement);
+            changes.push(RowWrite { retry_at, ..change });
+        }
+        let charge = |record: &Record| {
+            let charge = schedule::charge(record, now, rules);
+            let plain = charge.without_error().filter(|_| self.without_error);
+            plain.unwrap_or(charge)
+        };
+        let charged = claimed.iter().filter(|_| rules.has_counter);
+        changes.extend(
+            charged.map(|Claimed { record, .. }| RowWrite::new(record, None, charge(record))),
+        );
+        let mut applied = apply(&mut *self.pass.store, &changes)?;
+        log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
+        let settlements: Vec<_> =
+            changes.into_iter().take(ended.len()).map(|change| change.settlement).collect();
+        let charged = applied.split_off(ended.len());
+        for ((attempt, settlement), applied) in ended.iter().zip(settlements).zip(applied) {
+            self.settled(attempt, &settlement, &applied);
+        }
+        Ok(charged)
+    }
+
+    /// Gives records to the handler, all together. If the pass was stopped in this very round, it
+    /// gives them back as interrupted, and the next round takes their charge back.
+    fn hand_out(
+        &mut self,
+        claimed: impl Iterator<Item = (Claimed, Option<WriteResult>)>,
+        now: Instant,
+        submit: &Submit,
+    ) {
+        let jobs = claimed.filter_map(|(claimed, charged)| {
+            let record = self.take_in_hand(claimed, charged.as_ref(), now)?;
+            let attempt = record.next_attempt();
+            Some(Job { record, attempt, submit: submit.clone() })
+        });
+        let jobs: Vec<_> = jobs.collect();
+        // Before any of them runs, so that a pass that is killed has noted what it had begun.
+        if let Some(cursor) = self.cursor.news() {
+            self.pass.observer.reached(&cursor);
+        }
+        self.handler.start(jobs);
+    }
+
+    /// Notes that the handler has the record from now on, if its charge could be written.
+    fn take_in_hand(
+        &mut self,
+        claimed: Claimed,
+        charged: Option<&WriteResult>,
+        now: Instant,
+    ) -> Option<Arc<Record>> {
+        let Claimed { record, slot } = claimed;
+        let charged = match charged {
+            None | Some(WriteResult::Written) => None,
+            Some(WriteResult::Charged(charged)) => Some(charged.clone()),
+            Some(WriteResult::ChangedMeanwhile | WriteResult::ClaimLost) => {
+                self.forget_slot(&record.id);
+                self.pass.store.release(&record.id);
+                return None;
+            }
+            Some(WriteResult::Refused(error)) => {
+                self.pass.store.release(&record.id);
+                // That was no attempt.
+                self.left = self.left.map(|left| left + 1);
+                let status = Status::Error.name();
+                let why = format!("it cannot be set to {status}: {error}");
+                self.refuse_to_try(&record, slot, &why);
+                return None;
+            }
+        };
+        attempt_log::begun(&record, self.pass.look.rules);
+        self.pass.look.kept.remove(&record.id);
+        self.cursor.handed_out(&record, slot);
+        let id = record.id.clone();
+        let record = Arc::new(record);
+        let in_hand = InHand { record: record.clone(), charged, started_at: now };
+        self.in_hand.insert(id, in_hand);
+        Some(record)
+    }
+}
+
+/// Applies changes. Where the table refuses one that has the text of an error in it, that may be all
+/// that it refuses: the outcome is written without it.
+fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+    let mut applied = store.apply(changes)?;
+    ensure!(applied.len() == changes.len(), "the store answered for some changes only");
+    for (change, applied) in changes.iter().zip(&mut applied) {
+        if let (WriteResult::Refused(why), Some(plain)) =
+            (&*applied, change.settlement.without_error())
+        {
+            let again = RowWrite { settlement: plain, ..*change };
+            if let Some(written @ (WriteResult::Written | WriteResult::Charged(_))) =
+                store.apply(&[again])?.pop()
+            {
+                let id = &change.record.id;
+                log::warn!("record {id}: the table refuses the text of its error: {why}");
+                *applied = written;
+            }
+        }
+    }
+    Ok(applied)
+}

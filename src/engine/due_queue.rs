@@ -1,0 +1,268 @@
+//! The due records in the order in which a pass tries them: ids only, read once, a page at a time.
+
+use std::collections::VecDeque;
+
+use anyhow::Result;
+
+use crate::query::{Kept, Order, Query, Slot, Window};
+use crate::record::{Id, Key, Status};
+use crate::schedule::{End, Look, Reason, Span, Verdict};
+use crate::store::Reader;
+use crate::time::Instant;
+
+/// How many ids are read at once. More are continued by key.
+const PAGE: usize = 1_000_000;
+
+/// How many are looked at again at once, where another pass was faster.
+const AHEAD: usize = 64;
+
+/// In what order a pass goes through the due records.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub order: Order,
+    pub kind: PlanKind,
+    /// Behind this record it begins, and comes to it at the end: those before it got nowhere, so
+    /// many in a row that they ended the last pass. Where failed records have an order of their own,
+    /// which a limited pass and one by slots go on in, this is the place among the new ones.
+    pub stuck: Option<Key>,
+}
+
+#[derive(Debug, Clone)]
+pub enum PlanKind {
+    /// All of them, in the table's order.
+    Full,
+    /// A limit may cut the pass short: NEW go before ERROR, and ERROR go on behind the last one
+    /// that such a pass tried, so that no block of failing records keeps the others from being
+    /// tried.
+    Capped { cursor: Option<Key> },
+    /// NEW first, then ERROR in the order of their slots.
+    Slots,
+}
+
+/// One selection of a pass.
+#[derive(Debug, Clone)]
+struct Search {
+    selection: Query,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Due,
+    /// To be sorted by slot.
+    Slots,
+    /// Not due, but grown too old: to be archived.
+    TooOld,
+}
+
+impl Plan {
+    pub fn full(order: Order) -> Self {
+        Self { order, kind: PlanKind::Full, stuck: None }
+    }
+
+    pub fn is_capped(&self) -> bool {
+        matches!(self.kind, PlanKind::Capped { .. })
+    }
+
+    /// The failed record that the last limited pass came to.
+    pub fn cursor(&self) -> Option<&Key> {
+        let PlanKind::Capped { cursor } = &self.kind else { return None };
+        cursor.as_ref()
+    }
+
+    fn searches(&self, look: &Look) -> VecDeque<Search> {
+        let search = |statuses: &[Status], kind: Kind| Search {
+            selection: Query {
+                window: look.policy.window(look.moment, statuses),
+                statuses: statuses.to_vec(),
+                order: self.order,
+                after: None,
+                up_to: None,
+                // What is to be sorted is read at once.
+                limit: if kind == Kind::Slots { usize::MAX } else { PAGE },
+            },
+            kind,
+        };
+        let stuck = self.stuck.as_ref();
+        let behind = |statuses, key| behind(search(statuses, Kind::Due), key);
+        let (new, errors) = (&[Status::New][..], &[Status::Error][..]);
+        let (mut searches, last) = match &self.kind {
+            PlanKind::Full => {
+                let (first, last) = behind(&Status::PENDING[..], stuck);
+                (vec![first], last)
+            }
+            PlanKind::Capped { cursor } => {
+                let (first, last) = behind(new, stuck);
+                let (second, third) = behind(errors, cursor.as_ref());
+                (std::iter::once(first).chain([second]).chain(third).collect(), last)
+            }
+            PlanKind::Slots => {
+                let (first, last) = behind(new, stuck);
+                let is_new_only = look.moment.span.is_some_and(Span::is_empty);
+                let slots = (!is_new_only).then(|| search(errors, Kind::Slots));
+                (std::iter::once(first).chain(slots).collect(), last)
+            }
+        };
+        // What got nowhere comes behind everything else.
+        searches.extend(last);
+        if let Some(max_age) = look.rules.max_age_secs {
+            let mut too_old = search(&[Status::Error], Kind::TooOld);
+            let until = look.moment.now.saturating_sub(max_age);
+            too_old.selection.window =
+                Window::Inserted { from: Instant(i64::MIN), until: Some(until) };
+            searches.push(too_old);
+        }
+        searches.into()
+    }
+}
+
+/// A search for what is behind a key, and one for what is before it.
+fn behind(search: Search, key: Option<&Key>) -> (Search, Option<Search>) {
+    let Some(key) = key else { return (search, None) };
+    let (mut after, mut up_to) = (search.clone(), search);
+    after.selection.after = Some(key.clone());
+    up_to.selection.up_to = Some(key.clone());
+    (after, Some(up_to))
+}
+
+impl Kind {
+    fn wants(self, verdict: Verdict) -> bool {
+        match self {
+            Self::Due | Self::Slots => {
+                matches!(verdict, Verdict::Due(_) | Verdict::Archive(End::Attempts))
+            }
+            Self::TooOld => verdict == Verdict::Archive(End::Age),
+        }
+    }
+}
+
+/// Where a record stands among those that are due by slots. What is given up goes first.
+fn place(verdict: Verdict) -> Slot {
+    match verdict {
+        Verdict::Due(Reason::Slot(slot)) => slot,
+        Verdict::Due(_) | Verdict::Archive(_) | Verdict::Wait { .. } | Verdict::Never(_) => {
+            Slot::end_of(i64::MIN)
+        }
+    }
+}
+
+/// The ids, read from the table as they are needed.
+pub struct DueQueue {
+    look: Look,
+    searches: VecDeque<Search>,
+    ids: VecDeque<Id>,
+    /// What comes when there is nothing else: records that may have killed a pass.
+    last: Vec<Id>,
+    order: Order,
+    /// Why records may be missing, if a search could not be read to its end.
+    broken: Option<String>,
+    /// Records that were left out because their id is none.
+    unusable: u64,
+}
+
+impl DueQueue {
+    pub fn new(plan: &Plan, look: Look) -> Self {
+        let searches = plan.searches(&look);
+        let by_slots = matches!(plan.kind, PlanKind::Slots);
+        let mut kept: Vec<_> = look.kept.values().filter(|_| by_slots).collect();
+        kept.sort_by_key(|kept| kept.slot);
+        let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
+        let ids = |kept: Vec<&Kept>| kept.into_iter().map(|it| it.id.clone()).collect::<Vec<_>>();
+        let (ids, last) = (ids(first).into(), ids(last));
+        Self { look, searches, ids, last, order: plan.order, broken: None, unusable: 0 }
+    }
+
+    /// The queue of a drain's next round: what was busy, then what is due now. Without
+    /// `errors` only NEW records count.
+    pub fn again(&self, look: Look, busy: Vec<Id>, errors: bool) -> Self {
+        let full = Plan::full(self.order);
+        let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
+        let mut due = Self::new(&Plan { kind, ..full }, look);
+        if !errors {
+            due.searches.truncate(1);
+        }
+        due.ids = busy.into();
+        due
+    }
+
+    /// How many ids have been read and not been taken.
+    pub fn known(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub fn next(&mut self, reader: &mut dyn Reader) -> Result<Option<Id>> {
+        Ok(self.next_few(1, reader)?.pop())
+    }
+
+    /// At most `most`; none if there is no more.
+    pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Id>> {
+        let any = self.any(reader)?;
+        let few = if any { most.min(self.ids.len()) } else { 0 };
+        Ok(self.ids.drain(..few).collect())
+    }
+
+    /// Leaves out, of those that come next, what other passes have finished since they were read.
+    pub fn look_ahead(&mut self, reader: &mut dyn Reader) -> Result<()> {
+        let ahead = AHEAD.min(self.ids.len());
+        if let Some(pending) = reader.still_pending(&self.ids.make_contiguous()[..ahead])? {
+            self.ids.drain(..ahead);
+            pending.into_iter().rev().for_each(|id| self.ids.push_front(id));
+        }
+        Ok(())
+    }
+
+    /// Whether there is another one.
+    pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
+        while self.ids.is_empty() && !self.searches.is_empty() {
+            // All searches at once, so that what a pass tries as NEW is not found again as
+            // ERROR. Where a page is full, the rest of its search is read later.
+            for search in std::mem::take(&mut self.searches) {
+                self.read(search, reader)?;
+            }
+        }
+        if self.ids.is_empty() {
+            self.ids.extend(self.last.drain(..));
+        }
+        Ok(!self.ids.is_empty())
+    }
+
+    /// How many records were left out because their id is none.
+    pub fn unusable(&self) -> u64 {
+        self.unusable
+    }
+
+    /// Why records may be missing, said once.
+    pub fn take_broken(&mut self) -> Option<String> {
+        self.broken.take()
+    }
+
+    fn read(&mut self, search: Search, reader: &mut dyn Reader) -> Result<()> {
+        let Search { selection, kind } = search;
+        let mut slots = Vec::new();
+        let look = &self.look;
+        let page = reader.due(&selection, &mut |facts| {
+            let verdict = look.verdict(facts);
+            // What has kept its slot is tried for that one.
+            let is_kept = kind == Kind::Slots && look.kept.contains_key(facts.id);
+            let is_wanted = kind.wants(verdict) && !is_kept;
+            if is_wanted && kind == Kind::Slots {
+                slots.push(place(verdict));
+            }
+            is_wanted
+        })?;
+        if kind == Kind::Slots {
+            let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
+            by_slot.sort_by_key(|(slot, _)| *slot);
+            self.ids.extend(by_slot.into_iter().map(|(_, id)| id));
+        } else {
+            self.ids.extend(page.ids);
+        }
+        self.broken = self.broken.take().or(page.broken);
+        self.unusable += page.unusable;
+        if let Some(key) = page.next {
+            let selection = Query { after: Some(key), ..selection };
+            self.searches.push_back(Search { selection, kind });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! No more than so many attempts in a time, however fast handlers are: a token bucket.
+
+use std::str::FromStr;
+use std::time::{Duration, Instant as Monotonic};
+
+/// The bucket holds what comes in this time, and at least one: attempts may come together so far.
+const BURST: Duration = Duration::from_millis(100);
+
+/// So many attempts in a second, a minute or an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimit {
+    attempts: u32,
+    per: Duration,
+}
+
+impl FromStr for RateLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("{text:?} is no rate; write 50/s, 100/m or 1000/h");
+        let (attempts, unit) = text.split_once('/').ok_or_else(wrong)?;
+        let attempts = attempts.trim().parse().ok().filter(|it| (1..=1_000_000).contains(it));
+        let secs = match unit.trim() {
+            "s" | "sec" | "second" => 1,
+            "m" | "min" | "minute" => 60,
+            "h" | "hour" => 3_600,
+            _ => return Err(wrong()),
+        };
+        Ok(Self { attempts: attempts.ok_or_else(wrong)?, per: Duration::from_secs(secs) })
+    }
+}
+
+/// One token is one attempt.
+#[derive(Debug)]
+pub struct TokenBucket {
+    /// How long it takes for a token to come.
+    interval: Duration,
+    most: u32,
+    /// When the bucket will be full again.
+    full_at: Monotonic,
+}
+
+impl TokenBucket {
+    /// A full one.
+    pub fn new(rate: RateLimit, now: Monotonic) -> Self {
+        let interval = rate.per / rate.attempts;
+        let most = BURST.as_nanos() / interval.as_nanos().max(1);
+        Self { interval, most: u32::try_from(most).unwrap_or(u32::MAX).max(1), full_at: now }
+    }
+
+    pub fn tokens(&self, now: Monotonic) -> usize {
+        let missing = self.full_at.saturating_duration_since(now).as_nanos();
+        let missing = missing.div_ceil(self.interval.as_nanos().max(1));
+        u128::from(self.most).saturating_sub(missing) as usize
+    }
+
+    pub fn take(&mut self, now: Monotonic) {
+        self.full_at = self.full_at.max(now) + self.interval;
+    }
+
+    /// When there will be one, if there is none.
+    pub fn next_at(&self) -> Monotonic {
+        let behind = self.interval * (self.most - 1);
+        self.full_at.checked_sub(behind).unwrap_or(self.full_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        for text in ["", "50", "0/s", "-1/s", "5/day", "/s", "1.5/s", "1000001/s"] {
+            assert!(text.parse::<RateLimit>().is_err(), "{text}");
+        }
+        assert_eq!("60/m".parse(), Ok(RateLimit { attempts: 60, per: Duration::from_secs(60) }));
+    }
+
+    /// How many tokens a greedy taker gets in this time, looking every millisecond.
+    fn taken(rate: &str, time: Duration) -> usize {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Monotonic::now();
+        let mut bucket = TokenBucket::new(rate.parse().unwrap(), start);
+        let mut taken = 0;
+        for ms in 0..u64::try_from(time.as_millis()).unwrap() {
+            let now = start + Duration::from_millis(ms);
+            while bucket.tokens(now) > 0 {
+                bucket.take(now);
+                taken += 1;
+            }
+            assert!(bucket.next_at() > now);
+        }
+        taken
+    }
+
+    #[test]
+    fn no_more_are_taken_than_come_and_the_bucket_held() {
+        for (rate, secs, expected) in [("50/s", 10, 504), ("1/s", 10, 10), ("30/m", 10, 5)] {
+            assert_eq!(taken(rate, Duration::from_secs(secs)), expected, "{rate}");
+        }
+        assert_eq!(taken("20000/s", Duration::from_secs(1)), 21_980);
+    }
+}

@@ -1,0 +1,110 @@
+//! What a pass did, in numbers, and what it says of each attempt.
+
+use crate::record::{Attempt, Outcome, Settlement, Status, Transition};
+use crate::time::Instant;
+
+/// The tally of a pass.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Tally {
+    pub succeeded: u64,
+    pub failed: u64,
+    pub snoozed: u64,
+    /// Records whose attempt failed, and was their last.
+    pub archived: u64,
+    /// Records archived without an attempt: the last one never reported back, or they are too old.
+    pub expired: u64,
+    pub interrupted: u64,
+    /// Records left as they were, because the handler could not be run.
+    pub unable: u64,
+    /// Records that were not tried or not settled: rows that cannot be read, or that the table
+    /// does not let be written.
+    pub refused: u64,
+    /// Records that were not tried, because more than one row has their id.
+    pub ambiguous: u64,
+    /// Records that were not tried, because their id is none.
+    pub unusable: u64,
+    /// Why there may be due records that were not found.
+    pub incomplete: Vec<String>,
+    /// Rows that the application changed while their handler ran.
+    pub changed: u64,
+    /// Records that somebody else got while their handler ran.
+    pub lost: u64,
+    /// Records that other passes held.
+    pub busy: u64,
+    /// How often the handler was wrong in a way that is no record's fault.
+    pub faults: u64,
+    pub stopped: Option<Stopped>,
+    /// Whether there was nothing to do.
+    pub found_nothing: bool,
+    /// Whether anything was written since the last round of a drain.
+    progress: bool,
+}
+
+/// Why a pass ended before everything due was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stopped {
+    Signal(i32),
+    Runtime,
+    /// The handler cannot be run for any record, as it seems, so there is no point in going on.
+    Unable(String),
+    /// So many records in a row got nowhere that there is no point in going on.
+    Stuck(String),
+    /// So many failures in a row that there is no point in going on.
+    Failures(String),
+}
+
+/// One attempt, settled.
+#[derive(Debug)]
+pub struct SettledAttempt<'a> {
+    pub number: u32,
+    pub started_at: Instant,
+    pub attempt: &'a Attempt,
+    /// What was written; `None` if the row was left to the application.
+    pub status: Option<Status>,
+}
+
+impl Tally {
+    /// That of a pass that had nothing to do, as far as it could see.
+    pub fn of_nothing(unusable: u64, incomplete: Option<String>) -> Self {
+        let incomplete = incomplete.into_iter().collect();
+        Self { found_nothing: true, unusable, incomplete, ..Self::default() }
+    }
+
+    pub fn attempts(&self) -> u64 {
+        self.succeeded + self.failed + self.snoozed + self.archived + self.changed + self.lost
+    }
+
+    /// Books an outcome and what was written for it.
+    pub fn count(&mut self, outcome: &Outcome, written: Option<&Settlement>) {
+        let Some(settlement) = written else {
+            self.changed += 1;
+            return;
+        };
+        match outcome {
+            Outcome::Success => self.succeeded += 1,
+            Outcome::Failure { .. }
+            | Outcome::Unanswered { .. }
+            | Outcome::Snooze { .. }
+            | Outcome::GiveUp { .. }
+                if settlement.transition == Transition::Archived =>
+            {
+                self.archived += 1;
+            }
+            Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
+                self.failed += 1;
+            }
+            Outcome::Snooze { .. } => self.snoozed += 1,
+            Outcome::Interrupted => self.interrupted += 1,
+            Outcome::Unable { .. } => {
+                self.unable += 1;
+                return;
+            }
+        }
+        self.progress = true;
+    }
+
+    /// Whether anything was written since this was last asked.
+    pub fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progress)
+    }
+}

@@ -1,0 +1,88 @@
+//! WHAT is done with a record: a process for each, one for many, or a webhook.
+
+mod argv_template;
+mod exec;
+mod injection;
+mod input;
+mod json;
+mod post;
+mod process;
+mod scripted;
+mod spawned;
+mod stream;
+mod tail;
+mod unstartable;
+mod workers;
+
+pub use argv_template::misspelt;
+pub use exec::{Exec, ExecSettings};
+pub use injection::check as check_injection;
+pub use post::{
+    Header, Hosts, IdempotencyKey, Post, PostSettings, Proxies, Secret, Signing, Target, Webhook,
+    without_login,
+};
+pub use scripted::{Script, Scripted};
+pub use stream::{Hello, Stream, StreamSettings};
+pub use unstartable::{in_one_word, is_executable, obstacle};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::record::{Attempt, Outcome, Record};
+
+/// Handles records, some at a time.
+pub trait Handler: Send + Sync {
+    /// How many records are handled at once.
+    fn capacity(&self) -> usize;
+
+    /// Takes records in hand; beyond the capacity they wait until others are answered.
+    fn start(&self, jobs: Vec<Job>);
+
+    /// From here on nothing is begun: what was not yet is answered as interrupted, and what runs
+    /// goes on.
+    fn begin_no_more(&self);
+
+    /// No more records will come. What is in hand has `grace` to end, then it is ended and
+    /// answered as interrupted. A second call can shorten the grace.
+    fn stop(&self, grace: Duration);
+
+    /// Waits for its threads to end, once everything is answered.
+    fn join(&self);
+
+    /// How often it was wrong in a way that is no record's fault, and has been said.
+    fn faults(&self) -> u64 {
+        0
+    }
+}
+
+/// One attempt, as the handler is told of it.
+pub struct Job {
+    pub record: Arc<Record>,
+    /// 1 for the first.
+    pub attempt: u32,
+    pub submit: Submit,
+}
+
+impl Job {
+    /// An answer that took no time.
+    pub fn ended(&self, outcome: Outcome) -> Attempt {
+        Attempt { id: self.record.id.clone(), outcome, exit: None, duration: Duration::ZERO }
+    }
+}
+
+/// Where answers go, from any thread: one to each job, and those that come together together.
+pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
+
+#[cfg(test)]
+pub mod tests {
+    use crate::record::{Record, Row, Value, fixture};
+
+    /// A record with these columns.
+    pub fn record(values: &[(&str, Value)]) -> Record {
+        let row = Row {
+            columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
+            values: values.iter().map(|(_, value)| value.clone()).collect(),
+        };
+        Record { row, ..fixture::record() }
+    }
+}

@@ -1,0 +1,238 @@
+//! Sends one request and says what became of it.
+
+use std::borrow::Cow;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ureq::http::{HeaderMap, Request, Response, Uri};
+use ureq::{Agent, Body};
+
+use super::agent::{self, Proxied};
+use super::failure::{self, Attempt};
+use super::hosts::Hosts;
+use super::key::{self, IdempotencyKey};
+use super::proxy::{Proxies, Proxy};
+use super::reply::{self, Reply};
+use super::request::{self, Header, Message};
+use super::signature::Secret;
+use super::target::Target;
+use super::tls;
+use crate::record::Outcome;
+use crate::record::series::SeriesSource;
+use crate::time::Instant;
+
+/// How much of an answer is read. A longer one costs its connection.
+const MOST_READ: usize = 64 * 1024;
+
+/// Where records are posted to, and how.
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    pub target: Target,
+    pub headers: Vec<Header>,
+    /// The authorities that are believed, instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    pub give_up_on_4xx: bool,
+    pub signing: Signing,
+    /// Which hosts a column in the URL may name.
+    pub hosts: Hosts,
+    pub key: IdempotencyKey,
+    /// What tells the records of this database from those of others that share the receiver.
+    pub key_prefix: Option<String>,
+    pub proxies: Proxies,
+}
+
+/// Whose secret requests are signed with.
+#[derive(Debug, Clone)]
+pub enum Signing {
+    None,
+    Shared(Secret),
+    /// Each record has its own in this column.
+    Own {
+        column: String,
+    },
+}
+
+impl Webhook {
+    /// Whether records name the host, and no list says which ones they may.
+    pub fn names_any_host(&self) -> bool {
+        self.target.has_column_in_authority() && self.hosts.is_empty()
+    }
+}
+
+impl Signing {
+    /// The column with the secret of each record.
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Self::None | Self::Shared(_) => None,
+            Self::Own { column } => Some(column),
+        }
+    }
+
+    /// The secret for one record. One that is missing or cannot be used must not leave its request
+    /// unsigned.
+    fn secret(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<Cow<'_, Secret>>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Shared(secret) => Ok(Some(Cow::Borrowed(secret))),
+            Self::Own { column } => {
+                let secret = Secret::parse(&value(column).unwrap_or_default());
+                let secret =
+                    secret.with_context(|| format!("the column {column} of the record"))?;
+                Ok(Some(Cow::Owned(secret)))
+            }
+        }
+    }
+}
+
+/// What requests are sent with; the same for every record of a pass.
+#[derive(Debug, Clone)]
+pub struct PostSettings {
+    pub webhook: Webhook,
+    /// For the whole of a request.
+    pub timeout: Option<Duration>,
+    /// How many requests there are at once, at most.
+    pub jobs: usize,
+    pub table: String,
+    /// What tells the series of attempts apart, each of which has a key of its own.
+    pub series: Option<SeriesSource>,
+    /// The column that is the body, instead of the whole record.
+    pub payload: Option<String>,
+}
+
+/// A record as it is sent.
+#[derive(Clone, Copy)]
+pub struct Outgoing<'a> {
+    pub id: &'a str,
+    /// The insertion date, as the row holds it.
+    pub inserted: &'a str,
+    /// The series of attempts that share an Idempotency-Key; `None` for the first.
+    pub series: Option<i64>,
+    pub value: &'a dyn Fn(&str) -> Option<String>,
+    pub body: &'a [u8],
+    pub now: Instant,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    Answered(Outcome),
+    /// There was no connection, so nothing was sent.
+    Unreachable(String),
+    /// There was no answer, though the server may have read the request.
+    Broken(String),
+    /// The record's values make no request that may be sent.
+    Unusable(String),
+}
+
+/// Sends requests, from several threads if need be, and keeps their connections.
+pub struct Client {
+    settings: PostSettings,
+    direct: Agent,
+    proxied: Option<Proxied>,
+    /// What all requests have in common.
+    headers: HeaderMap,
+}
+
+impl Client {
+    /// Reads the certificates if any are needed.
+    pub fn new(settings: PostSettings) -> Result<Self> {
+        let is_https = settings.webhook.target.is_https();
+        let proxy = settings.webhook.proxies.proxy(is_https)?;
+        let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
+        let tls =
+            needs_tls.then(|| tls::config(settings.webhook.ca_file.as_deref())).transpose()?;
+        let proxied =
+            proxy.map(|proxy| Proxied::new(&settings, tls.as_ref(), &proxy)).transpose()?;
+        let headers =
+            request::common(&settings.webhook.headers, settings.webhook.target.authorization())?;
+        let direct = agent::direct(&settings, tls.as_ref());
+        Ok(Self { direct, proxied, headers, settings })
+    }
+
+    /// The columns of which the requests are made, besides the body.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let Webhook { target, key, signing, .. } = &self.settings.webhook;
+        target.columns().chain(key.columns()).chain(signing.column())
+    }
+
+    /// Sends one record and waits for the answer. The request is sent once at most.
+    pub fn send(&self, outgoing: &Outgoing<'_>) -> Sent {
+        let prepared = self.uri(outgoing.value).and_then(|uri| {
+            let proxies = &self.settings.webhook.proxies;
+            let proxied = self.proxied.as_ref().filter(|_| !proxies.is_bypassed(&uri));
+            let request = self.request(&uri, outgoing, proxied)?;
+            Ok((uri, proxied, request))
+        });
+        let (uri, proxied, request) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Sent::Unusable(format!("{error:#}")),
+        };
+        let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
+        let timeout = self.settings.timeout;
+        match agent.run(request) {
+            Ok(response) => self.answered(response, outgoing.now),
+            Err(error) => {
+                let proxy = proxied.map(|proxied| proxied.origin);
+                failure::sent(&error, &Attempt { uri: &uri, timeout, proxy })
+            }
+        }
+    }
+
+    /// The URL for one record, whose host is one that a record may name.
+    fn uri(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
+        let webhook = &self.settings.webhook;
+        let uri = webhook.target.fill(value)?;
+        if webhook.target.has_column_in_authority() {
+            webhook.hosts.check(uri.host().unwrap_or_default())?;
+        }
+        Ok(uri)
+    }
+
+    fn request<'b>(
+        &self,
+        uri: &Uri,
+        outgoing: &Outgoing<'b>,
+        proxied: Option<&Proxied>,
+    ) -> Result<Request<&'b [u8]>> {
+        let Outgoing { id, inserted, series, value, body, now } = *outgoing;
+        let webhook = &self.settings.webhook;
+        let name = key::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
+        let key = webhook.key.fill(&name, series, value)?;
+        let secret = webhook.signing.secret(value)?;
+        let message =
+            Message { name: &name, key: key.as_deref(), body, now, secret: secret.as_deref() };
+        let mut headers = self.headers.clone();
+        request::add_own(&mut headers, &message)?;
+        if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
+            headers.insert("proxy-authorization", login);
+        }
+        let mut request = Request::post(uri).body(body)?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// The status has decided before the body is read.
+    fn answered(&self, mut response: Response<Body>, now: Instant) -> Sent {
+        let body = beginning(response.body_mut());
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
+        let reply = Reply {
+            status: response.status().as_u16(),
+            retry_after: header("retry-after"),
+            location: header("location"),
+            body: &body,
+        };
+        Sent::Answered(reply::outcome(&reply, self.settings.webhook.give_up_on_4xx, now))
+    }
+}
+
+/// Reads a short body to its end, after which its connection is kept.
+fn beginning(body: &mut Body) -> Vec<u8> {
+    let mut read = Vec::new();
+    let most = u64::try_from(MOST_READ).unwrap_or(u64::MAX);
+    // What was read before an error stays.
+    let _ = body.as_reader().take(most.saturating_add(1)).read_to_end(&mut read);
+    read.truncate(MOST_READ);
+    read
+}

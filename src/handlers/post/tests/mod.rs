@@ -1,0 +1,73 @@
+//! The client against a server of its own.
+
+mod answers;
+mod connections;
+mod proxies;
+mod tls;
+
+use std::time::Duration;
+
+use super::client::{Client, Outgoing, PostSettings, Sent, Signing, Webhook};
+use super::hosts::Hosts;
+use super::key::IdempotencyKey;
+use super::proxy::Proxies;
+use super::target::Target;
+use crate::record::Outcome;
+use crate::time::Instant;
+
+/// Long enough for every answer that comes, and short enough to wait for those that do not.
+const SHORT: Duration = Duration::from_millis(300);
+const NOW: Instant = Instant(1_614_265_330);
+const BODY: &[u8] = br#"{"test": 2432232314}"#;
+
+fn settings(url: &str) -> PostSettings {
+    with(webhook(url))
+}
+
+fn webhook(url: &str) -> Webhook {
+    Webhook {
+        target: Target::new(url).unwrap(),
+        headers: Vec::new(),
+        ca_file: None,
+        give_up_on_4xx: false,
+        signing: Signing::None,
+        hosts: Hosts::default(),
+        key: IdempotencyKey::Name,
+        key_prefix: None,
+        proxies: Proxies::default(),
+    }
+}
+
+fn with(webhook: Webhook) -> PostSettings {
+    let timeout = Some(Duration::from_secs(20));
+    PostSettings { webhook, timeout, jobs: 4, table: "orders".into(), series: None, payload: None }
+}
+
+fn client(url: &str) -> Client {
+    Client::new(settings(url)).unwrap()
+}
+
+/// A client that does not wait long.
+fn hasty(url: &str) -> Client {
+    Client::new(PostSettings { timeout: Some(SHORT), ..settings(url) }).unwrap()
+}
+
+fn send(client: &Client) -> Sent {
+    client.send(&outgoing("7", &|_| None))
+}
+
+fn outgoing<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Outgoing<'a> {
+    Outgoing { id, inserted: "2021-02-25", series: None, value, body: BODY, now: NOW }
+}
+
+fn success() -> Sent {
+    Sent::Answered(Outcome::Success)
+}
+
+fn failure(error: &str) -> Sent {
+    Sent::Answered(Outcome::Failure { error: error.into() })
+}
+
+fn broken(message: &str) -> Sent {
+    Sent::Broken(message.into())
+}

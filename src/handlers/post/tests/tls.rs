@@ -1,0 +1,89 @@
+//! Whose certificates are believed.
+
+use std::path::PathBuf;
+
+use super::{send, success, webhook, with};
+use crate::handlers::post::client::{Client, PostSettings, Sent, Webhook};
+use crate::server::{Answer, Server, Trusted};
+
+fn client(url: &str, trusted: &Trusted) -> Client {
+    Client::new(with(Webhook { ca_file: Some(trusted.file()), ..webhook(url) })).unwrap()
+}
+
+fn answers() -> [(&'static str, Answer); 2] {
+    [("/", Answer::new("200 OK", &[], "x")), ("/closed", Answer::new("200 OK", &[], "x").close())]
+}
+
+#[test]
+fn an_authority_in_the_file_is_believed() {
+    let trusted = Trusted::new("127.0.0.1", "right");
+    let server = Server::with_tls(&answers(), trusted.server.clone());
+    let client = client(&server.url("/"), &trusted);
+    (0..5).for_each(|_| assert_eq!(send(&client), success()));
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn an_encrypted_connection_that_was_closed_is_not_used() {
+    let trusted = Trusted::new("127.0.0.1", "closed");
+    let server = Server::with_tls(&answers(), trusted.server.clone());
+    let client = client(&server.url("/closed"), &trusted);
+    for count in 1..=5 {
+        assert_eq!(send(&client), success());
+        server.wait_for_closed(count);
+    }
+}
+
+#[test]
+fn other_authorities_are_not_believed() {
+    let trusted = Trusted::new("127.0.0.1", "wrong");
+    let other = Trusted::new("127.0.0.1", "other");
+    let server = Server::with_tls(&answers(), other.server.clone());
+    let expected = Sent::Unreachable(
+        "could not verify the certificate of 127.0.0.1: its authority is unknown; name its \
+         authority with --ca-file"
+            .into(),
+    );
+    assert_eq!(send(&client(&server.url("/"), &trusted)), expected);
+    assert!(server.received().is_empty());
+}
+
+#[test]
+fn a_certificate_is_for_one_host() {
+    let trusted = Trusted::new("example.com", "name");
+    let server = Server::with_tls(&answers(), trusted.server.clone());
+    let sent = send(&client(&server.url("/"), &trusted));
+    let Sent::Unreachable(message) = sent else { panic!("{sent:?}") };
+    assert!(message.contains("127.0.0.1: it is for another host"), "{message}");
+}
+
+#[test]
+fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
+    let trusted = Trusted::new("127.0.0.1", "plain");
+    let server = Server::new(&answers());
+    let url = server.url("/").replace("http:", "https:");
+    let sent = send(
+        &Client::new(PostSettings {
+            timeout: Some(super::SHORT),
+            ..with(Webhook { ca_file: Some(trusted.file()), ..webhook(&url) })
+        })
+        .unwrap(),
+    );
+    assert!(matches!(sent, Sent::Broken(_)), "{sent:?}");
+}
+
+#[test]
+fn a_bad_file_is_named() {
+    let empty = std::env::temp_dir().join(format!("backlog-{}-empty.pem", std::process::id()));
+    std::fs::write(&empty, "").unwrap();
+    for (file, expected) in [
+        (PathBuf::from("/nowhere/ca.pem"), "could not read the certificate /nowhere/ca.pem: "),
+        (empty.clone(), "there is no certificate in "),
+    ] {
+        let settings = |url| with(Webhook { ca_file: Some(file.clone()), ..webhook(url) });
+        let error = Client::new(settings("https://h/")).err().unwrap().to_string();
+        assert!(error.contains(expected) && error.contains(file.to_str().unwrap()), "{error}");
+        assert!(Client::new(settings("http://h/")).is_ok());
+    }
+    std::fs::remove_file(empty).unwrap();
+}

@@ -1,0 +1,367 @@
+//! One co-process and its successors, attended by a thread: fed, listened to, and started again
+//! after an early end.
+
+use std::collections::VecDeque;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant as Monotonic};
+
+use super::coprocess::CoProcess;
+use super::in_flight::{InFlight, Sent};
+use super::lifecycle::{Lifecycle, Orders, Why};
+use super::mailbox::Mailbox;
+use super::protocol::{self, shown};
+use super::{Shared, StreamSettings};
+use crate::handlers::spawned::{EXIT_TIMEOUT, EXIT_UNABLE, command};
+use crate::handlers::unstartable::could_not_run;
+use crate::handlers::{Job, Submit, json};
+use crate::record::{Attempt, Outcome, counted};
+
+pub struct Supervisor {
+    settings: Arc<StreamSettings>,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    /// What the co-process has not been sent.
+    queue: VecDeque<Waiting>,
+    in_flight: InFlight,
+    running: Option<Lifecycle>,
+    /// How the last co-process ended, if there was one.
+    last_end: Option<String>,
+    submit: Option<Submit>,
+}
+
+/// Why a record is not sent now.
+enum Unsent {
+    /// There is no line for it, and why.
+    Unfit(String),
+    /// Its line of so many bytes does not fit beside those that are not answered.
+    Later { bytes: usize },
+}
+
+/// A record that has not been sent. Its line is built when it is sent.
+struct Waiting {
+    job: Job,
+    /// How long its line is, if it was found too long to be sent as well.
+    bytes: Option<usize>,
+}
+
+impl From<Job> for Waiting {
+    fn from(job: Job) -> Self {
+        Self { job, bytes: None }
+    }
+}
+
+impl Supervisor {
+    pub fn new(settings: Arc<StreamSettings>, shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            settings,
+            shared,
+            mailbox,
+            queue: VecDeque::new(),
+            in_flight: InFlight::default(),
+            running: None,
+            last_end: None,
+            submit: None,
+        }
+    }
+
+    pub fn run(mut self) {
+        loop {
+            self.take_in();
+            self.feed();
+            match self.running.take() {
+                Some(running) => self.attend(running),
+                None if !self.queue.is_empty() => {}
+                None if self.shared.is_closing() => return,
+                None => self.mailbox.wait(),
+            }
+        }
+    }
+
+    /// Takes what was handed in; where nothing more is begun, it goes back.
+    fn take_in(&mut self) {
+        let jobs = self.mailbox.take();
+        if let Some(job) = jobs.first() {
+            self.submit.get_or_insert_with(|| job.submit.clone());
+        }
+        self.queue.extend(jobs.into_iter().map(Waiting::from));
+        if self.shared.begins_no_more() {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&mut self) {
+        let back = std::mem::take(&mut self.queue);
+        self.submit(back.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
+    }
+
+    /// Sends what is queued, as far as the window takes it, in one go.
+    fn feed(&mut self) {
+        let is_ending = self.running.as_ref().is_some_and(|running| !running.is_serving());
+        if self.queue.is_empty() || is_ending {
+            return;
+        }
+        let mut refused = Vec::new();
+        while let Some(next) = self.queue.pop_front() {
+            let line = match self.line(&next) {
+                Ok(line) => line,
+                Err(Unsent::Unfit(error)) => {
+                    refused.push(next.job.ended(Outcome::Failure { error }));
+                    continue;
+                }
+                Err(Unsent::Later { bytes }) => {
+                    self.queue.push_front(Waiting { job: next.job, bytes: Some(bytes) });
+                    break;
+                }
+            };
+            if let Err(error) = self.push(next.job, &line) {
+                self.cannot_go_on(&error);
+                break;
+            }
+        }
+        if let Some(running) = &mut self.running {
+            running.process.send();
+        }
+        self.submit(refused);
+    }
+
+    /// The line of a record that may be sent now.
+    fn line(&self, next: &Waiting) -> Result<Vec<u8>, Unsent> {
+        let takes = |bytes: &usize| self.in_flight.takes(*bytes, self.settings.window_bytes);
+        if let Some(bytes) = next.bytes.filter(|bytes| !takes(bytes)) {
+            return Err(Unsent::Later { bytes });
+        }
+        let line = json::line(&next.job.record);
+        let line = line.map_err(|error| Unsent::Unfit(format!("{error}; mend it")))?;
+        if takes(&line.len()) { Ok(line) } else { Err(Unsent::Later { bytes: line.len() }) }
+    }
+
+    /// Sends a line, to a co-process that is started if there is none; the error says why there
+    /// can be none, and the record waits on.
+    fn push(&mut self, job: Job, line: &[u8]) -> Result<(), String> {
+        let mut running = match self.running.take().map_or_else(|| self.start(&job), Ok) {
+            Ok(running) => running,
+            Err(error) => {
+                self.queue.push_front(job.into());
+                return Err(error);
+            }
+        };
+        let at = self.shared.clock.monotonic();
+        if self.in_flight.is_empty() {
+            running.is_busy_from(at);
+        }
+        running.process.push(line);
+        self.in_flight.add(Sent { job, bytes: line.len(), at });
+        self.running = Some(running);
+        Ok(())
+    }
+
+    /// Starts a co-process and says hello; the error says why there is none.
+    fn start(&self, first: &Job) -> Result<Lifecycle, String> {
+        if let Some(last_end) = &self.last_end {
+            if !self.shared.may_restart() {
+                let restarts = self.settings.restarts;
+                return Err(format!("{last_end}; --restarts {restarts} are used up"));
+            }
+            log::info!("the handler is started again: {last_end}");
+        }
+        let mut command = command(&self.settings.argv, &self.settings.env);
+        // Else Python keeps its replies to itself.
+        command.env("PYTHONUNBUFFERED", "1");
+        let process = CoProcess::start(command);
+        let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv))?;
+        process.push(self.settings.hello.line(&first.record).as_bytes());
+        Ok(Lifecycle::new(process, self.shared.clock.monotonic(), self.shared.stops()))
+    }
+
+    /// There will be no co-process any more, and that ends the pass.
+    fn cannot_go_on(&mut self, error: &str) {
+        self.shared.begin_no_more();
+        if let Some(first) = self.queue.pop_front() {
+            self.submit(vec![
+                first.job.ended(Outcome::Unable { error: error.into(), ends_pass: true }),
+            ]);
+        }
+        self.give_back();
+    }
+
+    /// Waits for something to happen, and heeds it.
+    fn attend(&mut self, mut running: Lifecycle) {
+        let clock = self.shared.clock;
+        let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
+        let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
+        let has_ended = match running.process.wait(self.mailbox.wakeup(), deadline) {
+            Ok(events) => {
+                if events.woken {
+                    self.mailbox.drain_wakeup();
+                }
+                events.ended
+            }
+            // Without poll there is no telling what it does.
+            Err(_) => true,
+        };
+        if has_ended {
+            return self.conclude(running);
+        }
+        if let Err(error) = self.listen(&mut running) {
+            running.break_off(self.shared.clock.monotonic());
+            self.fault(error);
+        }
+        self.doubt(&mut running);
+        running.heed(&self.orders());
+        self.running = Some(running);
+    }
+
+    fn doubted_at(&self, running: &Lifecycle) -> Option<Monotonic> {
+        running.doubted_at(self.settings.first_reply_within).filter(|_| !self.in_flight.is_empty())
+    }
+
+    /// Says once of a process that it has not answered anything yet.
+    fn doubt(&self, running: &mut Lifecycle) {
+        if self.doubted_at(running).is_some_and(|at| self.shared.clock.until(at).is_zero()) {
+            let records = counted(self.in_flight.len() as u64, "record");
+            let first_reply_within = humantime::format_duration(self.settings.first_reply_within);
+            log::warn!(
+                "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
+            );
+            running.doubt();
+        }
+    }
+
+    /// How long the co-process may be silent.
+    fn timeout(&self) -> Option<Duration> {
+        self.settings.timeout.filter(|_| !self.in_flight.is_empty())
+    }
+
+    fn orders(&self) -> Orders {
+        let idle = self.in_flight.is_empty() && self.queue.is_empty();
+        Orders {
+            now: self.shared.clock.monotonic(),
+            timeout: self.timeout(),
+            grace: self.settings.grace,
+            stops: self.shared.stops(),
+            stop_grace: self.shared.stop_grace(),
+            is_over: self.shared.is_closing() && idle && self.mailbox.is_empty(),
+        }
+    }
+
+    /// Takes the replies that have come, all together. The error is a line that is none.
+    fn listen(&mut self, running: &mut Lifecycle) -> Result<(), String> {
+        if running.why() == Some(Why::Broken) {
+            running.process.ignore_output();
+            return Ok(());
+        }
+        let now = self.shared.clock.monotonic();
+        let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
+        let heard = running.process.each_line(|number, line| {
+            let wrong = |why: String| wrong_line(number, line, &why);
+            let protocol::Reply { id, outcome } = protocol::Reply::parse(line).map_err(wrong)?;
+            let sent = in_flight.answered(&id).map_err(wrong)?;
+            let duration = now.saturating_duration_since(sent.at);
+            ended.push(Attempt { duration, ..sent.job.ended(outcome) });
+            Ok(())
+        });
+        if !ended.is_empty() {
+            self.submit(ended);
+            // While its outcomes were written, which may take long, nobody listened.
+            running.answered_at(self.shared.clock.monotonic());
+        }
+        heard
+    }
+
+    /// The handler is wrong, whatever the record: that is said at once.
+    fn fault(&mut self, error: String) {
+        log::error!("{error}");
+        self.shared.count_fault();
+        self.last_end = Some(error);
+    }
+
+    /// The co-process has ended. What it leaves unanswered goes to its successor, but for the
+    /// oldest, which may be what ended it.
+    fn conclude(&mut self, mut running: Lifecycle) {
+        let status = running.process.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
+        let heard = self.listen(&mut running);
+        let end = end(status, running.process.last_words());
+        match (running.why(), heard) {
+            // Whoever stopped the pass may have signalled its handler as well.
+            _ if self.shared.stops() > 0 => self.interrupt(),
+            (_, Err(error)) => self.fault(error),
+            (Some(Why::Broken), _) => {}
+            (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
+            (Some(Why::Over | Why::Stopped) | None, _) if self.in_flight.is_empty() => {
+                if !status.success() {
+                    log::warn!("the handler had answered all, and then ended with {end}");
+                }
+                self.last_end = Some(format!("the handler ended with {end}"));
+            }
+            (Some(Why::Over | Why::Stopped) | None, _) => self.died(&running, status, &end),
+        }
+        let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job.into()).collect();
+        left.into_iter().rev().for_each(|job| self.queue.push_front(job));
+    }
+
+    fn interrupt(&mut self) {
+        let left = self.in_flight.drain().map(|sent| sent.job.ended(Outcome::Interrupted));
+        let left = left.collect();
+        self.submit(left);
+    }
+
+    fn died(&mut self, running: &Lifecycle, status: ExitStatus, end: &str) {
+        let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
+        // A shell's word for what it cannot run: perhaps itself, perhaps what one record names.
+        let is_unable = !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
+        let outcome = if is_unable {
+            Outcome::Unable { error: last_end.clone(), ends_pass: false }
+        } else {
+            Outcome::Failure { error: format!("the handler ended before it answered: {end}") }
+        };
+        self.last_end = Some(last_end);
+        self.blame_the_oldest(outcome, exit);
+    }
+
+    fn was_silent(&mut self, running: &Lifecycle, leaves_input: bool) {
+        let timeout = humantime::format_duration(self.settings.timeout.unwrap_or_default());
+        self.last_end = Some(format!("the handler timed out after {timeout}"));
+        if running.answers_late {
+            self.fault(format!(
+                "the handler was silent for {timeout} and answered when its input was closed: let \
+                 it flush its output after each line, or raise --timeout"
+            ));
+        }
+        let what = if leaves_input { "does not read its input" } else { "does not answer" };
+        let error = format!("timed out after {timeout}: the handler {what}");
+        self.blame_the_oldest(Outcome::Failure { error }, Some(EXIT_TIMEOUT));
+    }
+
+    fn blame_the_oldest(&mut self, outcome: Outcome, exit: Option<i32>) {
+        let Some(Sent { job, at, .. }) = self.in_flight.pop_oldest() else { return };
+        let duration = self.shared.clock.monotonic().saturating_duration_since(at);
+        self.submit(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
+    }
+
+    /// Submits ended attempts.
+    fn submit(&self, ended: Vec<Attempt>) {
+        if let Some(submit) = self.submit.as_ref().filter(|_| !ended.is_empty()) {
+            self.mailbox.answered(ended.len());
+            submit(ended);
+        }
+    }
+}
+
+fn wrong_line(number: u64, line: &[u8], why: &str) -> String {
+    let line = shown(line);
+    format!(
+        "line {number} of the handler's output is no reply, {why}: {line}; what is no reply belongs \
+         on standard error"
+    )
+}
+
+/// `exit status 1: no route to host`
+fn end(status: ExitStatus, last_words: Option<String>) -> String {
+    let last_words = last_words.map_or_else(String::new, |words| format!(": {words}"));
+    match status.code() {
+        Some(code) => format!("exit status {code}{last_words}"),
+        None => format!("signal {}{last_words}", status.signal().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,224 @@
+//! From options to what handles the records.
+
+use std::ffi::{OsStr, OsString};
+
+use super::{Environment, Queue, require_program};
+use crate::cli;
+use crate::exit::{ExitError, usage};
+use crate::handlers::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook};
+
+/// How many records a co-process has in hand, unless told otherwise.
+const WINDOW: u16 = 64;
+/// How many bytes of lines.
+const WINDOW_BYTES: usize = 64 << 20;
+const RESTARTS: u32 = 3;
+
+/// What handles the records.
+#[derive(Debug, Clone)]
+pub enum Handler {
+    /// A process for each.
+    Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
+    /// A process for many.
+    Stream { argv: Vec<OsString>, window: usize, window_bytes: usize, restarts: u32 },
+    /// A request for each.
+    Post(Box<Webhook>),
+}
+
+/// The variable that holds what requests are signed with. It is no option, because every user of
+/// the machine sees a command line.
+pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
+
+/// The variable that holds more headers, a line each.
+pub const HEADER: &str = "BACKLOG_HEADER";
+
+fn webhook(
+    url: &str,
+    args: &cli::Handler,
+    payload: Option<&str>,
+    environment: &Environment,
+) -> Result<Webhook, ExitError> {
+    let wrong =
+        |option: &'static str| move |error: anyhow::Error| usage(format!("{option}: {error:#}"));
+    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
+    let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
+    // An empty line is an entry as well, which is none.
+    let hosts = Hosts::parse(args.allow_host.iter().flat_map(|it| it.split('\n')));
+    let key = args.idempotency_key.as_deref().map(IdempotencyKey::parse);
+    let webhook = Webhook {
+        target: Target::new(url).map_err(wrong("--post"))?,
+        headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
+        ca_file: args.ca_file.clone(),
+        give_up_on_4xx: args.give_up_on_4xx,
+        signing: signing(args, environment)?,
+        hosts: hosts.map_err(wrong("--allow-host"))?,
+        key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
+        key_prefix: args.key_prefix.clone().filter(|prefix| !prefix.is_empty()),
+        proxies: Proxies::from_env(&variable),
+    };
+    require_hosts(&webhook)?;
+    if let Some(column) = webhook.signing.column() {
+        require_secrecy(column, &webhook, payload)?;
+    }
+    Ok(webhook)
+}
+
+/// Whoever writes records could have credentials sent to himself, or a proxy connect to what this
+/// machine would not: then the hosts must be listed.
+fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
+    if !webhook.names_any_host() {
+        return Ok(());
+    }
+    let target = &webhook.target;
+    let header = webhook.headers.iter().find(|header| header.is_credential());
+    let proxy = webhook.proxies.variable(target.is_https());
+    let (why, or) = if target.authorization().is_some() {
+        ("would get the login of the URL".into(), ", or leave the login out")
+    } else if let Some(header) = header {
+        (format!("would get the header {}", header.name()), ", or leave the header out")
+    } else if matches!(webhook.signing, Signing::Shared(_)) {
+        let or =
+            ", or unset the variable and give each record a secret of its own (--secret-column)";
+        (format!("would get signatures by {WEBHOOK_SECRET}"), or)
+    } else if let Some(proxy) = proxy {
+        (format!("the proxy of {proxy} would look up"), "")
+    } else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "--post: records choose the host of {target}, which {why}; list the hosts with \
+         --allow-host{or}"
+    )))
+}
+
+/// What signs a request must not stand in it.
+fn require_secrecy(
+    column: &str,
+    webhook: &Webhook,
+    payload: Option<&str>,
+) -> Result<(), ExitError> {
+    let is_it = |other: &str| other.eq_ignore_ascii_case(column);
+    let (place, option) = if webhook.target.columns().any(is_it) {
+        ("the URL", "--post")
+    } else if webhook.key.columns().any(is_it) {
+        ("the key", "--idempotency-key")
+    } else if payload.is_some_and(is_it) {
+        ("the body", "--payload-column")
+    } else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "--secret-column: {column:?} would be sent in {place}; name another column there ({option})"
+    )))
+}
+
+/// A secret of each record's own goes before that of the environment, which other lines may need.
+fn signing(args: &cli::Handler, environment: &Environment) -> Result<Signing, ExitError> {
+    if let Some(column) = &args.secret_column {
+        return Ok(Signing::Own { column: column.clone() });
+    }
+    Ok(secret(environment)?.map_or(Signing::None, Signing::Shared))
+}
+
+/// One that is there and cannot be used must not leave requests unsigned.
+fn secret(environment: &Environment) -> Result<Option<Secret>, ExitError> {
+    let Some(text) = environment.variables.get(OsStr::new(WEBHOOK_SECRET)) else { return Ok(None) };
+    let text = text
+        .to_str()
+        .ok_or_else(|| usage(format!("the variable {WEBHOOK_SECRET} is not UTF-8")))?;
+    Secret::parse(text).map(Some).map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
+}
+
+impl Handler {
+    /// The one that was chosen, if one was: what was typed goes before what stands in backlog.toml.
+    pub fn chosen(
+        args: &cli::Handler,
+        queue: &Queue,
+        environment: &Environment,
+    ) -> Result<Option<Self>, ExitError> {
+        let argv = if args.command.is_empty() { &queue.exec } else { &args.command }.clone();
+        let is_command = args.post.is_none() && !args.stream;
+        for (given, option, goes_with, is_legal) in [
+            (args.window.is_some(), "--window", "--stream", args.stream),
+            (args.window_bytes.is_some(), "--window-bytes", "--stream", args.stream),
+            (args.restarts.is_some(), "--restarts", "--stream", args.stream),
+            (!args.header.is_empty(), "--header", "--post", args.post.is_some()),
+            (!args.allow_host.is_empty(), "--allow-host", "--post", args.post.is_some()),
+            (args.secret_column.is_some(), "--secret-column", "--post", args.post.is_some()),
+            (args.key_prefix.is_some(), "--key-prefix", "--post", args.post.is_some()),
+            (args.idempotency_key.is_some(), "--idempotency-key", "--post", args.post.is_some()),
+            (args.ca_file.is_some(), "--ca-file", "--post", args.post.is_some()),
+            (args.give_up_on_4xx, "--give-up-on-4xx", "--post", args.post.is_some()),
+            (args.give_up_on.is_some(), "--give-up-on", "a command for each record", is_command),
+        ] {
+            if given && !is_legal {
+                return Err(usage(format!("{option} goes with {goes_with}")));
+            }
+        }
+        if let Some(url) = &args.post {
+            let payload = queue.mapping.payload.as_deref();
+            return Ok(Some(Self::Post(Box::new(webhook(url, args, payload, environment)?))));
+        }
+        if argv.is_empty() {
+            return Ok(None);
+        }
+        require_program(&argv).map_err(usage)?;
+        Ok(Some(if args.stream {
+            let window = args.window.unwrap_or(WINDOW).into();
+            let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES);
+            let restarts = args.restarts.unwrap_or(RESTARTS);
+            Self::Stream { argv, window, window_bytes, restarts }
+        } else {
+            Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }
+        }))
+    }
+
+    /// What is said where one must be chosen and none was.
+    pub fn none() -> ExitError {
+        usage(
+            "which handler? write the command behind `--`, or as exec into backlog.toml; or say \
+             --post URL",
+        )
+    }
+
+    pub fn is_webhook(&self) -> bool {
+        match self {
+            Self::Exec { .. } | Self::Stream { .. } => false,
+            Self::Post(_) => true,
+        }
+    }
+
+    /// Whether its requests are signed with the secret of the environment.
+    pub fn is_signed(&self) -> bool {
+        match self {
+            Self::Exec { .. } | Self::Stream { .. } => false,
+            Self::Post(webhook) => matches!(webhook.signing, Signing::Shared(_)),
+        }
+    }
+
+    /// Whether its receiver is told which attempts it may take for one.
+    pub fn goes_by_series(&self) -> bool {
+        match self {
+            Self::Exec { .. } | Self::Stream { .. } => false,
+            Self::Post(webhook) => matches!(webhook.key, IdempotencyKey::Name),
+        }
+    }
+
+    /// The option by which a record may be given up before its last attempt, if one says so.
+    pub fn gives_up(&self) -> Option<&'static str> {
+        match self {
+            Self::Exec { give_up_on, .. } => (!give_up_on.is_empty()).then_some("--give-up-on"),
+            Self::Post(webhook) => webhook.give_up_on_4xx.then_some("--give-up-on-4xx"),
+            Self::Stream { .. } => None,
+        }
+    }
+}
+
+fn exits(given: Option<&cli::Several>) -> Result<Vec<i32>, ExitError> {
+    let exit = |text: &String| {
+        let code = text.trim().parse::<u8>().ok().filter(|code| *code > 0);
+        code.map(i32::from).ok_or_else(|| {
+            usage(format!("--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"))
+        })
+    };
+    given.map_or_else(|| Ok(Vec::new()), |it| it.0.iter().map(exit).collect())
+}

@@ -1,0 +1,215 @@
+//! What a pass asks a store for, as plain data that each store turns into its own query, and
+//! where a pass has come to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::hash::{draw, mulhi};
+use crate::record::{Id, Key, Status};
+use crate::time::Instant;
+
+/// The pending records that can be due. A store may return more than that, never
+/// fewer: the exact verdict on each is the policy's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Window {
+    /// Every record with one of the statuses.
+    All,
+    /// Inserted at `from` or later, and before `until` if there is one.
+    Inserted { from: Instant, until: Option<Instant> },
+    /// NEW; or last failed before `before[f - 1]` after f failures (the last entry
+    /// holds for every higher count); or last failed at `future` or later, which
+    /// only a clock that was set back explains; or with no readable last failure.
+    Failed { before: Vec<Instant>, future: Instant },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Newest,
+    Oldest,
+}
+
+/// One stretch of the due records, in order.
+#[derive(Debug, Clone)]
+pub struct Query {
+    pub window: Window,
+    pub statuses: Vec<Status>,
+    pub order: Order,
+    /// Only what comes after this key in the order, the key itself excluded.
+    pub after: Option<Key>,
+    /// Only what comes no later than this key in the order, the key itself included.
+    pub up_to: Option<Key>,
+    pub limit: usize,
+}
+
+/// A place in the order of all slots: by tick, then by the record's phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    pub tick: i64,
+    pub phase: u64,
+}
+
+impl Slot {
+    /// The last one of a tick.
+    pub fn end_of(tick: i64) -> Self {
+        Self { tick, phase: u64::MAX }
+    }
+
+    /// The one before it.
+    pub fn before(self) -> Self {
+        match self.phase.checked_sub(1) {
+            Some(phase) => Self { phase, ..self },
+            None => Self::end_of(self.tick.saturating_sub(1)),
+        }
+    }
+}
+
+/// How far a pass has come, for the next one of its line to go on from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reached {
+    /// The failed record that a limited pass tried last.
+    Key(Key),
+    /// All slots up to and with this one.
+    Slot(Slot),
+}
+
+impl Reached {
+    pub fn slot(&self) -> Option<Slot> {
+        match self {
+            Self::Slot(slot) => Some(*slot),
+            Self::Key(_) => None,
+        }
+    }
+
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Slot(_) => None,
+        }
+    }
+}
+
+/// Where the passes of a line have come to, for the next one to go on from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cursor {
+    pub reached: Option<Reached>,
+    /// Records whose slots were passed, and that are still to be tried for them.
+    pub kept: Vec<Kept>,
+    /// Where there are more of them than can be noted without fail: a slot further on, and those that
+    /// were passed on the way to it.
+    pub ahead: Option<(Slot, Vec<Kept>)>,
+    /// The last of so many records in a row that got nowhere that the pass ended: the next one
+    /// begins behind it.
+    pub stuck: Option<Key>,
+}
+
+impl Cursor {
+    /// The cursor as the next pass goes on from it, over a table whose ids have so many columns: what
+    /// was noted for another table is none for this one.
+    pub fn taken_up(self, id_columns: usize) -> Self {
+        let fits = |id: &Id| id.parts().len() == id_columns;
+        let (ahead, more) = self.ahead.unzip();
+        let kept = self.kept.into_iter().chain(more.into_iter().flatten());
+        let reached = ahead.map(Reached::Slot).or(self.reached);
+        Self {
+            reached: reached.filter(|it| it.key().is_none_or(|key| fits(&key.id))),
+            kept: kept.filter(|kept| fits(&kept.id)).collect(),
+            ahead: None,
+            stuck: self.stuck.filter(|key| fits(&key.id)),
+        }
+    }
+}
+
+/// A record that keeps its slot: another pass held it when the slot came, or its attempt has begun
+/// and not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub id: Id,
+    pub slot: Slot,
+    /// How many attempts for this slot have begun and not come to their end. Once a pass is over,
+    /// those were ended by its death.
+    pub begun: u32,
+}
+
+impl Kept {
+    /// More attempts for one slot are not begun: the record may be what kills the passes.
+    pub const MOST_BEGUN: u32 = 3;
+}
+
+/// One of several parts of the records, each of which is worked off by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 to `count`.
+    number: u64,
+    count: u64,
+}
+
+/// More parts than this are no help.
+const MOST_SHARDS: u64 = 1024;
+/// Makes the draw of parts another one than that of waits and phases.
+const SHARD_SEED: u64 = 0x5348_4152;
+
+impl Shard {
+    /// Whether a record is in this part. Each is in one, the same on every machine and in every
+    /// version, and the parts are of about one size.
+    pub fn holds(self, id: &Id) -> bool {
+        mulhi(draw(SHARD_SEED, id, 0), self.count) + 1 == self.number
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let numbers =
+            parts.and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
+        numbers
+            .map(|(number, count)| Self { number, count })
+            .filter(|it| (1..=it.count).contains(&it.number) && it.count <= MOST_SHARDS)
+            .ok_or_else(|| format!("write 2/3 for the second of three parts, up to {MOST_SHARDS}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_record_is_in_one_shard_and_shards_are_alike() {
+        for count in [1, 2, 3, 7] {
+            let shards = (1..=count).map(|number| format!("{number}/{count}").parse().unwrap());
+            let shards: Vec<Shard> = shards.collect();
+            let mut sizes = vec![0_usize; shards.len()];
+            for number in 0..7_000 {
+                let ids = [Id::Integer(number), Id::Text(format!("order-{number}").into())];
+                for id in ids {
+                    let holding = (0..shards.len()).filter(|index| shards[*index].holds(&id));
+                    let holding: Vec<_> = holding.collect();
+                    assert_eq!(holding.len(), 1, "{id} of {count}");
+                    sizes[holding[0]] += 1;
+                }
+            }
+            let mean = 14_000 / sizes.len();
+            assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 10), "{sizes:?}");
+        }
+        // What was one record's shard yesterday is so tomorrow.
+        let of_three: Vec<_> = (1..=8)
+            .map(|id| (1..=3).find(|n| Shard { number: *n, count: 3 }.holds(&Id::Integer(id))))
+            .map(Option::unwrap)
+            .collect();
+        assert_eq!(of_three, [2, 1, 2, 2, 3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_shard_is_one_of_several() {
+        for text in ["0/3", "4/3", "1", "1/0", "-1/3", "1/1025", "a/b", ""] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A retry policy as a function of a record and of how often it failed: plain waits, and how
+//! they differ from record to record. No wait is drawn at random when a pass looks: what a record
+//! waits is fixed by its id and its count, so it can be printed in advance.
+
+use super::delays::Delays;
+use crate::hash::{draw, mulhi, phase};
+use crate::record::Id;
+
+/// How the waits of several records that fail together are kept apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Jitter {
+    /// By this much of 100 %: each record reads the policy between two counts, at a
+    /// fraction of its own. At 100 % retry n of such records fills exactly the time from P(n) to
+    /// P(n + 1), at 0 all of them wait alike.
+    Spread { percent: u8 },
+    /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
+    /// drawn for this record and this count.
+    Drawn { unit_ms: u64, widths: Delays },
+}
+
+/// Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of cron.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backoff {
+    /// The specification alone.
+    pub name: String,
+    /// As it is typed, with the options that make it what it is.
+    pub line: String,
+    pub plain: Delays,
+    pub jitter: Jitter,
+    /// At least 1.
+    pub every_secs: i64,
+    pub salt: u64,
+    /// The number of the last attempt, where the policy itself has one.
+    pub max_attempts: Option<u32>,
+}
+
+impl Backoff {
+    /// The wait after failure `failures`, in ticks. A record in ERROR without a failure to its
+    /// name, because it was snoozed, waits as after the first. A wait of more than nothing
+    /// lasts at least until the next tick.
+    pub fn delay(&self, id: &Id, failures: u32) -> i64 {
+        let n = failures.max(1) - 1;
+        self.at_least_one(n, self.exact_delay(id, n))
+    }
+
+    /// The same as it follows from the waits alone.
+    pub fn exact_delay(&self, id: &Id, n: u32) -> i64 {
+        match &self.jitter {
+            Jitter::Spread { .. } => {
+                let x = self.fraction(phase(id, self.salt));
+                let before = n.checked_sub(1).map_or(0, |n| self.offset(x, n.into()));
+                self.offset(x, n.into()) - before
+            }
+            Jitter::Drawn { .. } => self.nearest_tick(self.drawn_ms(id, n)),
+        }
+    }
+
+    /// The record's waits one after the other, in milliseconds, before they are put into ticks.
+    pub fn waits(&self, id: &Id) -> impl Iterator<Item = u64> {
+        let x = self.fraction(phase(id, self.salt));
+        let mut last = 0;
+        (0..).map(move |n| match &self.jitter {
+            Jitter::Spread { .. } => {
+                let offset = self.offset_ms(x, n.into());
+                let before = std::mem::replace(&mut last, offset);
+                u64::try_from(offset - before).unwrap_or(u64::MAX)
+            }
+            Jitter::Drawn { .. } => self.drawn_ms(id, n),
+        })
+    }
+
+    /// What no record's wait after that failure falls short of, in ticks.
+    pub fn least_delay(&self, failures: u32) -> i64 {
+        let n = failures.max(1) - 1;
+        let plain = self.plain.wait(n.into());
+        let ticks = match &self.jitter {
+            Jitter::Spread { .. } => self.ticks(plain.into()),
+            Jitter::Drawn { .. } => self.nearest_tick(plain),
+        };
+        self.at_least_one(n, ticks)
+    }
+
+    fn at_least_one(&self, n: u32, ticks: i64) -> i64 {
+        if self.plain.wait(n.into()) > 0 { ticks.max(1) } else { ticks.max(0) }
+    }
+
+    /// The wait in milliseconds where it is drawn: at most what the plain wait may become.
+    pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
+        let Jitter::Drawn { unit_ms, widths } = &self.jitter else {
+            return self.plain.wait(n.into());
+        };
+        let width = widths.wait(n.into()) / unit_ms;
+        self.plain.wait(n.into()).saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
+    }
+
+    /// A record's phase, as far as the waits are spread.
+    fn fraction(&self, phase: u64) -> u64 {
+        match self.jitter {
+            Jitter::Spread { percent: 100 } => phase,
+            Jitter::Spread { percent } => {
+                let scaled = u128::from(phase) * u128::from(percent) / 100;
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+            Jitter::Drawn { .. } => 0,
+        }
+    }
+
+    /// When retry n + 1 is due after the first failure, in ticks, for a record with fraction
+    /// `x`: P(n) + x * b(n + 1), rounded down. The rounding is that of the sum, so that the
+    /// waits between two such offsets add up.
+    pub fn offset(&self, x: u64, n: u64) -> i64 {
+        self.ticks(self.offset_ms(x, n))
+    }
+
+    fn offset_ms(&self, x: u64, n: u64) -> u128 {
+        self.plain.sum(n) + u128::from(mulhi(x, self.plain.wait(n.saturating_add(1))))
+    }
+
+    /// When the first retry that is due later than `age` ticks after the first attempt is due, in
+    /// the same count; `None` if the policy has no more.
+    pub fn retry_after(&self, phase: u64, age: i64) -> Option<i64> {
+        let x = self.fraction(phase);
+        let n = self.count(x, age);
+        let over = self.max_attempts.is_some_and(|most| n + 1 >= most.into());
+        (!over).then(|| self.offset(x, n))
+    }
+
+    /// How many retries of a record with this phase are due within `age` ticks of the first attempt.
+    pub fn count_of(&self, phase: u64, age: i64) -> u64 {
+        let most = self.max_attempts.map_or(u64::MAX, |most| u64::from(most) - 1);
+        self.count(self.fraction(phase), age).min(most)
+    }
+
+    /// How many retries are due within `age` ticks of the first attempt, by the waits alone.
+    pub fn count(&self, x: u64, age: i64) -> u64 {
+        let Ok(age) = u128::try_from(age) else { return 0 };
+        let end = (age + 1) * u128::from(self.every_ms());
+        let rows = self.plain.len() as u64;
+        if self.offset_ms(x, rows) >= end {
+            return first_without(rows, |n| self.offset_ms(x, n) < end);
+        }
+        // Beyond the table the offsets lie a last wait apart.
+        let beyond = end - 1 - self.offset_ms(x, rows);
+        let steps = beyond.checked_div(self.plain.last().into()).unwrap_or(u128::MAX);
+        rows.saturating_add(1).saturating_add(u64::try_from(steps).unwrap_or(u64::MAX))
+    }
+
+    pub fn every_ms(&self) -> u64 {
+        self.every_secs.unsigned_abs() * 1000
+    }
+
+    fn ticks(&self, ms: u128) -> i64 {
+        i64::try_from(ms / u128::from(self.every_ms())).unwrap_or(i64::MAX)
+    }
+
+    fn nearest_tick(&self, ms: u64) -> i64 {
+        self.ticks(u128::from(ms) + u128::from(self.every_ms() / 2))
+    }
+}
+
+/// The first of 0 to `end` for which `holds` does not hold; it holds for none behind that.
+fn first_without(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

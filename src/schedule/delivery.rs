@@ -1,0 +1,242 @@
+//! Delivery phases: the healthy retry policy of Amazon SNS, and Zaqar's retry policy, which was
+//! made after it. Amazon does not publish its backoff functions; these are Zaqar's, "SNS-style".
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::curve::{self, Curve};
+use super::delays::Delays;
+
+/// How often a record is retried in each phase, and how long it waits there, in seconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phases {
+    pub immediate: u32,
+    pub pre_backoff: u32,
+    pub backoff: u32,
+    pub post_backoff: u32,
+    pub min_secs: u64,
+    pub max_secs: u64,
+    pub function: Curve,
+}
+
+/// As AWS writes it; what is left out is as AWS documents its defaults.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default, expecting = "a retry policy")]
+struct Sns {
+    min_delay_target: i64,
+    max_delay_target: i64,
+    num_retries: i64,
+    num_no_delay_retries: i64,
+    num_min_delay_retries: i64,
+    num_max_delay_retries: i64,
+    backoff_function: Curve,
+}
+
+impl Default for Sns {
+    fn default() -> Self {
+        Self {
+            min_delay_target: 20,
+            max_delay_target: 20,
+            num_retries: 3,
+            num_no_delay_retries: 0,
+            num_min_delay_retries: 0,
+            num_max_delay_retries: 0,
+            backoff_function: Curve::Linear,
+        }
+    }
+}
+
+/// Zaqar's `_retry_policy`, with Zaqar's defaults.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a retry policy")]
+struct Zaqar {
+    retries_with_no_delay: i64,
+    minimum_delay_retries: i64,
+    minimum_delay: i64,
+    maximum_delay: i64,
+    maximum_delay_retries: i64,
+    retry_backoff_function: Curve,
+    /// Of the subscription it is written in; nothing to a table.
+    #[serde(rename = "ignore_subscription_override")]
+    _ignore_subscription_override: bool,
+}
+
+/// How many retries Zaqar's backoff phase has: its policy cannot say.
+const ZAQAR_BACKOFF_RETRIES: i64 = 5;
+
+impl Default for Zaqar {
+    fn default() -> Self {
+        Self {
+            retries_with_no_delay: 3,
+            minimum_delay_retries: 3,
+            minimum_delay: 5,
+            maximum_delay: 30,
+            maximum_delay_retries: 3,
+            retry_backoff_function: Curve::Linear,
+            _ignore_subscription_override: false,
+        }
+    }
+}
+
+/// Reads a policy from what its file holds; an error names the key.
+pub fn parse(text: &[u8]) -> Result<Phases, String> {
+    let mut json: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if let Some(inner) = json.get_mut("_retry_policy") {
+        return zaqar(inner.take());
+    }
+    // A subscription's policy; a topic's has the same a level deeper.
+    for outer in ["/healthyRetryPolicy", "/http/defaultHealthyRetryPolicy"] {
+        if let Some(inner) = json.pointer_mut(outer) {
+            return sns(inner.take());
+        }
+    }
+    let Some(keys) = json.as_object() else {
+        return Err("not a JSON object with a retry policy".into());
+    };
+    if keys.keys().any(|key| key.contains('_')) { zaqar(json) } else { sns(json) }
+}
+
+/// Reads the keys and their values; an error names the key.
+fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
+    if json.is_array() {
+        return Err("invalid type: sequence, expected a retry policy".into());
+    }
+    serde_path_to_error::deserialize(json).map_err(|error| match error.path().to_string() {
+        // The policy as a whole.
+        path if path == "." => error.into_inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    })
+}
+
+fn sns(json: Value) -> Result<Phases, String> {
+    let sns: Sns = keyed(json)?;
+    let counts = [
+        ("numNoDelayRetries", sns.num_no_delay_retries),
+        ("numMinDelayRetries", sns.num_min_delay_retries),
+        ("numMaxDelayRetries", sns.num_max_delay_retries),
+    ];
+    let [immediate, pre_backoff, post_backoff] = counts_of(counts)?;
+    let [num_retries] = counts_of([("numRetries", sns.num_retries)])?;
+    let in_phases = immediate + pre_backoff + post_backoff;
+    let backoff = num_retries.checked_sub(in_phases).ok_or_else(|| {
+        format!("numRetries is {num_retries}, but the phases have {in_phases} retries already")
+    })?;
+    let (min_secs, max_secs) =
+        delays(("minDelayTarget", sns.min_delay_target), ("maxDelayTarget", sns.max_delay_target))?;
+    let function = sns.backoff_function;
+    Ok(Phases { immediate, pre_backoff, backoff, post_backoff, min_secs, max_secs, function })
+}
+
+fn zaqar(json: Value) -> Result<Phases, String> {
+    let zaqar: Zaqar = keyed(json)?;
+    let [immediate, pre_backoff, post_backoff, backoff] = counts_of([
+        ("retries_with_no_delay", zaqar.retries_with_no_delay),
+        ("minimum_delay_retries", zaqar.minimum_delay_retries),
+        ("maximum_delay_retries", zaqar.maximum_delay_retries),
+        ("", ZAQAR_BACKOFF_RETRIES),
+    ])?;
+    let (min_secs, max_secs) =
+        delays(("minimum_delay", zaqar.minimum_delay), ("maximum_delay", zaqar.maximum_delay))?;
+    let function = zaqar.retry_backoff_function;
+    Ok(Phases { immediate, pre_backoff, backoff, post_backoff, min_secs, max_secs, function })
+}
+
+fn counts_of<const N: usize>(counts: [(&str, i64); N]) -> Result<[u32; N], String> {
+    let mut checked = [0; N];
+    for (place, (key, count)) in checked.iter_mut().zip(counts) {
+        *place = u32::try_from(count)
+            .ok()
+            .filter(|count| *count <= 100)
+            .ok_or_else(|| format!("{key} is {count}; legal is 0 to 100"))?;
+    }
+    Ok(checked)
+}
+
+/// The shortest and the longest delay, in seconds.
+fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
+    let checked = |(key, secs): (&str, i64)| {
+        let legal = u64::try_from(secs).ok().filter(|secs| (1..=3600).contains(secs));
+        legal.ok_or_else(|| format!("{key} is {secs}; legal is 1 to 3600 seconds"))
+    };
+    let (min_secs, max_secs) = (checked(min)?, checked(max)?);
+    if min_secs > max_secs {
+        return Err(format!("{} ({min_secs}) is above {} ({max_secs})", min.0, max.0));
+    }
+    Ok((min_secs, max_secs))
+}
+
+impl Phases {
+    /// The wait before each retry; the last one is never followed by another.
+    pub fn waits(&self) -> Delays {
+        let (min, max) = (self.min_secs * 1000, self.max_secs * 1000);
+        let phase = |count: u32, wait: u64| (0..count).map(move |_| wait);
+        let waits = phase(self.immediate, 0)
+            .chain(phase(self.pre_backoff, min))
+            .chain(curve::between(self.function, min, max, self.backoff))
+            .chain(phase(self.post_backoff, max));
+        Delays::listed(waits)
+    }
+
+    /// One more than there are retries.
+    pub fn max_attempts(&self) -> u32 {
+        self.immediate + self.pre_backoff + self.backoff + self.post_backoff + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(json: &str) -> Vec<u64> {
+        let phases = parse(json.as_bytes()).unwrap();
+        let waits = phases.waits();
+        (0..u64::from(phases.max_attempts()) - 1).map(|n| waits.wait(n)).collect()
+    }
+
+    const WORKED: [u64; 14] = [
+        0, 0, 0, 5_000, 5_000, 5_000, 5_000, 11_250, 17_500, 23_750, 30_000, 30_000, 30_000, 30_000,
+    ];
+
+    #[test]
+    fn the_four_phases_follow_each_other() {
+        let inner = r#"{"minDelayTarget":5,"maxDelayTarget":30,"numRetries":14,
+            "numNoDelayRetries":3,"numMinDelayRetries":3,"numMaxDelayRetries":3,
+            "backoffFunction":"linear"}"#;
+        assert_eq!(waits(inner), WORKED);
+        assert_eq!(waits(&format!(r#"{{"healthyRetryPolicy":{inner}}}"#)), WORKED);
+        let topic = format!(r#"{{"http":{{"defaultHealthyRetryPolicy":{inner}}}}}"#);
+        assert_eq!(waits(&topic), WORKED);
+    }
+
+    #[test]
+    fn an_empty_policy_of_zaqar_has_zaqars_defaults() {
+        assert_eq!(waits(r#"{"_retry_policy":{}}"#), WORKED);
+        let inner = r#"{"minimum_delay":5,"maximum_delay":30,"ignore_subscription_override":true}"#;
+        assert_eq!(waits(inner), WORKED);
+    }
+
+    #[test]
+    fn an_illegal_value_is_named() {
+        for (json, says) in [
+            (r#"{"numRetries":101}"#, "numRetries is 101; legal is 0 to 100"),
+            (r#"{"numRetries":-1}"#, "numRetries is -1"),
+            (r#"{"minDelayTarget":0}"#, "minDelayTarget is 0; legal is 1 to 3600 seconds"),
+            (r#"{"maxDelayTarget":3601}"#, "maxDelayTarget is 3601"),
+            (r#"{"minDelayTarget":30}"#, "minDelayTarget (30) is above maxDelayTarget (20)"),
+            (r#"{"numNoDelayRetries":4}"#, "numRetries is 3, but the phases have 4"),
+            (r#"{"numRetires":3}"#, "unknown field `numRetires`, expected one of"),
+            (r#"{"backoffFunction":"cubic"}"#, "unknown variant `cubic`, expected one of `linear`"),
+            (r#"{"_retry_policy":{"minimum_delay":0}}"#, "minimum_delay is 0"),
+            (r#"{"numRetries":"3"}"#, "numRetries: invalid type: string \"3\""),
+            (r#"{"_retry_policy":{"minimum_delay":1.5}}"#, "minimum_delay: invalid type"),
+            (r#"{"healthyRetryPolicy":null}"#, "invalid type: null, expected a retry policy"),
+            (r#"{"healthyRetryPolicy":[5,30,14,3,3,3,"linear"]}"#, "expected a retry policy"),
+            (r#"{"_retry_policy":[]}"#, "invalid type: sequence, expected a retry policy"),
+            ("[]", "not a JSON object"),
+            ("{", "EOF"),
+        ] {
+            let error = parse(json.as_bytes()).unwrap_err();
+            assert!(error.contains(says), "{json}: {error}");
+        }
+    }
+}

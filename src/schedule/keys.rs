@@ -1,0 +1,204 @@
+//! The keys of a policy's specification, `NAME:KEY=VALUE,...`: what is legal, and what is said of
+//! the rest.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::time::DAY;
+
+/// No wait is longer unless `max=` says so.
+pub const MAX_MS: u64 = 30 * DAY.unsigned_abs() * 1000;
+/// No wait at all may be longer than this: ten years.
+const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
+/// The most waits that `retries=` may divide the way from min to max into.
+const MOST_RETRIES: u32 = 100;
+/// The keys of every policy.
+const COMMON: [&str; 2] = ["max", "spread"];
+
+/// How a policy is written.
+pub struct Form {
+    pub name: &'static str,
+    /// Without the keys that every policy has.
+    pub keys: &'static [&'static str],
+    /// Whether there are values without a key, which are in a list.
+    pub is_list: bool,
+    pub example: &'static str,
+}
+
+/// The keys and values behind a policy's name.
+pub struct Keys<'a> {
+    form: &'a Form,
+    values: BTreeMap<&'a str, &'a str>,
+    /// What has no key.
+    entries: Vec<&'a str>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn parse(form: &'a Form, text: &'a str) -> Result<Self, String> {
+        let mut values = BTreeMap::new();
+        let mut entries = Vec::new();
+        for pair in text.split(',').map(str::trim).filter(|pair| form.is_list || !pair.is_empty()) {
+            if form.is_list && !pair.contains('=') {
+                entries.push(pair);
+                continue;
+            }
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (key, value) = (key.trim(), value.trim());
+            if !form.keys.iter().chain(&COMMON).any(|legal| *legal == key) {
+                let legal: Vec<_> = form.keys.iter().chain(&COMMON).copied().collect();
+                return Err(format!(
+                    "{} has no key {key:?}; legal are {}, as in: {}",
+                    form.name,
+                    legal.join(", "),
+                    form.example
+                ));
+            }
+            if values.insert(key, value).is_some() {
+                return Err(format!("{}: {key} is given twice", form.name));
+            }
+        }
+        Ok(Self { form, values, entries })
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Fails if there are other keys, which belong to the policy's other form.
+    pub fn only(&self, keys: &[&str]) -> Result<(), String> {
+        let name = self.form.name;
+        match self.values.keys().find(|key| !keys.contains(key) && !COMMON.contains(key)) {
+            None => Ok(()),
+            Some(other) => Err(format!(
+                "{name}: {other} does not go with min and retries; write either {name}:min=5s,\
+                 max=260s,retries=10 or {}",
+                self.form.example
+            )),
+        }
+    }
+
+    pub fn missing(&self, key: &str) -> String {
+        format!("{} needs {key}=, as in: {}", self.form.name, self.form.example)
+    }
+
+    pub fn wrong(&self, key: &str, error: &str) -> String {
+        let value = self.values.get(key).copied().unwrap_or_default();
+        format!("{}: {key}={value}: {error}", self.form.name)
+    }
+
+    pub fn duration(&self, key: &str) -> Result<Option<u64>, String> {
+        let parsed = self.values.get(key).map(|value| milliseconds(value));
+        parsed.transpose().map_err(|error| self.wrong(key, &error))
+    }
+
+    /// The durations without a key, at least one, none of which may be above `max`.
+    pub fn entries(&self) -> Result<Vec<u64>, String> {
+        let name = self.form.name;
+        let max = self.duration("max")?.unwrap_or(LONGEST_MS);
+        let entry = |entry: &&str| {
+            let wait =
+                milliseconds(entry).map_err(|error| format!("{name}: {entry:?}: {error}"))?;
+            self.in_order("an entry", wait, max)?;
+            Ok(wait)
+        };
+        let entries: Vec<u64> = self.entries.iter().map(entry).collect::<Result<_, String>>()?;
+        if entries.is_empty() {
+            return Err(format!("{name} needs waits, as in: {}", self.form.example));
+        }
+        Ok(entries)
+    }
+
+    pub fn required(&self, key: &str) -> Result<u64, String> {
+        self.duration(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    pub fn above_zero(&self, key: &str) -> Result<Option<u64>, String> {
+        match self.duration(key)? {
+            Some(0) => Err(self.wrong(key, "must be more than 0")),
+            other => Ok(other),
+        }
+    }
+
+    pub fn max(&self) -> Result<u64, String> {
+        Ok(self.above_zero("max")?.unwrap_or(MAX_MS))
+    }
+
+    /// The longest wait, which must not be below the first one.
+    pub fn max_above(&self, key: &str, first: u64) -> Result<u64, String> {
+        let max = self.max()?;
+        self.in_order(key, first, max)?;
+        Ok(max)
+    }
+
+    pub fn in_order(&self, key: &str, first: u64, max: u64) -> Result<(), String> {
+        if first <= max {
+            return Ok(());
+        }
+        let shown = |ms| humantime::format_duration(Duration::from_millis(ms));
+        Err(format!(
+            "{}: {key} ({}) is above max ({}); give a max= that is not below it",
+            self.form.name,
+            shown(first),
+            shown(max)
+        ))
+    }
+
+    pub fn retries(&self) -> Result<u32, String> {
+        let value = self.values.get("retries").ok_or_else(|| self.missing("retries"))?;
+        let retries = value.parse().ok().filter(|retries| (2..=MOST_RETRIES).contains(retries));
+        retries.ok_or_else(|| {
+            self.wrong("retries", &format!("must be a whole number from 2 to {MOST_RETRIES}"))
+        })
+    }
+
+    pub fn percent(&self, key: &str) -> Result<Option<u8>, String> {
+        let parsed = self.values.get(key).map(|value| percent(value));
+        parsed.transpose().map_err(|error| self.wrong(key, &error))
+    }
+
+    /// A factor above 1: `2`, `1.5`, `5/4`.
+    pub fn ratio(&self, key: &str) -> Result<Option<(u64, u64)>, String> {
+        let Some(value) = self.values.get(key) else { return Ok(None) };
+        let parsed = match value.split_once('/') {
+            Some((over, under)) => over.trim().parse().ok().zip(under.trim().parse().ok()),
+            None => decimal(value),
+        };
+        parsed
+            .filter(|(over, under): &(u64, u64)| {
+                let (over, under) = (u128::from(*over), u128::from(*under));
+                under > 0 && over * 100 >= under * 101 && over <= under * 1000
+            })
+            .map(Some)
+            .ok_or_else(|| {
+                self.wrong(key, "must be a number above 1, from 1.01 to 1000: 2, 1.5 or 5/4")
+            })
+    }
+}
+
+/// `30%`, or `30`: from 0 to 100.
+pub fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent = number.parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| "must be from 0% to 100%".into())
+}
+
+/// A decimal number as a fraction, `1.25` as 125/100.
+fn decimal(text: &str) -> Option<(u64, u64)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let scale = 10u64.pow(u32::try_from(fraction.len()).ok()?);
+    Some((format!("{whole}{fraction}").parse().ok()?, scale))
+}
+
+/// A duration in whole milliseconds.
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let duration = humantime::parse_duration(text.trim())
+        .map_err(|error| format!("{error}; write 30s, 5m, 12h, 1day"))?;
+    u64::try_from(duration.as_millis())
+        .ok()
+        .filter(|ms| *ms <= LONGEST_MS)
+        .ok_or_else(|| "longer than 3650 days".into())
+}

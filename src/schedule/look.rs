@@ -1,0 +1,94 @@
+//! How a pass looks at records: by its schedule, and by the rules that end it.
+
+use std::collections::HashMap;
+
+use super::{End, Moment, Obstacle, Policy, Reason, Rules, exhausted};
+use crate::query::{Kept, Shard};
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
+use crate::time::Instant;
+
+#[derive(Debug, Clone)]
+pub struct Look {
+    pub policy: Policy,
+    pub rules: Rules,
+    pub moment: Moment,
+    /// The only records that are looked at, if not all.
+    pub shard: Option<Shard>,
+    /// Records that have kept a slot, which earlier passes could not try them for.
+    pub kept: HashMap<Id, Kept>,
+}
+
+/// What a pass does with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Due(Reason),
+    /// It is archived without another attempt.
+    Archive(End),
+    Wait {
+        until: Instant,
+    },
+    /// Nothing under this policy, however long it waits.
+    Never(Obstacle),
+}
+
+impl Look {
+    /// A record that has grown too old is given up at once, one that has had its last attempt
+    /// when it would be due.
+    pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
+        if self.shard.is_some_and(|shard| !shard.holds(facts.id)) {
+            return Verdict::Never(Obstacle::OtherShard);
+        }
+        let snoozed_until = facts
+            .snoozed_until
+            .filter(|until| facts.status == Status::Error && *until > self.moment.now);
+        let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
+            None => later(self.scheduled(facts), snoozed_until),
+            Some(until) if until > self.moment.now => Verdict::Wait { until },
+            Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
+            Some(_) => Verdict::Due(Reason::WaitOver),
+        };
+        match (exhausted(facts, self.rules, self.moment.now), verdict) {
+            (Some(End::Age), _) => Verdict::Archive(End::Age),
+            (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
+            (Some(End::Attempts) | None, verdict) => verdict,
+        }
+    }
+
+    fn scheduled(&self, facts: Facts<'_>) -> Verdict {
+        match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
+            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
+            None => self.policy.verdict(facts, self.moment),
+        }
+    }
+
+    /// When a record that has just failed, as `settlement` has it, is tried again, as far as the
+    /// policy alone decides that.
+    pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
+        let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
+            return None;
+        };
+        let facts = Facts {
+            status: settlement.status(record.status),
+            failures: *failures,
+            last_failure_at: Some(*last_failure_at),
+            due_at: None,
+            snoozed_until: None,
+            ..record.facts()
+        };
+        let Some(until) = settlement.not_before.filter(|until| *until > self.moment.now) else {
+            return self.policy.next_attempt(facts, self.moment).map(|next| next.now);
+        };
+        // Of the slots the first one counts that comes after it.
+        let moment = self.policy.moment(None, until, false);
+        self.policy.next_attempt(facts, moment).map(|next| next.now.max(until))
+    }
+}
+
+/// The verdict on a record that is snoozed.
+fn later(verdict: Verdict, snoozed_until: Option<Instant>) -> Verdict {
+    match (verdict, snoozed_until) {
+        (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
+        (Verdict::Wait { until }, Some(snoozed)) => Verdict::Wait { until: until.max(snoozed) },
+        (verdict @ (Verdict::Archive(_) | Verdict::Never(_)), _) | (verdict, None) => verdict,
+    }
+}

@@ -1,0 +1,204 @@
+//! WHEN a record is tried: pure functions of a record and an instant. No clock, no I/O, no
+//! random draws.
+//!
+//! Three families, by what they go by: the age and cron's own frequency ([`AgeWindow`]), the count of
+//! failures and the last of them ([`Backoff`]), or the age alone ([`Slots`]).
+
+mod age_window;
+mod backoff;
+mod counted;
+mod coverage;
+mod curve;
+mod delays;
+mod delivery;
+mod forecast;
+mod keys;
+mod look;
+mod options;
+mod progressive;
+mod settle;
+mod slots;
+mod spec;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod vectors;
+
+pub use age_window::AgeWindow;
+pub use backoff::{Backoff, Jitter};
+pub use coverage::{gaps, overlaps};
+pub use forecast::{Forecast, Planned};
+pub use keys::percent;
+pub use look::{Look, Verdict};
+pub use options::{EVERY_SECS, Options, duration};
+pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
+pub use settle::{End, Rules, charge, exhausted, expire, possible_writes, settle};
+pub use slots::{CATCH_UP, Slots, Span};
+pub use spec::{Spec, file_of, parse, parse_for_age, plain_fibonacci};
+
+use crate::query::{Slot, Window};
+use crate::record::{Facts, Status};
+use crate::time::Instant;
+
+/// The rule by which a pass decides what is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Policy {
+    /// `--ndays`: due by age; cron's own frequency is the schedule.
+    Age(AgeWindow),
+    /// `--fibonacci`, `--policy`: due when the wait after the last failure is over.
+    Counted(Backoff),
+    /// `--progressive`, `--by-age`: due when a slot has come.
+    Slots(Slots),
+}
+
+/// When a pass looks at a record. It selects at `selected_at` and looks again at `now`, just
+/// before the handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Ages are measured here, so that a record does not slip out of its window while it queues.
+    pub selected_at: Instant,
+    /// Waits are measured here, so that what another pass has tried in between waits.
+    pub now: Instant,
+    /// What a pass by slots works off.
+    pub span: Option<Span>,
+}
+
+/// Why a record is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    New,
+    WithinAge,
+    WaitOver,
+    Slot(Slot),
+    /// ERROR, but without a last failure to reckon from.
+    NoLastFailure,
+    /// The last failure lies in the future: the clock was set back.
+    ClockSetBack,
+}
+
+/// Why a record is never due under a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    NotPending,
+    TooOld,
+    /// It has had all the retries that its age gives it.
+    OutOfSlots,
+    /// The insertion date is NULL or cannot be read.
+    Undated,
+    /// It belongs to another part of the records.
+    OtherShard,
+}
+
+impl Policy {
+    /// What a pass at `now` looks at. `reached` is where the last one came to, for slots.
+    pub fn moment(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Moment {
+        let span = match self {
+            Self::Slots(slots) => Some(slots.span(reached, now, drain)),
+            Self::Age(_) | Self::Counted(_) => None,
+        };
+        Moment { selected_at: now, now, span }
+    }
+
+    /// What a store has to look for among records with one of these statuses.
+    pub fn window(&self, moment: Moment, statuses: &[Status]) -> Window {
+        match (self, moment.span) {
+            (Self::Age(age), _) => age.window(moment.selected_at),
+            (Self::Counted(backoff), _) => backoff.window(moment.now),
+            (Self::Slots(slots), Some(span)) if statuses == [Status::Error] => {
+                Window::Inserted { from: slots.oldest(span), until: None }
+            }
+            (Self::Slots(_), _) => Window::All,
+        }
+    }
+
+    /// Is the record due, as far as the schedule goes? [`Look`] also knows where it ends.
+    fn verdict(&self, facts: Facts<'_>, moment: Moment) -> Verdict {
+        if !facts.status.is_pending() {
+            return Verdict::Never(Obstacle::NotPending);
+        }
+        match self {
+            Self::Age(age) => age.verdict(facts.inserted_at, moment.selected_at),
+            Self::Counted(backoff) => backoff.verdict(facts, moment.now),
+            Self::Slots(slots) => {
+                let span = moment.span.unwrap_or_else(|| slots.span(None, moment.now, false));
+                slots.verdict(facts, span, moment.now)
+            }
+        }
+    }
+
+    /// When a record that has just failed, as `facts` has it, is due again, if the policy alone
+    /// decides that: the instant, and what a pass looks at then. `moment` is that of the pass
+    /// in which it failed.
+    pub fn next_attempt(&self, facts: Facts<'_>, moment: Moment) -> Option<Moment> {
+        match self {
+            Self::Age(_) => None,
+            Self::Counted(backoff) => {
+                let at = backoff.next_attempt_at(facts.id, facts.failures, facts.last_failure_at?);
+                Some(Moment { selected_at: at, now: at, span: None })
+            }
+            Self::Slots(slots) => {
+                let span = moment.span.unwrap_or_else(|| slots.span(None, moment.now, false));
+                let slot = slots.next(facts.id, facts.inserted_at?, Slot::end_of(span.until))?;
+                let now = moment.now.tick(slots.every_secs());
+                let (tick, span) = slots.pass_for(slot, span, now);
+                let at = slots.instant(tick);
+                Some(Moment { selected_at: at, now: at, span: Some(span) })
+            }
+        }
+    }
+
+    /// The tick in which the policy counts, in seconds; by plain age it is one second.
+    pub fn every_secs(&self) -> i64 {
+        match self {
+            Self::Age(_) => 1,
+            Self::Counted(backoff) => backoff.every_secs,
+            Self::Slots(slots) => slots.every_secs(),
+        }
+    }
+
+    /// The ages, in seconds, from and to which a record can be due.
+    pub fn ages(&self) -> (i64, Option<i64>) {
+        match self {
+            Self::Age(age) => (age.min_secs, Some(age.max_secs)),
+            Self::Slots(Slots::Progressive(tiers)) => (0, tiers.steps().map(|(_, to, _)| to).max()),
+            Self::Counted(_) | Self::Slots(Slots::ByAge(_)) => (0, None),
+        }
+    }
+
+    /// Whether the policy goes by FAILURES and LAST_FAILURE.
+    pub fn needs_counter(&self) -> bool {
+        match self {
+            Self::Age(_) | Self::Slots(_) => false,
+            Self::Counted(_) => true,
+        }
+    }
+
+    /// The number of the last attempt, where the policy itself has one.
+    pub fn max_attempts(&self) -> Option<u32> {
+        match self {
+            Self::Age(_) | Self::Slots(Slots::Progressive(_)) => None,
+            Self::Counted(backoff) | Self::Slots(Slots::ByAge(backoff)) => backoff.max_attempts,
+        }
+    }
+
+    /// What it is called: what is typed behind `--policy`, or the option of its own.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Age(age) => age.line(),
+            Self::Counted(backoff) => backoff.name.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} by age", backoff.name),
+            Self::Slots(Slots::Progressive(_)) => "progressive".into(),
+        }
+    }
+
+    /// The policy as it is typed, which also tells one crontab line from another.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Age(age) => age.line(),
+            Self::Counted(backoff) => backoff.line.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} --by-age", backoff.line),
+            Self::Slots(Slots::Progressive(tiers)) => tiers.line.clone(),
+        }
+    }
+}

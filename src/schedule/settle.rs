@@ -1,0 +1,423 @@
+//! What is written when an attempt begins and when it ends.
+
+use crate::record::series::{Series, SeriesSource};
+use crate::record::{
+    Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition, snooze,
+};
+use crate::time::{Instant, WRITABLE};
+
+/// What settling goes by, besides the record and its outcome.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rules {
+    /// Whether the table has a column to count failures in.
+    pub has_counter: bool,
+    /// Whether it also has one for the last of them: without it a snoozed record would be due again
+    /// at once.
+    pub can_snooze: bool,
+    /// Whether it is known how the table says that a record is archived: else what is given up
+    /// is an ordinary failure.
+    pub can_archive: bool,
+    /// Whether the handler is one of those that may give records up.
+    pub may_give_up: bool,
+    /// The number of the last attempt, if there is one.
+    pub max_attempts: Option<u32>,
+    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    pub series: Option<SeriesSource>,
+    /// A record that fails when it is older than this has failed for the last time.
+    pub max_age_secs: Option<i64>,
+}
+
+/// Why a record is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Attempts,
+    Age,
+}
+
+/// Why a failed record that is still pending is not tried again, if it is not: the pass that made
+/// its last attempt never lived to write its end, or it has grown too old since.
+pub fn exhausted(facts: Facts<'_>, rules: Rules, now: Instant) -> Option<End> {
+    if facts.status != Status::Error {
+        return None;
+    }
+    if rules.max_attempts.is_some_and(|most| facts.failures >= most) {
+        return Some(End::Attempts);
+    }
+    too_old(facts.inserted_at, rules, now).then_some(End::Age)
+}
+
+fn too_old(inserted_at: Option<Instant>, rules: Rules, now: Instant) -> bool {
+    let limit = rules.max_age_secs.map(|max_age| now.saturating_sub(max_age));
+    limit.zip(inserted_at).is_some_and(|(limit, inserted_at)| inserted_at < limit)
+}
+
+/// What is written before the handler runs: the attempt counts as failed until it is known to
+/// have gone otherwise, so that a record that kills its processor is charged for it.
+pub fn charge(record: &Record, now: Instant, rules: Rules) -> Settlement {
+    let attempt = record.next_attempt();
+    let last_error = format!("attempt {attempt} began at {now} and has not reported back");
+    let last_error = match rules.series {
+        Some(source) => Series::of(record, source).open(&last_error),
+        None => last_error,
+    };
+    let counter = failed(attempt, now, last_error);
+    Settlement { transition: Transition::Begun, counter, at: now, not_before: None }
+}
+
+/// What is written when the handler has answered. `now` is the instant of the answer.
+pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> Settlement {
+    let attempt = record.next_attempt();
+    let error = || snooze::plain(&last_error(record, outcome, now, rules));
+    match outcome {
+        Outcome::Success => not_counted(Transition::Succeeded, now),
+        Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Transition::Undone, now),
+        Outcome::Snooze { after, .. } if rules.can_snooze => {
+            // What lies later cannot be written.
+            let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
+            let error = not_before.map_or_else(error, |until| snooze::noted(until, &error()));
+            let counter = failed(record.failures, now, error);
+            Settlement { transition: Transition::Failed, counter, at: now, not_before }
+        }
+        Outcome::GiveUp { .. } if rules.can_archive => {
+            let counter = failed(attempt, now, error());
+            Settlement { transition: Transition::Archived, counter, at: now, not_before: None }
+        }
+        Outcome::Failure { .. }
+        | Outcome::Unanswered { .. }
+        | Outcome::Snooze { .. }
+        | Outcome::GiveUp { .. } => {
+            let last = rules.max_attempts.is_some_and(|most| attempt >= most)
+                || too_old(record.inserted_at, rules, now);
+            let transition = if last { Transition::Archived } else { Transition::Failed };
+            let counter = failed(attempt, now, error());
+            Settlement { transition, counter, at: now, not_before: None }
+        }
+    }
+}
+
+/// What the last error says of an outcome, and of the series of attempts that it belongs to.
+fn last_error(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> String {
+    let error = outcome.error().unwrap_or_default();
+    let Some(source) = rules.series else { return error.into() };
+    let series = Series::of(record, source);
+    match outcome {
+        Outcome::Unanswered { reach: Reach::MayHaveWorked, .. } => series.open(error),
+        Outcome::Unanswered { reach: Reach::NotSent | Reach::Nobody, .. } => series.unsent(error),
+        Outcome::Success
+        | Outcome::Failure { .. }
+        | Outcome::Snooze { .. }
+        | Outcome::GiveUp { .. }
+        | Outcome::Interrupted
+        | Outcome::Unable { .. } => series.answered(error, now),
+    }
+}
+
+/// All that a pass may come to write for a record, one settlement after the other: what a table
+/// must take before the first handler runs.
+pub fn possible_writes(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement>> {
+    let unlimited = Rules { max_attempts: None, max_age_secs: None, ..rules };
+    let failure = Outcome::Failure { error: "proof".into() };
+    let mut ends = vec![
+        settle(record, &Outcome::Success, now, rules),
+        settle(record, &failure, now, unlimited),
+    ];
+    if rules.may_give_up || rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
+        ends.push(expire(now));
+    }
+    let charge = rules.has_counter.then(|| charge(record, now, rules));
+    ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
+}
+
+/// What is written when a record is given up without another attempt.
+pub fn expire(now: Instant) -> Settlement {
+    not_counted(Transition::Archived, now)
+}
+
+fn not_counted(transition: Transition, now: Instant) -> Settlement {
+    Settlement { transition, counter: Counter::AsBefore, at: now, not_before: None }
+}
+
+fn failed(failures: u32, last_failure_at: Instant, last_error: String) -> Counter {
+    Counter::Set { failures, last_failure_at, last_error: Some(last_error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::fixture;
+
+    const NOW: Instant = Instant(1_795_232_400);
+    const COUNTED: Rules = Rules {
+        has_counter: true,
+        can_snooze: true,
+        can_archive: true,
+        may_give_up: false,
+        max_attempts: Some(3),
+        series: None,
+        max_age_secs: None,
+    };
+
+    fn record(status: Status, failures: u32) -> Record {
+        let status_text = status.name().into();
+        Record { status, status_text, failures, ..fixture::record() }
+    }
+
+    fn failure() -> Outcome {
+        Outcome::Failure { error: "refused".into() }
+    }
+
+    fn written(transition: Transition, failures: u32) -> Settlement {
+        let counter = failed(failures, NOW, "refused".into());
+        Settlement { transition, counter, at: NOW, not_before: None }
+    }
+
+    #[test]
+    fn success_takes_the_charge_back() {
+        let settlement = settle(&record(Status::Error, 2), &Outcome::Success, NOW, COUNTED);
+        assert_eq!(settlement, not_counted(Transition::Succeeded, NOW));
+    }
+
+    #[test]
+    fn the_last_attempt_archives_and_no_earlier_one_does() {
+        for (failures, transition) in
+            [(0, Transition::Failed), (1, Transition::Failed), (2, Transition::Archived)]
+        {
+            let settlement = settle(&record(Status::Error, failures), &failure(), NOW, COUNTED);
+            assert_eq!(settlement, written(transition, failures + 1));
+        }
+        let unlimited = Rules { max_attempts: None, ..COUNTED };
+        let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, unlimited);
+        assert_eq!(settlement, written(Transition::Failed, u32::MAX));
+    }
+
+    #[test]
+    fn a_snooze_is_not_charged_where_there_is_a_counter() {
+        let snooze = Outcome::Snooze { error: "refused".into(), after: None };
+        let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED);
+        assert_eq!(settlement, written(Transition::Failed, 2));
+        let undated = Rules { can_snooze: false, ..COUNTED };
+        let settlement = settle(&record(Status::Error, 1), &snooze, NOW, undated);
+        assert_eq!(settlement, written(Transition::Failed, 2));
+    }
+
+    #[test]
+    fn a_snooze_says_until_when_where_it_is_known() {
+        let after = Some(std::time::Duration::from_millis(600_001));
+        let snooze = Outcome::Snooze { error: "refused".into(), after };
+        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
+        assert_eq!(settlement.not_before, Some(NOW.saturating_add(601)));
+        let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
+            unreachable!()
+        };
+        assert_eq!(snooze::until(&last_error), settlement.not_before);
+    }
+
+    #[test]
+    fn a_snooze_beyond_all_dates_ends_with_the_last_of_them() {
+        let snooze =
+            Outcome::Snooze { error: "refused".into(), after: Some(std::time::Duration::MAX) };
+        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
+        let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
+            unreachable!()
+        };
+        assert_eq!(last_error, "snoozed until 9999-12-31T23:59:59Z: refused");
+        assert_eq!(snooze::until(&last_error), settlement.not_before);
+    }
+
+    #[test]
+    fn what_the_handler_gives_up_is_archived_and_charged_where_that_can_be() {
+        let hopeless = Outcome::GiveUp { error: "refused".into() };
+        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, COUNTED);
+        assert_eq!(settlement, written(Transition::Archived, 1));
+        let unable = Rules { can_archive: false, max_attempts: None, ..COUNTED };
+        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, unable);
+        assert_eq!(settlement, written(Transition::Failed, 1));
+    }
+
+    #[test]
+    fn what_was_no_attempt_leaves_the_record_as_it_was() {
+        for outcome in
+            [Outcome::Interrupted, Outcome::Unable { error: "not found".into(), ends_pass: true }]
+        {
+            for status in Status::PENDING {
+                let settlement = settle(&record(status, 1), &outcome, NOW, COUNTED);
+                assert_eq!(settlement, not_counted(Transition::Undone, NOW));
+                assert_eq!(settlement.status(status), status);
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_record_that_was_tried_can_have_run_out_of_attempts() {
+        let exhausted =
+            |status, failures| exhausted(record(status, failures).facts(), COUNTED, NOW);
+        assert_eq!(exhausted(Status::Error, 3), Some(End::Attempts));
+        assert_eq!(exhausted(Status::Error, 2), None);
+        assert_eq!(exhausted(Status::New, 3), None);
+    }
+
+    #[test]
+    fn age_gives_up_what_has_failed_and_never_what_was_not_tried() {
+        let rules = Rules { max_age_secs: Some(100), ..Rules::default() };
+        let aged = |status, age| Record {
+            inserted_at: Some(NOW.saturating_sub(age)),
+            ..record(status, 0)
+        };
+        for (age, over) in [(100, None), (101, Some(End::Age))] {
+            assert_eq!(exhausted(aged(Status::Error, age).facts(), rules, NOW), over);
+            assert_eq!(exhausted(aged(Status::New, age).facts(), rules, NOW), None);
+            let settlement = settle(&aged(Status::New, age), &failure(), NOW, rules);
+            assert_eq!(settlement.transition == Transition::Archived, over.is_some());
+        }
+        assert_eq!(exhausted(record(Status::Error, 9).facts(), rules, NOW), None, "undated");
+    }
+
+    /// What becomes of one attempt, or what a person does between two.
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        Answered,
+        Snoozed,
+        Unknown,
+        Unsent,
+        Killed,
+        Stopped,
+        Restored,
+        Renewed,
+    }
+
+    /// A record's life under one set of rules.
+    struct Life {
+        record: Record,
+        rules: Rules,
+    }
+
+    impl Life {
+        fn write(&mut self, settlement: Settlement) {
+            self.record.status = settlement.status(self.record.status);
+            if let Counter::Set { failures, last_failure_at, last_error } = settlement.counter {
+                if self.rules.has_counter {
+                    self.record.failures = failures;
+                }
+                if self.rules.can_snooze {
+                    self.record.last_failure_at = Some(last_failure_at);
+                }
+                self.record.last_error = last_error;
+            }
+        }
+
+        /// The series of the attempt that comes to this, if it is sent.
+        fn live(&mut self, event: Event, now: Instant) -> Option<Option<i64>> {
+            let before = self.record.clone();
+            let number = Series::of(&before, self.rules.series.unwrap()).number;
+            let error = || "HTTP 500: no".to_string();
+            let after = Some(std::time::Duration::from_secs(60));
+            let unanswered = |reach| Outcome::Unanswered { error: error(), reach };
+            let outcome = match event {
+                Event::Answered => Outcome::Failure { error: error() },
+                Event::Snoozed => Outcome::Snooze { error: error(), after },
+                Event::Unknown => unanswered(Reach::MayHaveWorked),
+                Event::Unsent => unanswered(Reach::NotSent),
+                Event::Stopped => return Some(number),
+                Event::Killed => {
+                    if self.rules.has_counter {
+                        self.write(charge(&before, now, self.rules));
+                    }
+                    return Some(number);
+                }
+                Event::Restored => {
+                    (self.record.failures, self.record.last_failure_at) = (0, None);
+                    return None;
+                }
+                Event::Renewed => {
+                    self.record.last_failure_at = None;
+                    return None;
+                }
+            };
+            self.write(settle(&before, &outcome, now, self.rules));
+            (!matches!(event, Event::Unsent)).then_some(number)
+        }
+    }
+
+    fn event() -> impl Strategy<Value = (Event, i64)> {
+        let event = prop_oneof![
+            3 => Just(Event::Answered),
+            1 => Just(Event::Snoozed),
+            3 => Just(Event::Unknown),
+            1 => Just(Event::Unsent),
+            1 => Just(Event::Killed),
+            1 => Just(Event::Stopped),
+            1 => Just(Event::Restored),
+            1 => Just(Event::Renewed),
+        ];
+        // Within a second, and with a clock that is set back.
+        (event, prop_oneof![Just(0), Just(1), -5_i64..100])
+    }
+
+    proptest! {
+        #[test]
+        fn a_series_lasts_until_an_answer_and_never_comes_again(
+            events in proptest::collection::vec(event(), 1..40),
+            has_counter: bool,
+            is_dated: bool,
+            last_error in prop_oneof![
+                Just(None),
+                Just(Some(String::new())),
+                Just(Some("n/a".to_string())),
+                Just(Some("next key 7: x".to_string())),
+                Just(Some("outcome unknown".to_string())),
+            ],
+        ) {
+            let is_exact = has_counter && is_dated;
+            let source = if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError };
+            let rules = Rules {
+                has_counter,
+                can_snooze: is_dated,
+                max_attempts: None,
+                series: Some(source),
+                ..COUNTED
+            };
+            let mut life = Life { record: Record { last_error, ..fixture::record() }, rules };
+            let (mut now, mut over) = (NOW, Vec::new());
+            let mut current: Option<Option<i64>> = None;
+            for (event, later) in events {
+                now = now.saturating_add(later);
+                let sent = life.live(event, now);
+                if matches!(event, Event::Restored | Event::Renewed) {
+                    // A person begins anew, with any key that had no answer.
+                    current = None;
+                }
+                let Some(number) = sent else { continue };
+                prop_assert!(!over.contains(&number), "{event:?} {number:?} {over:?}");
+                if let Some(current) = current {
+                    prop_assert_eq!(current, number, "{:?}", event);
+                }
+                current = Some(number);
+                if matches!(event, Event::Answered | Event::Snoozed) {
+                    over.extend(current.take());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_handler_that_does_not_go_by_series_leaves_no_mark() {
+        let attempted = record(Status::Error, 2);
+        for reach in [Reach::MayHaveWorked, Reach::NotSent, Reach::Nobody] {
+            let outcome = Outcome::Unanswered { error: "refused".into(), reach };
+            let unlimited = Rules { max_attempts: None, ..COUNTED };
+            assert_eq!(
+                settle(&attempted, &outcome, NOW, unlimited),
+                written(Transition::Failed, 3)
+            );
+        }
+        let Counter::Set { last_error: Some(last_error), .. } =
+            charge(&attempted, NOW, COUNTED).counter
+        else {
+            unreachable!()
+        };
+        let expected = "attempt 3 began at 2026-11-21T03:40:00Z and has not reported back";
+        assert_eq!(last_error, expected);
+    }
+}

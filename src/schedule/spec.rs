@@ -1,0 +1,296 @@
+//! `--policy NAME:KEY=VALUE,...`: from what is typed to a [`Backoff`].
+
+use num_bigint::BigUint;
+
+use super::backoff::{Backoff, Jitter};
+use super::curve::{self, Curve, half_up};
+use super::delays::Delays;
+use super::delivery;
+use super::keys::{Form, Keys, MAX_MS};
+use super::options::{EVERY_SECS, Options, duration};
+use crate::time::DAY;
+
+/// One policy: how it is written, and how its waits come about.
+struct Kind {
+    form: Form,
+    make: fn(&Keys, Options) -> Result<Shape, String>,
+}
+
+/// What a kind makes of its keys.
+struct Shape {
+    plain: Delays,
+    /// Where the policy draws its waits unless it is told to spread them.
+    drawn: Option<Jitter>,
+    /// The waits to spread, where they are not the plain ones.
+    mean: Option<Delays>,
+}
+
+const KINDS: [Kind; 10] = [
+    kind("constant", &["delay"], "constant:delay=5m", constant),
+    kind("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
+    kind(
+        "exponential",
+        &["first", "base", "offset", "min", "retries", "jitter"],
+        "exponential:first=1m,base=2,offset=3m",
+        exponential,
+    ),
+    kind("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", linear),
+    kind("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", arithmetic),
+    kind(
+        "geometric",
+        &["first", "ratio", "min", "retries"],
+        "geometric:first=1m,ratio=5/4,max=24h",
+        geometric,
+    ),
+    kind("even", &["first", "ratio"], "even", even),
+    kind("sidekiq", &[], "sidekiq", sidekiq),
+    kind("buckets", &[], "buckets", buckets),
+    Kind {
+        form: Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" },
+        make: list,
+    },
+];
+
+const fn kind(
+    name: &'static str,
+    keys: &'static [&'static str],
+    example: &'static str,
+    make: fn(&Keys, Options) -> Result<Shape, String>,
+) -> Kind {
+    Kind { form: Form { name, keys, is_list: false, example }, make }
+}
+
+/// What is typed behind `--policy`, and the file that it names, if it names one.
+#[derive(Clone, Copy)]
+pub struct Spec<'a> {
+    pub text: &'a str,
+    pub file: Option<&'a [u8]>,
+}
+
+impl<'a> From<&'a str> for Spec<'a> {
+    fn from(text: &'a str) -> Self {
+        Self { text, file: None }
+    }
+}
+
+/// The path of the file that a specification names, `sns:FILE`.
+pub fn file_of(spec: &str) -> Option<&str> {
+    spec.strip_prefix(DELIVERY)?.strip_prefix(':')
+}
+
+/// The name of the policy that is read from a file.
+const DELIVERY: &str = "sns";
+
+/// Reads a specification. An error says what would be legal.
+pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
+    let Spec { text: spec, file } = spec.into();
+    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let backoff = |plain, jitter, max_attempts| Backoff {
+        name: spec.into(),
+        line: format!("--policy {spec}{}", options.line(EVERY_SECS)),
+        plain,
+        jitter,
+        every_secs: options.every_secs,
+        salt: options.salt,
+        max_attempts,
+    };
+    let spread =
+        |percent: Option<u8>| Jitter::Spread { percent: percent.or(options.spread).unwrap_or(100) };
+    if name == DELIVERY {
+        let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
+        let phases = delivery::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
+        return Ok(backoff(phases.waits(), spread(None), Some(phases.max_attempts())));
+    }
+    let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.form.name).collect();
+        return Err(format!(
+            "there is no policy {name:?}; legal are {} and sns, as in: {}, sns:FILE",
+            names.join(", "),
+            KINDS.map(|kind| kind.form.example).join(", ")
+        ));
+    };
+    let keys = Keys::parse(&kind.form, rest)?;
+    let shape = (kind.make)(&keys, options)?;
+    let percent = keys.percent("spread")?.or(options.spread);
+    Ok(match (shape.drawn, percent) {
+        (Some(drawn), None) => backoff(shape.plain, drawn, None),
+        (Some(_), Some(_)) if keys.has("jitter") => {
+            return Err(format!("{name}: jitter and spread exclude each other; leave one out"));
+        }
+        _ => backoff(shape.mean.unwrap_or(shape.plain), spread(percent), None),
+    })
+}
+
+/// Reads a specification for use by age: what would be drawn is spread, because a sum of drawn
+/// waits is nothing that an age can be compared with.
+pub fn parse_for_age<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
+    let spec = spec.into();
+    let backoff = parse(spec, options)?;
+    let backoff = match backoff.jitter {
+        Jitter::Spread { .. } => backoff,
+        Jitter::Drawn { .. } => {
+            let line = backoff.line;
+            let spread = parse(spec, Options { spread: Some(100), ..options }).map_err(|_| {
+                format!("{}: jitter= does not go with --by-age; leave it out", spec.text)
+            })?;
+            Backoff { line, ..spread }
+        }
+    };
+    if backoff.plain.last() == 0 {
+        return Err(format!("{}: its last wait is 0, so by age it never ends", spec.text));
+    }
+    Ok(backoff)
+}
+
+/// `--fibonacci`: waits of whole Fibonacci numbers, so nothing is spread unless that is asked for.
+pub fn plain_fibonacci(unit_secs: i64, options: Options) -> Backoff {
+    let unit = secs(unit_secs.unsigned_abs());
+    let shown =
+        if unit_secs == 60 { String::new() } else { format!(" --unit {}", duration(unit_secs)) };
+    Backoff {
+        name: "fibonacci".into(),
+        line: format!("--fibonacci{shown}{}", options.line(EVERY_SECS)),
+        plain: fibonacci_waits(unit, MAX_MS.max(unit)),
+        jitter: Jitter::Spread { percent: options.spread.unwrap_or(0) },
+        every_secs: options.every_secs,
+        salt: options.salt,
+        max_attempts: None,
+    }
+}
+
+fn plain(plain: Delays) -> Shape {
+    Shape { plain, drawn: None, mean: None }
+}
+
+fn constant(keys: &Keys, _: Options) -> Result<Shape, String> {
+    let delay = keys.required("delay")?;
+    keys.max_above("delay", delay)?;
+    Ok(plain(Delays::listed([delay])))
+}
+
+fn fibonacci(keys: &Keys, _: Options) -> Result<Shape, String> {
+    let unit = keys.above_zero("unit")?.unwrap_or(60_000);
+    let max = keys.max_above("unit", unit)?;
+    Ok(plain(fibonacci_waits(unit, max)))
+}
+
+fn fibonacci_waits(unit: u64, max: u64) -> Delays {
+    let next = |(this, next): &(u64, u64)| Some((*next, this.saturating_add(*next)));
+    Delays::rising(max, std::iter::successors(Some((unit, unit)), next).map(|(this, _)| this))
+}
+
+/// Two of them: offset + first * base^n, and the Zaqar specification's from min to max.
+fn exponential(keys: &Keys, _: Options) -> Result<Shape, String> {
+    if keys.has("min") || keys.has("retries") {
+        return between(keys, Curve::Exponential);
+    }
+    let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
+    let (numerator, denominator) = keys.ratio("base")?.ok_or_else(|| keys.missing("base"))?;
+    let offset = keys.duration("offset")?.unwrap_or(0);
+    let max = keys.max_above("first", first.saturating_add(offset))?;
+    let waits = (0..).map(|n| {
+        let exact = BigUint::from(first) * BigUint::from(numerator).pow(n);
+        let rounded = half_up(&exact, &BigUint::from(denominator).pow(n));
+        offset.saturating_add(rounded)
+    });
+    let plain = Delays::rising(max, waits);
+    let drawn = keys.percent("jitter")?.map(|percent| Jitter::Drawn {
+        unit_ms: 1,
+        widths: Delays::listed(
+            (0..plain.len() as u64).map(|n| plain.wait(n) * u64::from(percent) / 100),
+        ),
+    });
+    Ok(Shape { plain, drawn, mean: None })
+}
+
+fn linear(keys: &Keys, _: Options) -> Result<Shape, String> {
+    between(keys, Curve::Linear)
+}
+
+fn arithmetic(keys: &Keys, _: Options) -> Result<Shape, String> {
+    between(keys, Curve::Arithmetic)
+}
+
+/// From the first wait by a ratio, in whole ticks; or the Zaqar specification's from min to max.
+fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
+    if keys.has("min") || keys.has("retries") {
+        return between(keys, Curve::Geometric);
+    }
+    let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
+    let ratio = keys.ratio("ratio")?.ok_or_else(|| keys.missing("ratio"))?;
+    let max = keys.max_above("first", first)?;
+    Ok(plain(geometric_waits(first, ratio, max, options.every_secs)))
+}
+
+fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
+    let first = keys.above_zero("first")?.unwrap_or(60_000);
+    let ratio = keys.ratio("ratio")?.unwrap_or((5, 4));
+    let max = keys.duration("max")?.unwrap_or(DAY.unsigned_abs() * 1000);
+    keys.in_order("first", first, max)?;
+    Ok(plain(geometric_waits(first, ratio, max, options.every_secs)))
+}
+
+fn geometric_waits(first: u64, (over, under): (u64, u64), max: u64, every_secs: i64) -> Delays {
+    let tick = every_secs.unsigned_abs() * 1000;
+    let (first, max) = (first.div_ceil(tick), max.div_ceil(tick));
+    let grown = |ticks: &u64| {
+        let product = u128::from(*ticks) * u128::from(over) / u128::from(under);
+        Some((ticks + 1).max(u64::try_from(product).unwrap_or(u64::MAX)))
+    };
+    Delays::rising(
+        max.saturating_mul(tick),
+        std::iter::successors(Some(first), grown).map(|ticks| ticks.saturating_mul(tick)),
+    )
+}
+
+/// n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
+fn sidekiq(keys: &Keys, _: Options) -> Result<Shape, String> {
+    let max = keys.max()?;
+    let low = |n: u64| secs(n.saturating_pow(4).saturating_add(15));
+    Ok(drawn_in_secs(max, low, |n| low(n).saturating_add(secs(30 * (n + 1))), None))
+}
+
+/// U[n^3, (n + 2)^3) seconds; spread, it is the mean of that.
+fn buckets(keys: &Keys, _: Options) -> Result<Shape, String> {
+    let max = keys.max()?;
+    let cube = |n: u64| secs(n.saturating_pow(3));
+    let mean = (0..)
+        .map(|n: u64| secs((2 * n.saturating_pow(3)).saturating_add(3 * n * n + 2 * n + 1) / 2));
+    Ok(drawn_in_secs(max, cube, |n| cube(n + 2), Some(Delays::rising(max, mean))))
+}
+
+/// Waits drawn between two rising bounds, neither of which exceeds `max`.
+fn drawn_in_secs(
+    max: u64,
+    low: impl Fn(u64) -> u64,
+    high: impl Fn(u64) -> u64,
+    mean: Option<Delays>,
+) -> Shape {
+    let plain = Delays::rising(max, (0..).map(&low));
+    let widths = (0..plain.len() as u64).map(|n| high(n).min(max) - low(n).min(max));
+    let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
+    Shape { plain, drawn: Some(drawn), mean }
+}
+
+fn secs(secs: u64) -> u64 {
+    secs.saturating_mul(1000)
+}
+
+/// `list:0s,10m,1h`: the n-th entry, then the last.
+fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
+    Ok(plain(Delays::listed(keys.entries()?)))
+}
+
+/// Waits from min to max in `retries` steps.
+fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
+    keys.only(&["min", "retries"])?;
+    let min = match curve {
+        Curve::Linear | Curve::Arithmetic => keys.duration("min")?,
+        // No ratio leads from nothing to something.
+        Curve::Geometric | Curve::Exponential => keys.above_zero("min")?,
+    };
+    let min = min.ok_or_else(|| keys.missing("min"))?;
+    let max = keys.required("max")?;
+    keys.in_order("min", min, max)?;
+    Ok(plain(Delays::listed(curve::between(curve, min, max, keys.retries()?))))
+}

@@ -1,0 +1,200 @@
+//! What there is to know of a table before it is worked off, and how it is put together.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::table::{Table, typed_id};
+use crate::date::Spelling;
+use crate::record::{Status, Value};
+use crate::time::Instant;
+
+/// What was found.
+#[derive(Debug)]
+pub struct Inspection {
+    /// What else there is to say of it.
+    pub aside: String,
+    /// None if they could not be counted.
+    pub rows: Option<u64>,
+    pub columns: Vec<InColumn>,
+    /// Most frequent first; none without a status column.
+    pub values: Vec<StatusValue>,
+    pub pending: Pending,
+    pub triggers: Vec<String>,
+    /// Why the table would refuse what a pass writes, as far as that can be told without writing.
+    pub refused: Vec<String>,
+    /// None if it could not be told.
+    pub missing: Option<Vec<MissingIndex>>,
+    /// An id that more than one row has.
+    pub duplicate: Option<String>,
+    /// Whether the database may give the id of a deleted row to a new one.
+    pub reuses_ids: bool,
+    pub unread: Unread,
+}
+
+/// What could not be looked at, by the reason: what is wrong in one place does not keep the others
+/// from being looked at.
+#[derive(Debug, Default)]
+pub struct Unread(BTreeMap<String, Vec<&'static str>>);
+
+impl Unread {
+    /// What was found in one place; nothing if it could not be looked at.
+    pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
+        found.unwrap_or_else(|why| {
+            self.0.entry(format!("{why:#}")).or_default().push(place);
+            T::default()
+        })
+    }
+
+    /// Each reason with the places.
+    pub fn shown(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
+    }
+}
+
+/// What is found of the pending records.
+#[derive(Debug, Default)]
+pub struct Pending {
+    pub rows: u64,
+    /// Whether there are more that could not be read.
+    pub is_cut: bool,
+    /// How many have no usable id, and what one of them has instead.
+    pub without_id: Option<(u64, String)>,
+    /// Those that no age can be told of.
+    pub undated: Undated,
+    /// The formats of their dates, how many have them, and the id of one.
+    pub formats: BTreeMap<String, (u64, String)>,
+    /// The insertion date of the newest.
+    pub newest: Option<Instant>,
+}
+
+impl Pending {
+    /// Takes one more into account.
+    pub fn add(&mut self, table: &Table, ids: &[Value], inserted: &Value) {
+        self.rows += 1;
+        let id = match typed_id(ids) {
+            Ok(id) => id,
+            Err(shown) => {
+                self.without_id.get_or_insert((0, shown)).0 += 1;
+                return;
+            }
+        };
+        self.newest = self.newest.max(table.dates.read(inserted));
+        match Spelling::of(inserted, &table.dates) {
+            Some(spelling) => {
+                let format = spelling.format().to_string();
+                self.formats.entry(format).or_insert_with(|| (0, id)).0 += 1;
+            }
+            None => self.undated.add(id, inserted),
+        }
+    }
+}
+
+/// Which column is what.
+#[derive(Debug)]
+pub struct InColumn {
+    pub role: &'static str,
+    pub name: String,
+    /// Its type, as the table declares it.
+    pub declared: String,
+}
+
+impl InColumn {
+    /// What is where.
+    pub fn all(table: &Table) -> Vec<Self> {
+        let ids = table.id.iter().map(|column| ("id", column));
+        let optional = [
+            ("status", &table.statuses.column),
+            ("failures", &table.failures),
+            ("last_failure", &table.last_failure),
+            ("last_error", &table.last_error),
+        ];
+        let optional = optional.into_iter().filter_map(|(role, it)| Some((role, it.as_ref()?)));
+        ids.chain([("date_inserted", &table.inserted)])
+            .chain(optional)
+            .map(|(role, column)| Self {
+                role,
+                name: column.name.clone(),
+                declared: column.declared.clone(),
+            })
+            .collect()
+    }
+}
+
+/// One value of the status column.
+#[derive(Debug)]
+pub struct StatusValue {
+    pub shown: String,
+    pub status: Status,
+    pub rows: u64,
+    /// If it is mapped to no status: a value that is, and differs in case or blanks only.
+    pub like: Option<String>,
+}
+
+impl StatusValue {
+    pub fn new(table: &Table, value: &Value, rows: u64) -> Self {
+        let status = table.statuses.status(&|mapped| mapped == value, true, None);
+        let text = value.to_string();
+        let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
+        let mapped = table.statuses.all_values(&Status::OURS);
+        let like = mapped.into_iter().find(is_like).map(Value::shown);
+        let like = like.filter(|_| status == Status::Foreign);
+        Self { shown: value.shown(), status, rows, like }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Undated {
+    pub rows: u64,
+    /// Ids and dates of some of them.
+    pub named: Vec<(String, String)>,
+}
+
+impl Undated {
+    /// How many are named.
+    const NAMED: usize = 5;
+
+    pub fn add(&mut self, id: String, date: &Value) {
+        self.rows += 1;
+        if self.named.len() < Self::NAMED {
+            self.named.push((id, date.shown()));
+        }
+    }
+
+    /// `4 with 'soon', 7 with NULL, ...`
+    pub fn shown(&self) -> String {
+        let named: Vec<_> =
+            self.named.iter().map(|(id, date)| format!("{id} with {date}")).collect();
+        let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
+        format!("{}{more}", named.join(", "))
+    }
+}
+
+/// An index without which a pass reads the whole table.
+#[derive(Debug)]
+pub struct MissingIndex {
+    /// What it would find.
+    pub finds: &'static str,
+    /// What creates it.
+    pub statement: String,
+}
+
+/// Whether a condition of a row stays as it is while the row does, as that of an index must, and
+/// can stand on one line.
+pub fn is_lasting(condition: &str) -> bool {
+    let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
+    let by_the_clock = [
+        "date(",
+        "time(",
+        "julianday(",
+        "unixepoch(",
+        "timediff(",
+        "current_",
+        "random",
+        "now(",
+        "timestamp(",
+    ];
+    !condition.contains('\n')
+        && !condition.contains("--")
+        && !by_the_clock.iter().any(|it| condition.replace(' ', "").contains(it))
+}

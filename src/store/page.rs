@@ -1,0 +1,122 @@
+//! How what a selection finds becomes the ids that a pass tries, and what is said of the rest.
+
+use std::collections::{BTreeMap, HashSet};
+
+use log::Level;
+
+use super::{Page, Undated};
+use crate::query::{Query, Window};
+use crate::record::{Facts, Id, Key, Value, counted};
+
+/// One selection, while its rows come in.
+pub struct PageBuilder<'a> {
+    selection: &'a Query,
+    is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
+    page: Page,
+    /// What was found before it was begun again.
+    seen: Option<HashSet<Id>>,
+    /// Records that no age can be told of, where the selection goes by age.
+    undated: Option<Undated>,
+    /// Why records without a usable id are not tried, and how many there are for each reason.
+    unusable: BTreeMap<&'static str, u64>,
+}
+
+impl<'a> PageBuilder<'a> {
+    pub fn new(
+        selection: &'a Query,
+        undated: Option<Undated>,
+        is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
+    ) -> Self {
+        let page = Page::default();
+        Self { selection, is_due, page, seen: None, undated, unusable: BTreeMap::new() }
+    }
+
+    /// A row whose id is none, and why.
+    pub fn unusable(&mut self, why: &'static str) {
+        *self.unusable.entry(why).or_default() += 1;
+    }
+
+    /// A row, and its insertion date as it stands there. False if the page is full.
+    pub fn row(&mut self, facts: Facts<'_>, inserted: &dyn Fn() -> Value) -> bool {
+        let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(facts.id));
+        if is_seen || !self.selection.statuses.contains(&facts.status) {
+            return true;
+        }
+        if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
+            undated.add(facts.id.full(), &inserted());
+        }
+        if !(self.is_due)(facts) {
+            return true;
+        }
+        let id = facts.id.clone();
+        if self.page.ids.len() + 1 == self.selection.limit {
+            self.page.next = Some(Key { inserted: inserted(), id: id.clone() });
+        }
+        self.page.ids.push(id);
+        self.page.next.is_none()
+    }
+
+    /// The rest could not be read, and why.
+    pub fn broken(&mut self, why: String) {
+        self.page.broken.get_or_insert(why);
+    }
+
+    /// What comes from now on may have come before, and is passed over then.
+    pub fn begin_again(&mut self) {
+        self.seen = Some(self.page.ids.iter().cloned().collect());
+    }
+
+    /// The ids, after the rest was reported; `column` is that of the insertion date.
+    pub fn finish(self, column: &str, reported: &mut Reported) -> Page {
+        let mut page = self.page;
+        for (why, rows) in self.unusable {
+            reported.error(format!("{} id is {why}", not_tried(rows)));
+            page.unusable += rows;
+        }
+        if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
+            reported.warn(format!(
+                "{} {column} cannot be read as a date: {}",
+                not_tried(undated.rows),
+                undated.shown()
+            ));
+        }
+        page
+    }
+}
+
+/// `2 pending records are not tried, because their`
+fn not_tried(rows: u64) -> String {
+    let (are, their) = if rows == 1 { ("is", "its") } else { ("are", "their") };
+    format!("{} {are} not tried, because {their}", counted(rows, "pending record"))
+}
+
+impl Query {
+    /// Whether records that no age can be told of are to be looked for: it goes by age, and does
+    /// not go on with an earlier one.
+    pub fn misses_undated(&self) -> bool {
+        let goes_by_age =
+            matches!(&self.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
+        goes_by_age && self.after.is_none()
+    }
+}
+
+/// What was said already, so that each thing is said once.
+#[derive(Default)]
+pub struct Reported(HashSet<String>);
+
+impl Reported {
+    fn warn(&mut self, message: String) {
+        self.say(Level::Warn, message);
+    }
+
+    fn error(&mut self, message: String) {
+        self.say(Level::Error, message);
+    }
+
+    fn say(&mut self, level: Level, message: String) {
+        if !self.0.contains(&message) {
+            log::log!(level, "{message}");
+            self.0.insert(message);
+        }
+    }
+}

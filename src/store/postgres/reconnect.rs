@@ -1,0 +1,241 @@
+//! What is done when a server is busy or gone for a while.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Monotonic};
+
+use anyhow::{Context, Result};
+use postgres::Error as SqlError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::PgDatabase;
+use super::errors::{explain, is_busy, is_lost, is_refusal, words};
+use crate::clock::Clock;
+use crate::record::Transition;
+use crate::store::{Database, RowWrite, Stop, WriteResult};
+
+/// How often something is tried again that somebody else is in the way of. An outcome is not given
+/// up lightly.
+const TRIES: u32 = 60;
+/// How long a server that is gone is waited for.
+const GONE: Duration = Duration::from_secs(60);
+/// How long in a pass that is to stop: long enough for a server that is just being started.
+const STOPPING: Duration = Duration::from_secs(5);
+/// The pause between two attempts to reach it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long is waited for a server.
+#[derive(Clone)]
+pub struct Patience {
+    clock: Clock,
+    /// The stop of the pass, if there is a pass.
+    pub stop: Option<Arc<Stop>>,
+    /// Whether nobody waits for what is being done: a server that is gone is then left to the next
+    /// look.
+    is_just_looking: bool,
+}
+
+impl Patience {
+    fn is_stopping(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.is_asked())
+    }
+
+    /// Whether what is being done is not to be tried again, because the pass is to stop.
+    fn is_at_end(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.ends_act())
+    }
+
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, stop: None, is_just_looking: false }
+    }
+}
+
+/// Sessions that can be made anew.
+pub trait Patient: Sized {
+    fn patience(&mut self) -> &mut Patience;
+
+    /// Where everything is written.
+    fn database(&mut self) -> &mut PgDatabase;
+
+    /// Makes the sessions anew that are lost.
+    fn recover(&mut self, why: &SqlError) -> Result<()>;
+
+    /// Ends a transaction that an error may have left open.
+    fn roll_back(&mut self) {
+        let _ = self.database().session().roll_back();
+    }
+
+    /// Does something that nobody waits for.
+    fn just_looking(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.patience().is_just_looking = true;
+        let looked = act(self);
+        self.patience().is_just_looking = false;
+        looked
+    }
+
+    /// Connects, as often as it takes, but not for ever, and not much longer once a signal has come.
+    fn connect_again(
+        &mut self,
+        why: &SqlError,
+        mut connect: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let place = self.database().place();
+        let patience = self.patience().clone();
+        let Patience { clock, is_just_looking, .. } = patience;
+        if !is_just_looking {
+            log::warn!("lost a connection to {place}: {}; connecting again", words(why));
+        }
+        let mut deadline = clock.monotonic() + if is_just_looking { PAUSE } else { GONE };
+        loop {
+            let Err(error) = connect(self) else { return Ok(()) };
+            log::debug!("still lost: {error:#}");
+            if patience.is_stopping() {
+                deadline = deadline.min(clock.monotonic() + STOPPING);
+            }
+            if is_over(clock, deadline) || patience.is_at_end() {
+                return Err(error.context(format!("lost the connection to {place}")));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Does something that can be done again: waits out locks, and lost sessions. What is done is
+    /// told whether it may have been done before.
+    fn patiently<T>(
+        &mut self,
+        verb: &str,
+        mut act: impl FnMut(&mut Self, bool) -> Result<T, SqlError>,
+    ) -> Result<T> {
+        let clock = self.patience().clock;
+        let (mut busy, mut deadline) = (0, None);
+        loop {
+            match act(self, busy > 0 || deadline.is_some()) {
+                Err(error) if self.patience().is_at_end() => {
+                    self.roll_back();
+                    return Err(explain(&self.database().place(), &error, verb));
+                }
+                Err(error) if is_lost(&error) && deadline.is_none_or(|it| !is_over(clock, it)) => {
+                    deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
+                    self.recover(&error)?;
+                }
+                Err(error) if is_busy(&error) && busy < TRIES => {
+                    let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
+                    log::log!(
+                        level,
+                        "{}: {}; trying again",
+                        self.database().place(),
+                        words(&error)
+                    );
+                    busy += 1;
+                    self.roll_back();
+                }
+                Err(error) => {
+                    self.roll_back();
+                    return Err(explain(&self.database().place(), &error, verb));
+                }
+                Ok(done) => return Ok(done),
+            }
+        }
+    }
+
+    /// Like `patiently`, but what the table refuses is no failure. Nor is what somebody else keeps
+    /// locked, if this `gives_way`.
+    fn patiently_or_refused<T>(
+        &mut self,
+        gives_way: bool,
+        mut act: impl FnMut(&mut Self, bool) -> Result<Result<T, String>, SqlError>,
+    ) -> Result<Result<T, String>> {
+        self.patiently("write to", |it, again| match act(it, again) {
+            Err(error) if is_refusal(&error) || gives_way && is_busy(&error) => {
+                it.roll_back();
+                Ok(Err(words(&error)))
+            }
+            result => result,
+        })
+    }
+
+    /// Writes changes with what writes all or none of them. One row that the table refuses must
+    /// not take the others' outcomes with it, and an attempt is not begun on one that somebody else
+    /// keeps locked.
+    fn write_all(&mut self, changes: &[RowWrite], write: Write<Self>) -> Result<Vec<WriteResult>> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let begins = |changes: &[RowWrite]| {
+            changes.iter().any(|it| it.settlement.transition == Transition::Begun)
+        };
+        let gives_way = begins(changes);
+        let all = self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))?;
+        if let Ok(applied) = all {
+            return Ok(applied);
+        }
+        let one = |change: &RowWrite| {
+            let change = std::slice::from_ref(change);
+            let gives_way = begins(change);
+            let written =
+                self.patiently_or_refused(gives_way, |it, again| write(it, change, again))?;
+            Ok(match written {
+                Ok(applied) => applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile),
+                Err(why) => WriteResult::Refused(why),
+            })
+        };
+        changes.iter().map(one).collect()
+    }
+}
+
+/// Writes changes, all or none; is told whether it may have done so before. The inner error says
+/// what the table refuses.
+pub type Write<S> =
+    fn(&mut S, &[RowWrite], bool) -> Result<Result<Vec<WriteResult>, String>, SqlError>;
+
+fn is_over(clock: Clock, deadline: Monotonic) -> bool {
+    clock.until(deadline).is_zero()
+}
+
+/// A thread that does something now and then, until this is dropped.
+pub struct Heartbeat {
+    /// Closed to end the thread, which polls its other end.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heartbeat {
+    /// Does it in each interval, and at once if there is anything to be read from the sockets that it
+    /// returned last.
+    pub fn start(
+        interval: Duration,
+        mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
+    ) -> Result<Self> {
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let interval = Timespec::try_from(interval).context("no time to wait")?;
+        let thread = std::thread::Builder::new()
+            .name("session heartbeat".into())
+            .spawn(move || {
+                let mut sockets = Vec::new();
+                loop {
+                    let watched = std::iter::once(&stopped).chain(sockets.iter().map(Arc::as_ref));
+                    let mut polled: Vec<_> =
+                        watched.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+                    // A signal is no reason to do otherwise.
+                    let _ = poll(&mut polled, Some(&interval));
+                    if polled.first().is_none_or(|stop| !stop.revents().is_empty()) {
+                        return;
+                    }
+                    sockets = act();
+                }
+            })
+            .context("could not start the thread that sees after the connections")?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

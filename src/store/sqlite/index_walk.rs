@@ -1,0 +1,291 @@
+//! What can be due by its count of failures, without looking at what still waits.
+//!
+//! With an index on (FAILURES, STATUS, LAST_FAILURE) the counts that there are can be walked from
+//! one to the next, and for each of them the failures that are long enough ago are a few
+//! stretches of the index. So a pass costs what is due, not what waits.
+
+use rusqlite::{Connection, Result};
+
+use super::query::{bounds_and_order, facts, pending_values, statuses};
+use super::sql::literal;
+use crate::date::{Dates, Spelling, Unit, text_bound};
+use crate::query::{Query, Window};
+use crate::record::{Status, Value};
+use crate::store::table::{Column, Table, quote};
+use crate::time::Instant;
+
+/// The name of the counts that there are. It is longer than the table's, so it is another.
+fn counts_name(table: &Table) -> String {
+    quote(&format!("counts of {}", table.name))
+}
+
+/// A count, under a name that no column of the table has.
+fn count_column(table: &Table) -> String {
+    let mut name = "n".to_string();
+    while table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(&name)) {
+        name.push('n');
+    }
+    name
+}
+
+/// And that of what was found.
+fn found_name(table: &Table) -> String {
+    quote(&format!("found in {}", table.name))
+}
+
+/// The statement that selects as [`super::query::due`] does, if it can be served by an index. It
+/// cannot where an application writes LAST_FAILURE in a spelling of its own, whose text
+/// does not sort as time does.
+pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
+    let Window::Failed { before, future } = &selection.window else { return Ok(None) };
+    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
+        return Ok(None);
+    };
+    let zone = &table.dates.zone;
+    let spelling = Some(&last_failure.spelling).filter(|it| it.is_text());
+    let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
+    // Without these the counts do not lead to the failed records, or no order leads to those that
+    // are due.
+    if !table.statuses.tell() || !spelling.sorts(zone) {
+        return Ok(None);
+    }
+    let (all, found, n) = (counts_name(table), found_name(table), count_column(table));
+    let counts = counts(table, failures);
+    let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
+    let name = &table.sql;
+    let (new, errors) = (statuses(table, &[Status::New]), statuses(table, &[Status::Error]));
+    if !is_served(connection, table)? || !is_spelt(connection, table, &counts, &errors, &spelling)?
+    {
+        return Ok(None);
+    }
+    let columns = facts(table, &selection.window);
+    // The counts end with NULL, which is one as well.
+    let of_count = |condition: &str| {
+        format!(
+            "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
+        )
+    };
+    let bound = |shown: &dyn Fn(Instant) -> String| by_count(&n, before, shown);
+    let text = |at: Instant| {
+        let shown = |at: &Instant| spelling.write(*at, zone).to_string();
+        literal(&Value::Text(text_bound(at, &shown)))
+    };
+    let column = &last_failure;
+    let mut arms = Vec::new();
+    if selection.statuses.contains(&Status::New) {
+        arms.push(of_count(&new));
+    }
+    if selection.statuses.contains(&Status::Error) {
+        // What waits lies between these, as numbers and as text. The type is asked for because a
+        // column of text compares a number as text.
+        let is_number = format!("typeof({column}) IN ('integer', 'real')");
+        let mut places = vec![
+            format!("{column} IS NULL"),
+            format!("{column} >= '' AND {column} < {} AND NOT {is_number}", bound(&text)),
+            format!("{column} >= {} AND NOT {is_number}", text(*future)),
+        ];
+        let mut from = String::new();
+        for unit in Unit::ALL {
+            let number = |at: Instant| unit.number(at).to_string();
+            places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
+            from = format!("{column} >= {} AND ", number(*future));
+        }
+        places.push(format!("{from}{column} < '' AND {is_number}"));
+        arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
+    }
+    let arms = arms.join(" UNION ALL ");
+    let sql = bounds_and_order(table, selection);
+    // Materialized, because SQLite would else sort in every arm, and then scan there.
+    Ok(Some(format!(
+        "{counts}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{sql}"
+    )))
+}
+
+/// A bound for each count of failures: the first holds for what is no number or below 1, the
+/// last for all that are higher.
+fn by_count(n: &str, before: &[Instant], shown: &dyn Fn(Instant) -> String) -> String {
+    let bounds: Vec<String> = before.iter().map(|at| shown(*at)).collect();
+    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return "NULL".into() };
+    if bounds.len() == 1 {
+        return first.clone();
+    }
+    let arms: String =
+        bounds.iter().zip(1..).map(|(at, f)| format!(" WHEN {f} THEN {at}")).collect();
+    format!(
+        "CASE WHEN typeof({n}) NOT IN ('integer', 'real') OR {n} < 1 THEN {first} ELSE \
+         CASE CAST({n} AS INTEGER){arms} ELSE {last} END END"
+    )
+}
+
+/// The counts that there are, one after the other.
+fn counts(table: &Table, failures: &Column) -> String {
+    let (all, name, failures) = (counts_name(table), &table.sql, quote(&failures.name));
+    let n = count_column(table);
+    let pending = pending_values(table);
+    format!(
+        "WITH RECURSIVE {all}({n}) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
+         SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > {n}) \
+         FROM {all} WHERE {n} IS NOT NULL)"
+    )
+}
+
+/// Whether an index leads from one count to the next.
+pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
+    let Some(failures) = &table.failures else { return Ok(false) };
+    let all = counts_name(table);
+    let n = count_column(table);
+    let sql = format!("EXPLAIN QUERY PLAN {} SELECT {n} FROM {all}", counts(table, failures));
+    let mut statement = connection.prepare(&sql)?;
+    let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
+    let (search, to_next) = (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
+    for step in steps {
+        let step = step?;
+        if step.starts_with(&search) && step.ends_with(&to_next) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the first and the last text of each count are in this spelling, which sorts.
+fn is_spelt(
+    connection: &Connection,
+    table: &Table,
+    counts: &str,
+    errors: &str,
+    spelling: &Spelling,
+) -> Result<bool> {
+    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
+        return Ok(false);
+    };
+    let (dates, n) = (&table.other_dates, count_column(table));
+    let (failures, column) = (quote(&failures.name), quote(&last_failure.name));
+    let outermost = |direction: &str| {
+        format!(
+            "(SELECT {column} FROM {} WHERE {errors} AND {failures} = {n} AND {column} >= '' \
+             AND {column} < x'' ORDER BY {column} {direction} LIMIT 1)",
+            table.sql
+        )
+    };
+    let sql = format!(
+        "{counts} SELECT {}, {} FROM {} WHERE {n} IS NOT NULL",
+        outermost("ASC"),
+        outermost("DESC"),
+        counts_name(table)
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        for index in 0..2 {
+            let text: Option<String> = row.get(index).unwrap_or_default();
+            if text.is_some_and(|text| !is_in(&text, spelling, dates)) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn is_in(text: &str, spelling: &Spelling, dates: &Dates) -> bool {
+    let same = |at: Instant| spelling.write(at, &dates.zone) == Value::Text(text.into());
+    dates.read_text(text).is_some_and(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalog::SqliteCatalog;
+    use super::*;
+    use crate::mapping::Mapping;
+    use crate::query::Order;
+    use rusqlite::StatementStatus;
+
+    const NOW: Instant = Instant(1_795_232_400);
+
+    const SCHEMA: &str = include_str!("../../../schema.sql");
+
+    fn connection(rows: &str) -> (Connection, Table) {
+        table_with(SCHEMA, rows)
+    }
+
+    fn table_with(schema: &str, rows: &str) -> (Connection, Table) {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(schema).unwrap();
+        connection
+            .execute_batch(&format!(
+                "INSERT INTO BACKLOG (ID, STATUS, FAILURES, LAST_FAILURE) VALUES {rows}"
+            ))
+            .unwrap();
+        let table = Table::find(&mut SqliteCatalog(&mut connection), &Mapping::default()).unwrap();
+        (connection, table)
+    }
+
+    fn selection() -> Query {
+        // After one failure a minute, after two an hour, after three and more a day.
+        let before = [60, 3_600, 86_400].map(|wait| NOW.saturating_sub(wait)).to_vec();
+        Query {
+            window: Window::Failed { before, future: NOW.saturating_add(60) },
+            statuses: Status::PENDING.to_vec(),
+            order: Order::Newest,
+            after: None,
+            up_to: None,
+            limit: 100,
+        }
+    }
+
+    fn ids(connection: &Connection, sql: &str) -> Vec<i64> {
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        let mut ids = rows.collect::<Result<Vec<_>, _>>().unwrap();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn each_count_has_its_own_bound_and_what_waits_is_not_read() {
+        let at = |secs: i64| format!("'{}'", NOW.saturating_sub(secs));
+        let rows = format!(
+            "(1, 'NEW', 0, NULL), (2, 'NEW', 9, {now}), (3, 'ERROR', 0, NULL),
+             (11, 'ERROR', 1, {minute}), (12, 'ERROR', 1, {over_a_minute}),
+             (21, 'ERROR', 2, {over_a_minute}), (22, 'ERROR', 2, {over_an_hour}),
+             (31, 'ERROR', 3, {over_an_hour}), (32, 'ERROR', 900, {over_a_day}),
+             (33, 'ERROR', 900, {over_an_hour}), (41, 'ERROR', -1, {over_a_minute}),
+             (51, 'ERROR', 9, {future}), (61, 'SUCCESS', 1, {over_a_day})",
+            now = at(0),
+            minute = at(60),
+            over_a_minute = at(61),
+            over_an_hour = at(3_601),
+            over_a_day = at(86_401),
+            future = at(-60),
+        );
+        let (connection, table) = connection(&rows);
+        let sql = query(&connection, &table, &selection()).unwrap().unwrap();
+        assert_eq!(ids(&connection, &sql), [1, 2, 3, 12, 22, 32, 41, 51]);
+    }
+
+    #[test]
+    fn what_waits_costs_nothing() {
+        for (last_failure, schema) in [
+            (format!("'{NOW}'"), SCHEMA.to_string()),
+            (NOW.0.to_string(), SCHEMA.replace("LAST_FAILURE  TEXT", "LAST_FAILURE  INTEGER")),
+        ] {
+            let waiting =
+                (1..=2_000).map(|id| format!("({id}, 'ERROR', {}, {last_failure})", id % 7));
+            let (connection, table) = table_with(&schema, &waiting.collect::<Vec<_>>().join(", "));
+            let sql = query(&connection, &table, &selection()).unwrap().unwrap();
+            let mut statement = connection.prepare(&sql).unwrap();
+            assert_eq!(statement.query_map([], |_| Ok(())).unwrap().count(), 0);
+            let steps = statement.get_status(StatementStatus::VmStep);
+            assert!(steps < 4_000, "{steps} steps of the virtual machine");
+        }
+    }
+
+    #[test]
+    fn without_the_index_or_with_another_spelling_all_pending_rows_are_read() {
+        let (connection, table) = connection("(1, 'ERROR', 1, '2026-11-21T05:40:00+02:00')");
+        assert_eq!(query(&connection, &table, &selection()).unwrap(), None);
+        connection.execute_batch("UPDATE BACKLOG SET LAST_FAILURE = NULL").unwrap();
+        assert!(query(&connection, &table, &selection()).unwrap().is_some());
+        connection.execute_batch("DROP INDEX BACKLOG_WAITING").unwrap();
+        assert_eq!(query(&connection, &table, &selection()).unwrap(), None);
+    }
+}

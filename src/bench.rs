@@ -1,5 +1,5 @@
-//! What the bookkeeping on a server costs: the engine with a handler that does nothing, beside what
-//! pgmq does in batches, and beside the floor of a commit for each hundred rows. Run by
+//! Benchmark of the bookkeeping on a server: the engine with a handler that does nothing, beside
+//! what pgmq does in batches, and beside the floor of a commit for each hundred rows. Run by
 //! bench/run.py, never with the tests.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Locking, whatever has become of another thread that held the lock.
+//! Mutexes that are taken whatever has become of another thread that held them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,6 @@
-//! What the user's table means, as plain data: which column is what, which value is which status,
-//! and what is written besides. Names and values are as they were typed; a store looks them up.
+//! The mapping of the user's table, as plain data: which column is what, which value is which
+//! status, and what is written besides. Names and values are as they were typed; a store looks them
+//! up.
 
 use crate::date::Dates;
 use crate::record::{Status, Value};

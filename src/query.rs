@@ -1,5 +1,4 @@
-//! What a pass asks a store for, as plain data that each store turns into its own query, and
-//! where a pass has come to.
+//! Queries, as plain data that each store turns into its own SQL, and cursors.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What the user types, and nothing else.
+//! The command line: subcommands and their options as clap parses them, and nothing else.
 
 mod deferred;
 mod handler;

@@ -1,4 +1,4 @@
-//! What handles the records of a pass.
+//! The handlers of a pass, assembled from the options and the table.
 
 use std::ffi::OsString;
 use std::sync::Arc;

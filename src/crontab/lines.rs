@@ -1,4 +1,4 @@
-//! What a crontab says.
+//! A parser for crontabs: which lines run this program, with which arguments and variables.
 
 /// A line of a crontab that runs this program.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What cron and systemd are told, and what a crontab says.
+//! Crontab lines and systemd units: written for a schedule, and read back from a crontab.
 
 mod lines;
 mod period;

@@ -1,4 +1,4 @@
-//! What cron and systemd are told of how often a line is to run.
+//! The period of a line, as cron's five fields and as a systemd timer.
 
 /// How often a line is to run: what cron can say of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

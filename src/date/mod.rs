@@ -1,4 +1,4 @@
-//! How tables spell instants: every spelling is read, and each column is written in its own.
+//! Date formats of tables: every spelling is read, and each column is written in its own.
 
 mod spelling;
 mod zone;

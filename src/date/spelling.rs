@@ -1,4 +1,4 @@
-//! How one column spells instants, so that what is written there looks like the rest.
+//! The spelling of one date column, so that what is written there looks like the rest.
 
 use chrono::{Datelike, Timelike};
 

@@ -1,5 +1,5 @@
-//! What the log says of an attempt: info when it begins, a warning when it fails, an error when
-//! it was the last.
+//! Log lines of an attempt: info when it begins, a warning when it fails, an error when it was the
+//! last.
 
 use crate::record::{Outcome, Record, Settlement, Transition, counted};
 use crate::schedule::{End, Look, Policy, Rules};

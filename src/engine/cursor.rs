@@ -1,4 +1,4 @@
-//! How far a pass has come, for the next one of its line to go on from.
+//! The cursor of a running pass: the place from which the next pass of its line goes on.
 //!
 //! By slots the cursor passes over records whose attempts have not come to their end: those are
 //! listed beside it, with how often that has happened, until they do. So a pass that is killed costs

@@ -1,4 +1,5 @@
-//! The due records in the order in which a pass tries them: ids only, read once, a page at a time.
+//! The due queue: ids of due records in the order in which a pass tries them, read once, a page at
+//! a time.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! No more than so many attempts in a time, however fast handlers are: a token bucket.
+//! The rate limit, a token bucket: no more than so many attempts in a time, however fast handlers
+//! are.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant as Monotonic};

@@ -1,4 +1,4 @@
-//! What a pass did, in numbers, and what it says of each attempt.
+//! The tally of a pass, and the report on each attempt.
 
 use crate::record::{Attempt, Outcome, Settlement, Status, Transition};
 use crate::time::Instant;

@@ -1,4 +1,4 @@
-//! A record as handlers get it.
+//! The record as handlers get it, one JSON object.
 
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! WHAT is done with a record: a process for each, one for many, or a webhook.
+//! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook.
 
 mod argv_template;
 mod exec;

@@ -1,5 +1,5 @@
-//! Why a program could not be started, as far as its file tells. That is looked at only after the
-//! failure, or when somebody asks.
+//! Diagnosis of a program that could not be started, as far as its file tells. The file is looked
+//! at only after the failure, or for `check`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! From the lines of a crontab to what they run, and from a command line to one that means the same
-//! under cron.
+//! Command lines under cron: what the lines of a crontab run, and the arguments that mean the same
+//! from there.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! From options to what handles the records.
+//! The handler that the options choose, checked.
 
 use std::ffi::{OsStr, OsString};
 

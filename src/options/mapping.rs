@@ -1,4 +1,4 @@
-//! From options and backlog.toml to what the table means.
+//! The mapping of the table, from the options and backlog.toml.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! From options to when records are due.
+//! The schedule that the options choose, checked.
 
 use std::path::Path;
 

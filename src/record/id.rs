@@ -1,4 +1,4 @@
-//! What names a record, and how a person types that.
+//! Ids of records, and the spelling in which a person types them.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! How a row shows until when its record was snoozed, without a column for it: in front of what
-//! people read there, its last error says so.
+//! The snooze mark: an instant in front of the last error, which says until when a record was
+//! snoozed where no column can.
 
 use crate::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What `check` found, as text and as JSON.
+//! The findings of `check`, as text and as JSON.
 
 use serde_json::json;
 

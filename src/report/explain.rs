@@ -1,4 +1,5 @@
-//! Why a record is tried when it is, in words.
+//! The explanation of a record: its verdict, the arithmetic behind it and the attempts to come, in
+//! words.
 
 use super::list::obstacle_text;
 use super::reckoning::reckoning;

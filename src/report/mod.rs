@@ -1,4 +1,4 @@
-//! What is shown, as text and as JSON. Nothing here prints.
+//! Reports, as text and as JSON. Nothing here prints.
 
 mod attempt;
 mod check;

@@ -1,4 +1,5 @@
-//! `--ndays N`: every pending record of at most N days, as often as cron starts the pass.
+//! The age window, `--ndays N`: every pending record of at most N days, as often as cron starts the
+//! pass.
 
 use super::{Obstacle, Reason, Verdict};
 use crate::query::Window;

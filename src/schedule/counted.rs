@@ -1,4 +1,4 @@
-//! Due by count: so and so long after the last failure, by the columns FAILURES and LAST_FAILURE.
+//! The due rule by count: a wait after the last failure, by the columns FAILURES and LAST_FAILURE.
 
 use super::backoff::Backoff;
 use super::{Reason, Verdict};

@@ -1,4 +1,4 @@
-//! Which ages several lines take together.
+//! Coverage of ages by several lines: gaps and overlaps.
 
 /// Ages up to the oldest that no line takes.
 pub fn gaps(ages: &[(i64, Option<i64>)]) -> Vec<(i64, i64)> {

@@ -1,4 +1,4 @@
-//! The plain waits of a policy, as a table: what a policy is apart from how it is spread.
+//! The delay table of a policy: its base delays, apart from how they are spread.
 
 /// More entries than this no table has; what would come after them stays as the last one. Only
 /// a wait that grows by single ticks for years gets there.

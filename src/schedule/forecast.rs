@@ -1,4 +1,4 @@
-//! The attempts that a record will have, if every one of them fails.
+//! The forecast: attempts that a record will have, if every one of them fails.
 
 use super::{Look, Moment, Verdict, exhausted};
 use crate::record::{Facts, Status};

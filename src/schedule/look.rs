@@ -1,4 +1,5 @@
-//! How a pass looks at records: by its schedule, and by the rules that end it.
+//! The due rule: the verdict on a record, by the policy, by the limits that end it, and by what the
+//! record itself says.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! WHEN a record is tried: pure functions of a record and an instant. No clock, no I/O, no
-//! random draws.
+//! Schedules, which say WHEN a record is tried: pure functions of a record and an instant. No
+//! clock, no I/O, no random draws.
 //!
 //! Three families, by what they go by: the age and cron's own frequency ([`AgeWindow`]), the count of
 //! failures and the last of them ([`Backoff`]), or the age alone ([`Slots`]).

@@ -1,4 +1,4 @@
-//! What the command line says beside the policy itself, and how it is shown again.
+//! Options beside the policy itself, and the spelling in which they are shown again.
 
 use std::time::Duration;
 

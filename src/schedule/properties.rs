@@ -1,4 +1,4 @@
-//! What must hold of every policy, whatever the record and however often it failed.
+//! Properties of every policy, whatever the record and however often it failed.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What is written when an attempt begins and when it ends.
+//! Settlements: what is written when an attempt begins, and when it ends.
 
 use crate::record::series::{Series, SeriesSource};
 use crate::record::{

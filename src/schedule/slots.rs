@@ -1,6 +1,5 @@
-//! Due by age alone, without any counter: each record has slots, instants that follow from its
-//! insertion date and its id, and a failed record is due when one of them has come since the
-//! last pass.
+//! Slots, the due rule by age alone, without any counter: instants that follow from a record's
+//! insertion date and its id. A failed record is due when one of them has come since the last pass.
 
 use super::backoff::Backoff;
 use super::progressive::Tiers;

@@ -1,4 +1,4 @@
-//! The values that the rules must have, row by row: tests/fixtures/retry.csv.
+//! Vectors, the values that the rules must have, row by row: tests/fixtures/retry.csv.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How even a load is, and how far waits deviate.
+//! Measures of a simulated load: how even it is, and how far waits deviate.
 
 use super::{Run, Scenario};
 use crate::record::Id;

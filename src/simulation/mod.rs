@@ -1,5 +1,5 @@
-//! What a policy will do: the engine itself, on a table in memory, with a clock that is stepped
-//! from tick to tick and a handler that only plays its part.
+//! Simulation of a policy: the engine itself, on a table in memory, with a clock that is stepped
+//! from tick to tick and a handler that follows a script.
 
 mod measure;
 

@@ -1,4 +1,4 @@
-//! The rights of another user for the file system, taken by one thread for a while.
+//! The identity of another user for the file system, taken by one thread for a while.
 
 use std::ffi::CString;
 use std::fs::Metadata;

@@ -1,4 +1,4 @@
-//! What there is to know of a table before it is worked off, and how it is put together.
+//! The inspection of a table, for `check`: plain data, and how it is put together.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! How a pass that is to stop ends what its store is at: a search without end, a server that does not
-//! answer, a lock that is not released. In one place for all stores: each says what ends its
-//! statements, and heeds the stop where it would wait or try again.
+//! The stop of a pass inside a store: ends a search without end, a server that does not answer, a
+//! lock that is not released. One wrapper for all stores: each says what ends its statements, and
+//! heeds the stop where it would wait or try again.
 
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

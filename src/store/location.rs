@@ -1,4 +1,4 @@
-//! Where a table is.
+//! The location of a table: a file, a server, or a queue on a server.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! WHERE the records are: what a store must do, and the stores there are.
+//! Stores, which say WHERE the records are: the traits that a store implements, and the stores
+//! there are.
 
 mod acting;
 mod inspection;

@@ -1,4 +1,5 @@
-//! How what a selection finds becomes the ids that a pass tries, and what is said of the rest.
+//! A page of due ids, put together from the rows of a query, and reports on the rows that were left
+//! out.
 
 use std::collections::{BTreeMap, HashSet};
 

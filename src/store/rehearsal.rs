@@ -1,4 +1,5 @@
-//! Whether a table takes all that may have to be written, tried out before the first handler runs.
+//! The rehearsal: all writes that may follow are tried on one record and rolled back, before the
+//! first handler runs.
 
 use super::table::Table;
 use crate::record::Status;

@@ -1,4 +1,4 @@
-//! What is found of the handler and the crontab.
+//! Inspection of the handler and of the user's crontab.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

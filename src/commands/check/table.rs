@@ -1,4 +1,4 @@
-//! What is found of the database and the table.
+//! Inspection of the database and the table, as findings.
 
 use super::Findings;
 use crate::options::Queue;

@@ -1,6 +1,7 @@
-//! Records that get breaker: their row cannot be read or written, their handler cannot be run, or
-//! nobody is there to take them. Each costs its turn, and the pass goes on behind it. Only where so
-//! many in a row get nowhere that there is no point in going on does it end.
+//! The circuit breaker: counts records that get nowhere, whose row cannot be read or written, whose
+//! handler cannot be run, or whose server is not there. Each costs its turn, and the pass goes on
+//! behind it. Only where so many in a row get nowhere that there is no point in going on does it
+//! end.
 
 use std::collections::HashSet;
 

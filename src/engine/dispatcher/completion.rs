@@ -1,4 +1,4 @@
-//! What is noted of attempts that are over, and which of them stop the pass.
+//! Completion of attempts: the tally, the joblog, and the failures that stop the pass.
 
 use super::{Dispatcher, InHand};
 use crate::engine::{SettledAttempt, Stopped, attempt_log};

@@ -1,4 +1,4 @@
-//! What is remembered from one round to the next, and how a pass ends.
+//! The dispatcher: the state of a pass between its rounds, and the end of the pass.
 
 mod circuit_breaker;
 mod completion;

@@ -1,4 +1,4 @@
-//! Who is told of records that are archived.
+//! The `--on-archive` command, started for each record that is archived.
 
 use std::sync::Arc;
 

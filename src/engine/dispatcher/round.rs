@@ -1,5 +1,5 @@
-//! What is done in one round: due records are claimed, outcomes and charges written, and the
-//! records handed out.
+//! One round of the dispatcher: due records are claimed, outcomes and charges written in one
+//! commit, and the records handed to the handler.
 
 use std::sync::Arc;
 

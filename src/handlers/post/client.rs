@@ -1,4 +1,4 @@
-//! Sends one request and says what became of it.
+//! The HTTP client: one request, and the outcome that it comes to.
 
 use std::borrow::Cow;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Why there is no answer, in plain words.
+//! Failures of requests, in plain words.
 
 use std::io;
 use std::time::Duration;

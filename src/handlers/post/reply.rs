@@ -1,4 +1,4 @@
-//! What a server's answer means for the record.
+//! Replies of a webhook: which status code and which header make which outcome.
 
 use std::time::{Duration, UNIX_EPOCH};
 

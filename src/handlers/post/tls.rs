@@ -1,4 +1,4 @@
-//! Whose certificates are believed.
+//! TLS of a webhook: the certificates that are trusted.
 
 use std::path::Path;
 use std::sync::Arc;

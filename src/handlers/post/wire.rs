@@ -1,5 +1,5 @@
-//! How connections are made: tells failures before anything was sent from those after, and keeps
-//! no connections to servers that do not keep them.
+//! Connectors: tell failures before anything was sent from those after, and keep no connections to
+//! servers that do not keep them.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Where a supervisor gets its records, from whatever thread hands them out.
+//! The mailbox of a supervisor: a queue of records with a wake-up, filled from any thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! From changes to what is to be done with messages.
+//! Orders to a queue, made from the rows to be written.
 
 use crate::record::{Counter, Id, Transition};
 use crate::store::RowWrite;

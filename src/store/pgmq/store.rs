@@ -1,4 +1,4 @@
-//! What a pass does with a queue. A message that was read stays hidden as long as this process
+//! The pgmq store as a pass uses it. A message that was read stays hidden as long as this process
 //! lives to put off its return; its count of reads shows whether it is still this one's.
 
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! What is done with the messages of a queue, and which of them this process is at.
+//! Messages in flight, and the statements that read, extend and end them.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a PostgreSQL database says of its tables.
+//! The catalog of a PostgreSQL database: tables, columns and indexes.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean, and how the user is told.
+//! Errors of PostgreSQL, sorted by what can be done about them, and their messages.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What there is to know of a table before it is worked off. Nothing here writes.
+//! Inspection of a PostgreSQL table before it is worked off. Nothing here writes.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Reading: what is due, one record afresh, all of them, and how many there are.
+//! Reads of a PostgreSQL table: due ids, one record afresh, a scan, a census.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

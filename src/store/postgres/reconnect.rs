@@ -1,4 +1,4 @@
-//! What is done when a server is busy or gone for a while.
+//! Retries and reconnections, where a server is busy or gone for a while, and the heartbeat thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

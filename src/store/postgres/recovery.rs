@@ -1,4 +1,4 @@
-//! What is done when a session is lost: it is made anew, and takes back what it held.
+//! Recovery of a lost session: it is made anew, and takes back the claims it held.
 
 use std::time::Duration;
 

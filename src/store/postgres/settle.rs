@@ -1,4 +1,4 @@
-//! How outcomes are written, and how it is tried out beforehand that they can be.
+//! Writes of outcomes to PostgreSQL, and their rehearsal.
 
 use postgres::{Error as SqlError, Row};
 

@@ -1,4 +1,4 @@
-//! What a pass does with a table on a server.
+//! The PostgreSQL store as a pass uses it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Waiting for locks that other connections hold.
+//! SQLite's busy handler: waits for locks that other connections hold.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

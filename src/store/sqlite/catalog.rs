@@ -1,4 +1,4 @@
-//! What a SQLite database says of its tables.
+//! The catalog of a SQLite database: tables and columns.
 
 use std::collections::HashSet;
 

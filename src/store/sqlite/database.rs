@@ -1,4 +1,4 @@
-//! Opening a SQLite file: what is checked before anything is done with it.
+//! Opening of a SQLite file, and the checks before anything is done with it.
 
 use std::cell::RefCell;
 use std::fs::{self, Metadata};

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean, and how the user is told.
+//! Errors of SQLite, and their messages.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

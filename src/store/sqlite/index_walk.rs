@@ -1,4 +1,5 @@
-//! What can be due by its count of failures, without looking at what still waits.
+//! The index walk: a skip scan over the counts of failures, which finds what can be due without
+//! looking at what still waits.
 //!
 //! With an index on (FAILURES, STATUS, LAST_FAILURE) the counts that there are can be walked from
 //! one to the next, and for each of them the failures that are long enough ago are a few

@@ -1,4 +1,4 @@
-//! Where a state directory is, and who may have put what is there.
+//! The path of a state directory, and the owners that are trusted with it.
 
 use std::ffi::OsString;
 use std::fs::Metadata;

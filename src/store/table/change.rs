@@ -1,5 +1,5 @@
-//! What a change makes of a row, and what the row must be for that, as plain data: each store
-//! turns it into its own statements.
+//! Assignments and conditions of a guarded write, as plain data: each store turns them into its own
+//! statements.
 
 use super::{Column, Effect, Effects, Table};
 use crate::date::Zone;

@@ -1,4 +1,4 @@
-//! One column: what its type makes of values, and how it spells instants.
+//! One column: the values that its type takes, and its spelling of instants.
 
 use std::collections::HashSet;
 

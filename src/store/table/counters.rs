@@ -1,5 +1,5 @@
-//! Whether the columns that attempts are counted in hold what a pass writes there, and nothing that
-//! it would write over.
+//! Checks of the columns FAILURES and LAST_FAILURE: that they hold what a pass writes there, and
+//! nothing that it would write over.
 
 use super::Column;
 use super::lookup::is_never;

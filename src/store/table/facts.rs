@@ -1,4 +1,4 @@
-//! Where a selection has what a policy goes by, and what is read of a record that is only shown.
+//! The columns that a query selects for the due rule, and those of a record that is only shown.
 
 use super::{Column, Table, distinct};
 use crate::query::Window;

@@ -1,4 +1,4 @@
-//! From the names that the user gave to the table and the columns that there are.
+//! Lookup of the mapped names among the tables and columns that there are.
 
 use std::collections::HashSet;
 

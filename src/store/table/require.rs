@@ -1,4 +1,4 @@
-//! What a command needs of a table, and what its user is told to do if the table has it not.
+//! Requirements of a command on a table, and the messages where it falls short.
 
 use anyhow::{Result, bail};
 

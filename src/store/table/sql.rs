@@ -1,4 +1,4 @@
-//! What all databases write the same way in SQL.
+//! SQL that all databases write the same way.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! How a table says which status a record has: by the values of a column, or by the condition
-//! that makes a row pending.
+//! Statuses of a table: the values of a column, or the condition that makes a row pending.
 
 use anyhow::{Result, ensure};
 

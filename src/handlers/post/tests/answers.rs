@@ -1,4 +1,4 @@
-//! What is sent, and what answers mean.
+//! Requests as they are sent, and the outcomes of their replies.
 
 use std::thread;
 use std::time::Duration;

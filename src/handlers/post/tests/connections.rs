@@ -1,4 +1,4 @@
-//! How connections are opened, kept and lost.
+//! Connections that are opened, kept and lost.
 
 use std::collections::HashSet;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Whose certificates are believed.
+//! Certificates that are trusted, and those that are not.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Ends the statements of all open connections to a server, from another thread: asks the server to
-//! cancel them, and shuts the connections where it does not answer.
+//! Cancellation of the statements of all open connections to a server, from another thread: asks
+//! the server to cancel them, and shuts the connections where it does not answer.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, Weak};

@@ -1,4 +1,4 @@
-//! Why there is no connection: what the user is told of it, and whether another attempt may help.
+//! Failures to connect: the message, and whether another attempt may help.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The names of what can be said about a server.
+//! The names of all connection parameters.
 
 /// The parameters that a URL may have, by libpq's names, and the variables that stand in for them.
 pub const KNOWN: [(&str, Option<&str>); 32] = [

@@ -1,4 +1,4 @@
-//! From a URL and the environment to a connection, by the rules of libpq, so that what works with
+//! Connections by the rules of libpq, from a URL and the environment, so that what works with
 //! `psql` works here.
 
 mod cancel;

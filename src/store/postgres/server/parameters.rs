@@ -1,4 +1,4 @@
-//! What is said about the server: by the URL, and where that is silent, by the environment.
+//! Connection parameters: those of the URL, and where that is silent, those of the environment.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How much TLS a connection has, in libpq's terms, and what is checked of the server.
+//! TLS by libpq's `sslmode`: whether it is used, and what is checked of the server.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -26,7 +26,7 @@ pub struct Mapping {
     pub on_archive: Vec<Assignment>,
 }
 
-/// What a table has to count failed attempts in.
+/// The counter columns that a table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
     No,

@@ -62,7 +62,7 @@ impl Slot {
     }
 }
 
-/// How far a pass has come, for the next one of its line to go on from.
+/// The place that a pass has come to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reached {
     /// The failed record that a limited pass tried last.
@@ -87,13 +87,14 @@ impl Reached {
     }
 }
 
-/// Where the passes of a line have come to, for the next one to go on from.
+/// The cursor of a line: the place that its passes have come to, for the next one to go on from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cursor {
     pub reached: Option<Reached>,
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
-    /// Where there are more of them than can be noted without fail: a slot further on, and those that
+    /// Where there are more of them than can be noted without fail: a slot further on, and those
+    /// that
     /// were passed on the way to it.
     pub ahead: Option<(Slot, Vec<Kept>)>,
     /// The last of so many records in a row that got nowhere that the pass ended: the next one
@@ -102,7 +103,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The cursor as the next pass goes on from it, over a table whose ids have so many columns: what
+    /// The cursor as the next pass goes on from it, over a table whose ids have so many columns:
+    /// what
     /// was noted for another table is none for this one.
     pub fn taken_up(self, id_columns: usize) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;

@@ -94,7 +94,8 @@ pub struct Followed {
     pub name: OsString,
     /// What it ends in, if that is there. It is not open for reading or writing.
     target: Option<OwnedFd>,
-    /// Whether the name is a link in /proc, which stands for something open and is the kernel's own.
+    /// Whether the name is a link in /proc, which stands for something open and is the kernel's
+    /// own.
     is_kernels: bool,
 }
 
@@ -170,7 +171,8 @@ pub struct Resolved {
     pub directory: Metadata,
 }
 
-/// Resolves a path. For root it fails if a link on it is of somebody who is neither root nor the owner
+/// Resolves a path. For root it fails if a link on it is of somebody who is neither root nor the
+/// owner
 /// of what it leads to: it must not have root work on what its maker has no right to.
 pub fn resolve(path: &Path) -> io::Result<Resolved> {
     let mut links = Vec::new();
@@ -242,7 +244,8 @@ fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
 }
 
 /// Whether nobody but root and this user can change what is on the way to a path that has no links:
-/// all directories above it are theirs, and nobody else can write them, or put anything in the place
+/// all directories above it are theirs, and nobody else can write them, or put anything in the
+/// place
 /// of what is theirs there.
 pub fn is_trusted_way(path: &Path) -> bool {
     let is_theirs = |directory: &Path| {
@@ -264,7 +267,7 @@ pub fn not_roots_above(path: &Path) -> Option<(PathBuf, u32)> {
     })
 }
 
-/// Whose a file or directory is, and who may change it.
+/// The owner and mode of a file or directory.
 pub struct Standing {
     found: Metadata,
     /// Whether its access control list may name more users than its mode shows.

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::Table;
 
-/// What was typed behind a subcommand. Besides its own options it has those of the table, which
+/// The options of one subcommand. Besides its own options it has those of the table, which
 /// [`super::CommandLine`] holds.
 #[derive(Clone)]
 pub struct Deferred<T>(Box<T>);

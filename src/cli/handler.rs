@@ -36,12 +36,14 @@ pub struct Handler {
     #[arg(long, value_name = "HEADER")]
     pub header: Vec<String>,
 
-    /// A host that a column in the URL may name, example.com or *.example.com (all below it); may be
+    /// A host that a column in the URL may name, example.com or *.example.com (all below it); may
+    /// be
     /// repeated [default: any name of the public internet, without credentials]
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
 
-    /// The column with the secret that each record is signed with, instead of BACKLOG_WEBHOOK_SECRET
+    /// The column with the secret that each record is signed with, instead of
+    /// BACKLOG_WEBHOOK_SECRET
     #[arg(long, value_name = "COLUMN")]
     pub secret_column: Option<String>,
 
@@ -49,7 +51,8 @@ pub struct Handler {
     #[arg(long, value_name = "PREFIX")]
     pub key_prefix: Option<String>,
 
-    /// The whole Idempotency-Key, {column} being replaced; "" leaves it out [default: the table, the
+    /// The whole Idempotency-Key, {column} being replaced; "" leaves it out [default: the table,
+    /// the
     /// id and the insertion date, and another one after each answer]
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,

@@ -165,7 +165,8 @@ pub struct Process {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_runtime: Option<Duration>,
 
-    /// Stop after N records in a row that failed: what they need is down, and the rest is left as it
+    /// Stop after N records in a row that failed: what they need is down, and the rest is left as
+    /// it
     /// is
     #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
     pub max_consecutive_failures: Option<u32>,

@@ -76,7 +76,8 @@ pub struct Table {
     #[arg(long, value_name = "COLUMN")]
     pub last_error_column: Option<String>,
 
-    /// One column as the handler's standard input or the webhook's body, instead of the whole record
+    /// One column as the handler's standard input or the webhook's body, instead of the whole
+    /// record
     #[arg(long, value_name = "COLUMN")]
     pub payload_column: Option<String>,
 

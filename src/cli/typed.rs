@@ -137,7 +137,8 @@ impl Typed {
     }
 }
 
-/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
+/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of
+/// the
 /// command line is said again but a number: there may be a password in it.
 fn of_a_handler(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };

@@ -183,8 +183,10 @@ fn utf8(word: OsString) -> Result<String> {
     word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
 }
 
-/// The name of a queue as a part of a unit's, another one for each queue: what may not stand there is
-/// written as systemd-escape has it. So is a hyphen before a number at the end, which would be that of
+/// The name of a queue as a part of a unit's, another one for each queue: what may not stand there
+/// is
+/// written as systemd-escape has it. So is a hyphen before a number at the end, which would be that
+/// of
 /// another queue's line.
 fn unit_name(queue: &str) -> String {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());

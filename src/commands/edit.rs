@@ -20,7 +20,7 @@ use crate::time::Instant;
 /// How many records are claimed and changed at a time.
 const BATCH: usize = 200;
 
-/// What is to be done, and with which records.
+/// An edit of records by hand: the verb, and the records that are meant.
 pub struct Edit {
     verb: Verb,
     which: Which,
@@ -33,7 +33,7 @@ enum Which {
     All,
 }
 
-/// What is done with one record.
+/// The verb of an edit: the statuses it starts from, and the transition it makes.
 struct Verb {
     /// As in `archived 3 records`.
     done: &'static str,

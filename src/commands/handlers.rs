@@ -23,7 +23,7 @@ use crate::tls_roots;
 /// is not about to end it anyway.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 
-/// What handlers are told besides their records.
+/// The context of all handlers of a pass: what they are told besides their records.
 pub struct HandlerContext {
     hello: Hello,
     payload: Option<String>,

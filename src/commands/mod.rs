@@ -59,7 +59,7 @@ fn watchdog() -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What every command may need.
+/// The context of a command.
 struct Run<'a> {
     typed: &'a Typed,
     sources: &'a Sources,

@@ -92,12 +92,14 @@ pub fn run(
     exit(&summary, settings.strict)
 }
 
-/// Cron is told that no row has a status that is mapped once in this time: a table may be so for good.
+/// Cron is told that no row has a status that is mapped once in this time: a table may be so for
+/// good.
 const UNMAPPED_SECS: i64 = DAY;
 /// How many of the values that are mapped to nothing are named.
 const UNMAPPED_NAMED: usize = 5;
 
-/// Says that nothing is pending because no row has a status that is mapped, which else would pass for
+/// Says that nothing is pending because no row has a status that is mapped, which else would pass
+/// for
 /// a queue without work.
 fn say_if_unmapped(
     queue: &Queue,
@@ -190,7 +192,7 @@ fn exit(summary: &Tally, strict: bool) -> Result<Exit> {
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// Keeps the joblog, the cursor and the progress bar up to date.
+/// The observer of a pass: keeps the joblog, the cursor and the progress bar up to date.
 struct PassObserver {
     joblog: Option<Joblog>,
     state: StateDir,

@@ -1,6 +1,6 @@
 //! The period of a line, as cron's five fields and as a systemd timer.
 
-/// How often a line is to run: what cron can say of that.
+/// The period of a line, as far as cron can say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
     /// At each minute of the hour that is a multiple.

@@ -15,7 +15,7 @@ pub use zone::Zone;
 use crate::record::Value;
 use crate::time::{DAY, Instant, WRITABLE};
 
-/// How the values of a date column are read.
+/// The format and zone of a date column, for reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dates {
     /// The only one that counts; without it each value is read as what it looks like.
@@ -33,7 +33,7 @@ pub enum Format {
     Epoch(Unit),
 }
 
-/// What is counted since 1970.
+/// The unit of an epoch date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Seconds,

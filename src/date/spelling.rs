@@ -8,7 +8,7 @@ use crate::time::Instant;
 
 const EXAMPLE: Instant = Instant(1_795_232_401);
 
-/// How one column spells an instant.
+/// The spelling of instants in one column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spelling {
     Epoch { unit: Unit, as_text: bool },
@@ -16,7 +16,7 @@ pub enum Spelling {
     Iso { clock: IsoClock, suffix: String },
 }
 
-/// What stands behind the date.
+/// The clock part of an ISO date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsoClock {
     None,

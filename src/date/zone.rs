@@ -6,7 +6,7 @@ use chrono::{DateTime, FixedOffset, NaiveDateTime};
 
 use crate::time::{DAY, Instant, WRITABLE};
 
-/// Where a clock stands.
+/// The zone of a clock.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Zone {
     /// So many seconds ahead of UTC.

@@ -39,7 +39,7 @@ use dispatcher::{Again, Dispatcher};
 /// How long a drain waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// How far a pass goes.
+/// The limits of a pass.
 #[derive(Debug, Clone)]
 pub struct PassLimits {
     /// Attempts, not records looked at: waiting rows never hide due ones.
@@ -86,7 +86,7 @@ pub struct Pass {
     pub observer: Box<dyn Observer + Send>,
 }
 
-/// Who is told how a pass goes.
+/// An observer, who is told how a pass goes.
 pub trait Observer {
     /// So many records are due, as far as they have been counted.
     fn selected(&mut self, due: usize);
@@ -101,7 +101,7 @@ pub trait Observer {
     fn finished(&mut self) -> Result<()>;
 }
 
-/// What wakes the thread that waits for the end of a pass.
+/// An event for the thread that waits for the end of a pass.
 #[derive(Debug)]
 enum Event {
     /// Nothing is in hand any more, or the rate holds records back.
@@ -110,7 +110,7 @@ enum Event {
     Signal(i32),
 }
 
-/// Wakes the thread that waits for the end of a pass.
+/// The sender of events to the thread that waits for the end of a pass.
 #[derive(Clone)]
 pub struct Wake {
     events: Sender<Event>,
@@ -190,7 +190,7 @@ impl SharedDispatcher {
     }
 }
 
-/// Who does the work.
+/// The handlers of a pass.
 pub struct Handlers {
     pub handler: Arc<dyn Handler>,
     /// Gets each record that is archived.
@@ -266,7 +266,7 @@ fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
     is_news.then(|| PassCursor::new(span, &pass.plan, kept).come_to(span, any))
 }
 
-/// Waits for the end of a pass, and heeds signals and the time meanwhile.
+/// The main thread of a pass: waits for its end, and heeds signals and the time meanwhile.
 struct Watch<'a> {
     shared: &'a SharedDispatcher,
     events: Receiver<Event>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant as Monotonic};
 /// The bucket holds what comes in this time, and at least one: attempts may come together so far.
 const BURST: Duration = Duration::from_millis(100);
 
-/// So many attempts in a second, a minute or an hour.
+/// A rate: so many attempts in a second, a minute or an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
     attempts: u32,

@@ -40,7 +40,7 @@ pub struct Tally {
     progress: bool,
 }
 
-/// Why a pass ended before everything due was tried.
+/// The reason why a pass ended before everything due was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
     Signal(i32),

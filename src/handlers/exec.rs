@@ -26,7 +26,7 @@ use crate::record::{Attempt, Outcome, Record, Value, one_line};
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
 
-/// What a command is run with; the same for every record of a pass.
+/// The settings of a command; the same for every record of a pass.
 #[derive(Debug, Clone)]
 pub struct ExecSettings {
     /// The command and its arguments, with `{column}` still in them.
@@ -53,7 +53,7 @@ pub struct Exec {
     stop_pipes: Mutex<Vec<OwnedFd>>,
 }
 
-/// What the workers see of a stop.
+/// The stop as the workers see it.
 struct Stop {
     begun: AtomicBool,
     signals: [OwnedFd; 2],

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crate::record::{Attempt, Outcome, Record};
 
-/// Handles records, some at a time.
+/// A handler of records, some at a time.
 pub trait Handler: Send + Sync {
     /// How many records are handled at once.
     fn capacity(&self) -> usize;
@@ -70,7 +70,8 @@ impl Job {
     }
 }
 
-/// Where answers go, from any thread: one to each job, and those that come together together.
+/// The callback that ended attempts are submitted to, from any thread: one for each job, and those
+/// that come together in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
 #[cfg(test)]

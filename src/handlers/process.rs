@@ -14,7 +14,7 @@ use super::spawned::{self, CHUNK, STOP_KILL_DELAY, Spawned, is_readable};
 use super::tail::Tail;
 use crate::clock::Clock;
 
-/// How a command ended.
+/// The end of a command.
 pub struct Ended {
     pub status: ExitStatus,
     /// Whether it was ended from outside, and why.
@@ -69,7 +69,7 @@ struct Monitored {
     stderr: Tail,
 }
 
-/// How far a command has been told to end.
+/// The stage of a command on its way to its end.
 #[derive(Clone, Copy)]
 enum Stage {
     Running { deadline: Option<Monotonic>, stops: usize },
@@ -170,7 +170,7 @@ fn read(pipe: &OwnedFd, tail: &mut Tail) -> usize {
     count
 }
 
-/// Why `wait` returned, besides the pipes.
+/// The reason why `wait` returned, besides the pipes.
 struct Woken {
     ended: bool,
     stop: bool,

@@ -44,7 +44,8 @@ pub struct Spawned {
     pub process: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not, and
+    /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not,
+    /// and
     /// there is one thing to wake up for instead of three.
     _command: Command,
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::record::one_line;
 
-/// Keeps the last `Tail::KEPT` bytes of what it is given.
+/// A buffer of the last `Tail::KEPT` bytes that it is given.
 #[derive(Default)]
 pub struct Tail {
     bytes: VecDeque<u8>,

@@ -15,7 +15,7 @@ use crate::handlers::without_login;
 use crate::schedule;
 use crate::store::{self, Location};
 
-/// What a line of a crontab comes to.
+/// A pass that a line of a crontab runs.
 pub enum CrontabLine {
     Pass { times: String, queue: Box<Queue>, schedule: Box<Schedule> },
     Unclear { number: usize, why: String },
@@ -151,7 +151,8 @@ impl Sources {
         Ok(words)
     }
 
-    /// Whether the URL of the webhook has a login in it, that was typed or stands in the environment.
+    /// Whether the URL of the webhook has a login in it, that was typed or stands in the
+    /// environment.
     pub fn has_login(&self, typed: &Typed) -> Result<bool, ExitError> {
         let said = typed.options().find(|(long, _)| *long == "post").and_then(|(_, url)| url);
         let url =

@@ -275,7 +275,8 @@ fn assignments(columns: Table) -> Result<Vec<Assignment>, String> {
     columns.into_iter().map(one).collect()
 }
 
-/// What a column is set to. Constants stand for themselves; what stands for something else is in
+/// The value that a column is set to. Constants stand for themselves; what stands for something
+/// else is in
 /// braces.
 fn assigned(value: Value) -> Result<Assigned, String> {
     let constant = |value| Ok(Assigned::Constant(value));

@@ -13,7 +13,7 @@ const WINDOW: u16 = 64;
 const WINDOW_BYTES: usize = 64 << 20;
 const RESTARTS: u32 = 3;
 
-/// What handles the records.
+/// The handler, as it was chosen.
 #[derive(Debug, Clone)]
 pub enum Handler {
     /// A process for each.

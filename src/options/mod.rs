@@ -40,7 +40,7 @@ const EMPTY_COMMAND: &str = "the command is empty: its first word must name a pr
 /// The name of a queue that has none.
 const DEFAULT_QUEUE: &str = "default";
 
-/// Where the records are, and what their table means.
+/// A queue: where its records are, and what their table means.
 #[derive(Debug, Clone)]
 pub struct Queue {
     pub name: String,
@@ -55,7 +55,7 @@ pub struct Queue {
     pub on_archive: Option<Vec<OsString>>,
 }
 
-/// How a pass is to be run.
+/// The settings of a pass.
 pub struct PassSettings {
     pub schedule: Schedule,
     pub limits: PassLimits,

@@ -94,7 +94,8 @@ impl Sources {
         &self.environment
     }
 
-    /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and its
+    /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and
+    /// its
     /// handlers whose record they have, and that is all.
     pub fn mere_name(&self, typed: &Typed) -> Option<String> {
         let named = typed.line.cli.global.queue.clone();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{cut, one_line};
 
-/// What names a record: the value of its ID column, or the values of several.
+/// The id of a record: the value of its ID column, or the values of several.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {

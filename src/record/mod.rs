@@ -141,7 +141,7 @@ pub struct Record {
     pub row: Row,
 }
 
-/// What a policy goes by.
+/// The facts of a record that the due rule goes by.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     pub id: &'a Id,
@@ -212,7 +212,7 @@ impl Row {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Success,
@@ -245,7 +245,7 @@ pub enum Outcome {
     },
 }
 
-/// How far an attempt came that had no answer.
+/// The reach of a request that had no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// It may have had its effect all the same.
@@ -292,7 +292,7 @@ impl Outcome {
     }
 }
 
-/// What a handler says of one record.
+/// An attempt that has ended: the record and the outcome.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     pub id: Id,
@@ -314,7 +314,7 @@ impl Attempt {
     }
 }
 
-/// What is written to a row.
+/// A settlement: what is written to a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
     pub transition: Transition,
@@ -325,7 +325,7 @@ pub struct Settlement {
     pub not_before: Option<Instant>,
 }
 
-/// What has become of a record.
+/// The transition of a record from one status to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
     /// An attempt begins: it counts as failed until it is known to have gone otherwise.
@@ -360,7 +360,8 @@ impl Settlement {
 }
 
 impl Settlement {
-    /// The same without the text of the error, for a table that does not take it; `None` if there is
+    /// The same without the text of the error, for a table that does not take it; `None` if there
+    /// is
     /// no text in it.
     pub fn without_error(&self) -> Option<Self> {
         let Counter::Set { failures, last_failure_at, last_error: Some(_) } = self.counter else {
@@ -371,7 +372,8 @@ impl Settlement {
     }
 }
 
-/// What becomes of FAILURES, LAST_FAILURE and LAST_ERROR, as far as the table has them.
+/// The counter columns FAILURES, LAST_FAILURE and LAST_ERROR as they are written, as far as the
+/// table has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counter {
     /// As they were when the record was claimed.

@@ -19,7 +19,7 @@ const NEXT: &str = "next key ";
 /// Numbers below are counted up from one series to the next; those from here on are instants.
 const FIRST_INSTANT: i64 = 1_000_000_000;
 
-/// What tells one series of a table from the next.
+/// The column that tells one series of attempts from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesSource {
     /// The instant of the answer, which the row holds to the second. Attempts are charged for.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::record::{json_line, one_line};
 
-/// How much a finding matters.
+/// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Ok,

@@ -15,7 +15,7 @@ pub struct Explanation<'a> {
     pub attempts: Vec<Planned>,
 }
 
-/// What the last pass had to do with a record.
+/// The last pass as far as it had to do with a record.
 pub enum LastPass {
     /// In that pass, or in another one since.
     Tried {

@@ -7,7 +7,7 @@ use crate::record::{Record, counted, cut_line, json_line};
 use crate::schedule::{End, Obstacle, Verdict};
 use crate::time::Instant;
 
-/// What a pass would do with a record.
+/// The fate of a record in a dry run.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate {
     Try,

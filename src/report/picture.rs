@@ -57,7 +57,7 @@ fn paint(
     Ok(())
 }
 
-/// What the time axis counts in.
+/// The unit of the time axis.
 #[derive(Clone, Copy)]
 struct Unit {
     secs: i64,

@@ -6,7 +6,7 @@ use super::delays::Delays;
 use crate::hash::{draw, mulhi, phase};
 use crate::record::Id;
 
-/// How the waits of several records that fail together are kept apart.
+/// Jitter without random draws: how the waits of several records that fail together are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jitter {
     /// By this much of 100 %: each record reads the policy between two counts, at a
@@ -18,7 +18,8 @@ pub enum Jitter {
     Drawn { unit_ms: u64, widths: Delays },
 }
 
-/// Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of cron.
+/// A backoff. Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of
+/// cron.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     /// The specification alone.
@@ -125,7 +126,8 @@ impl Backoff {
         (!over).then(|| self.offset(x, n))
     }
 
-    /// How many retries of a record with this phase are due within `age` ticks of the first attempt.
+    /// How many retries of a record with this phase are due within `age` ticks of the first
+    /// attempt.
     pub fn count_of(&self, phase: u64, age: i64) -> u64 {
         let most = self.max_attempts.map_or(u64::MAX, |most| u64::from(most) - 1);
         self.count(self.fraction(phase), age).min(most)

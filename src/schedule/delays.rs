@@ -4,7 +4,7 @@
 /// a wait that grows by single ticks for years gets there.
 const MOST: usize = 1 << 20;
 
-/// How long to wait after each failure, in milliseconds: b(0), b(1), ..., and the last for ever.
+/// A delay table, in milliseconds: b(0), b(1), ..., and the last for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delays {
     /// At least one.

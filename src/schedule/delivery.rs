@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::curve::{self, Curve};
 use super::delays::Delays;
 
-/// How often a record is retried in each phase, and how long it waits there, in seconds.
+/// The delivery phases: how often a record is retried in each, and how long it waits there, in
+/// seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phases {
     pub immediate: u32,

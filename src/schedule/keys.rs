@@ -15,7 +15,7 @@ const MOST_RETRIES: u32 = 100;
 /// The keys of every policy.
 const COMMON: [&str; 2] = ["max", "spread"];
 
-/// How a policy is written.
+/// The written form of a policy.
 pub struct Form {
     pub name: &'static str,
     /// Without the keys that every policy has.

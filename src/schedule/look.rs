@@ -19,7 +19,7 @@ pub struct Look {
     pub kept: HashMap<Id, Kept>,
 }
 
-/// What a pass does with a record.
+/// The verdict on a record: what a pass does with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Due(Reason),

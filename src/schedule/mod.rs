@@ -64,7 +64,7 @@ pub struct Moment {
     pub span: Option<Span>,
 }
 
-/// Why a record is due.
+/// The reason why a record is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     New,
@@ -77,7 +77,7 @@ pub enum Reason {
     ClockSetBack,
 }
 
-/// Why a record is never due under a policy.
+/// The obstacle that keeps a record from ever being due under a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     NotPending,

@@ -6,7 +6,7 @@ use crate::record::{
 };
 use crate::time::{Instant, WRITABLE};
 
-/// What settling goes by, besides the record and its outcome.
+/// The rules of settling, besides the record and its outcome.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rules {
     /// Whether the table has a column to count failures in.
@@ -27,7 +27,7 @@ pub struct Rules {
     pub max_age_secs: Option<i64>,
 }
 
-/// Why a record is given up.
+/// The limit that ends a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Attempts,
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(exhausted(record(Status::Error, 9).facts(), rules, NOW), None, "undated");
     }
 
-    /// What becomes of one attempt, or what a person does between two.
+    /// An event in a record's life: the end of an attempt, or an edit between two.
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Answered,

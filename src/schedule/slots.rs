@@ -9,7 +9,7 @@ use crate::query::Slot;
 use crate::record::{Facts, Id, Status};
 use crate::time::Instant;
 
-/// Where a record's slots lie.
+/// The rule by which a record's slots lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slots {
     /// `--progressive`: once in each interval of the tier that the record's age is in.

@@ -16,7 +16,7 @@ struct Kind {
     make: fn(&Keys, Options) -> Result<Shape, String>,
 }
 
-/// What a kind makes of its keys.
+/// The shape of a policy: base delays and jitter.
 struct Shape {
     plain: Delays,
     /// Where the policy draws its waits unless it is told to spread them.
@@ -60,7 +60,7 @@ const fn kind(
     Kind { form: Form { name, keys, is_list: false, example }, make }
 }
 
-/// What is typed behind `--policy`, and the file that it names, if it names one.
+/// A specification as it is typed behind `--policy`, and the file that it names, if it names one.
 #[derive(Clone, Copy)]
 pub struct Spec<'a> {
     pub text: &'a str,

@@ -4,7 +4,7 @@ use super::{Run, Scenario};
 use crate::record::Id;
 use crate::schedule::{Backoff, Policy, Slots};
 
-/// What a run comes to.
+/// The figures of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     pub attempts: usize,

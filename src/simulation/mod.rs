@@ -20,7 +20,7 @@ use crate::schedule::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
 
-/// What is simulated, for each line alike.
+/// The scenario, the same for each line.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub rows: Vec<MemoryRow>,
@@ -38,7 +38,7 @@ impl Scenario {
     }
 }
 
-/// What runs through it: a crontab line whose policy counts in ticks.
+/// A simulated crontab line, whose policy counts in ticks.
 #[derive(Debug, Clone)]
 pub struct Course {
     pub policy: Policy,
@@ -61,7 +61,7 @@ pub struct Tried {
     pub at: i64,
 }
 
-/// What a course comes to.
+/// The run of a line through the scenario.
 pub struct Run {
     pub policy: Policy,
     pub every_secs: i64,

@@ -9,7 +9,7 @@ use crate::date::Spelling;
 use crate::record::{Status, Value};
 use crate::time::Instant;
 
-/// What was found.
+/// The inspection of a table.
 #[derive(Debug)]
 pub struct Inspection {
     /// What else there is to say of it.
@@ -32,7 +32,7 @@ pub struct Inspection {
     pub unread: Unread,
 }
 
-/// What could not be looked at, by the reason: what is wrong in one place does not keep the others
+/// Reads that failed, by the reason: what is wrong in one place does not keep the others
 /// from being looked at.
 #[derive(Debug, Default)]
 pub struct Unread(BTreeMap<String, Vec<&'static str>>);
@@ -52,7 +52,7 @@ impl Unread {
     }
 }
 
-/// What is found of the pending records.
+/// The pending records, as far as they were inspected.
 #[derive(Debug, Default)]
 pub struct Pending {
     pub rows: u64,

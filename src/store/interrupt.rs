@@ -40,7 +40,8 @@ pub struct Stop {
     act: AtomicU8,
 }
 
-/// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
+/// The act that a store is at. Searches and claims lose nothing when they end; a settlement has
+/// outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Nothing,

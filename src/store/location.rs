@@ -23,7 +23,7 @@ pub enum Location {
     Queue(Arc<Server>, String),
 }
 
-/// What a command opens a database for.
+/// The access that a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// No statement can write: a condition is SQL, and calls whatever it likes.
@@ -33,7 +33,7 @@ pub enum Access {
     Pass(Duration),
 }
 
-/// What creates the usual table, in each dialect.
+/// The schema of the usual table, in each dialect.
 pub struct Schemas {
     pub sqlite: &'static str,
     pub postgres: &'static str,

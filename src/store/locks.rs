@@ -87,7 +87,8 @@ impl LineLock {
 const DYING: Duration = Duration::from_millis(200);
 const DYING_STEP: Duration = Duration::from_millis(4);
 
-/// Whether a lock is granted, now or as soon as nobody holds it but the remains of a killed process.
+/// Whether a lock is granted, now or as soon as nobody holds it but the remains of a killed
+/// process.
 fn outlasts_the_dying(lock: impl Fn() -> io::Result<bool>) -> io::Result<bool> {
     for _ in 0..DYING.as_millis() / DYING_STEP.as_millis() {
         if lock()? {
@@ -110,7 +111,8 @@ enum Wait {
     No,
 }
 
-/// Locks one byte of a file, unless somebody has it locked. It ends with the file's last descriptor.
+/// Locks one byte of a file, unless somebody has it locked. It ends with the file's last
+/// descriptor.
 pub fn lock_at(file: &File, offset: u64) -> io::Result<bool> {
     lock_byte(file, offset.cast_signed(), Wait::No)
 }

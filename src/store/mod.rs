@@ -41,7 +41,7 @@ use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status};
 use crate::time::Instant;
 
-/// What a pass asks of a table. Nothing here writes or locks.
+/// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
     /// The ids of a stretch of records that are due, read to the end at once. The selection says
     /// which can be; `is_due` has the last word on each.
@@ -58,7 +58,7 @@ pub trait Reader {
     }
 }
 
-/// What commands ask of a whole table. Nothing here writes or locks.
+/// The reads of commands, over a whole table. Nothing here writes or locks.
 pub trait Survey {
     /// Hands every record with one of these statuses to `each`, in order; all records if
     /// `statuses` is empty. As far as they are to be shown: no row has a payload.
@@ -103,7 +103,7 @@ pub trait Database: Reader + Survey {
     -> Result<Box<dyn Store + Send>>;
 }
 
-/// What a pass does with a table. All claims end with the process that holds them.
+/// A store: the claims and writes of a pass. All claims end with the process that holds them.
 pub trait Store {
     fn reader(&mut self) -> &mut dyn Reader;
 
@@ -132,7 +132,8 @@ pub trait Store {
     /// undoes nothing of it.
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
-    /// Tries each chain of settlements on the record, one after the other, and takes everything back.
+    /// Tries each chain of settlements on the record, one after the other, and takes everything
+    /// back.
     fn rehearse(
         &mut self,
         record: &Record,
@@ -162,7 +163,7 @@ pub trait Store {
     fn finish(&mut self) -> Result<()>;
 }
 
-/// What is not any more where it was when a pass began.
+/// A file that is not any more where it was when a pass began.
 #[derive(Debug)]
 pub enum Moved {
     /// Nobody sees what is written to it.
@@ -183,7 +184,7 @@ pub struct Page {
     pub unusable: u64,
 }
 
-/// What has come of a claim.
+/// The result of a claim.
 #[derive(Debug)]
 pub enum Claim {
     Held(Box<Record>),
@@ -231,7 +232,8 @@ pub enum WriteResult {
     ChangedMeanwhile,
     /// The claim went with a lost connection, and somebody else has the record now.
     ClaimLost,
-    /// The table refuses the change, by a constraint or a trigger's error, or just does not make it.
+    /// The table refuses the change, by a constraint or a trigger's error, or just does not make
+    /// it.
     Refused(String),
 }
 

@@ -21,7 +21,7 @@ const QUIET_LOOKS: u32 = 3;
 const MOST_LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// What a descendant of a pass carries: the token in its environment, or the descriptor of a pipe.
+/// The mark of a pass's descendants: the token in its environment, or the descriptor of a pipe.
 pub struct Mark {
     variable: Vec<u8>,
     /// `pipe:[NUMBER]`, where it is known.

@@ -101,7 +101,7 @@ impl Query {
     }
 }
 
-/// What was said already, so that each thing is said once.
+/// Messages that were said already, so that each is said once.
 #[derive(Default)]
 pub struct Reported(HashSet<String>);
 

@@ -10,7 +10,7 @@ pub const NOT_TAKEN: &str = "the table did not take the change";
 /// What a mapping did that finishes a record, and leaves it pending.
 pub const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
 
-/// What came of trying it out.
+/// The result of a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {
     Taken,

@@ -103,7 +103,8 @@ impl Dispatcher {
         certain
     }
 
-    /// A record whose handler could not be run, and none whose handler could be: it stays as it was.
+    /// A record whose handler could not be run, and none whose handler could be: it stays as it
+    /// was.
     pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
         if ends_pass && self.summary.stopped.is_none() {
@@ -124,12 +125,14 @@ impl Dispatcher {
         }
     }
 
-    /// Whether records that got nowhere have ended the pass. What ends later changes no more of that.
+    /// Whether records that got nowhere have ended the pass. What ends later changes no more of
+    /// that.
     fn is_stuck(&self) -> bool {
         matches!(self.summary.stopped, Some(Stopped::Stuck(_) | Stopped::Unable(_)))
     }
 
-    /// Where the next pass is to begin if it begins behind this record. Failed ones that have an order
+    /// Where the next pass is to begin if it begins behind this record. Failed ones that have an
+    /// order
     /// of their own are gone on behind in any case.
     fn place(&self, record: &Record) -> Option<Key> {
         let is_in_order =

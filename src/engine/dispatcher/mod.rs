@@ -23,7 +23,7 @@ use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
 
-/// Whether a drain goes on.
+/// The next round of a drain, if there is one.
 pub enum Again {
     No,
     Now,
@@ -150,7 +150,8 @@ impl Dispatcher {
         self.handler.stop(self.pass.limits.grace);
     }
 
-    /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That a
+    /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That
+    /// a
     /// search was ended because the pass is to stop is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.wake.stop.is_asked() {

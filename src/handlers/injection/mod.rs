@@ -38,7 +38,7 @@ pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> 
     command.check(argv)
 }
 
-/// What is looked for in a command.
+/// A command that is searched for injection.
 struct Command<'a> {
     is_column: &'a dyn Fn(&str) -> bool,
 }

@@ -1,6 +1,6 @@
 //! Programs that run others, or code, and how each is told what to run.
 
-/// How a program is told what to run.
+/// A program that runs others, and how it is told what.
 #[derive(Clone, Copy)]
 pub enum Runner {
     Shell,
@@ -32,7 +32,7 @@ pub struct Language {
     pub file: Option<char>,
 }
 
-/// What an option of an interpreter takes.
+/// The argument that an option of an interpreter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Nothing,

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Servers close what is idle after two seconds and more, and a request may meet that.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// What sends through a proxy.
+/// The agent that sends through a proxy.
 pub struct Proxied {
     pub agent: Agent,
     /// The variable that names the proxy.

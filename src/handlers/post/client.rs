@@ -26,7 +26,7 @@ use crate::time::Instant;
 /// How much of an answer is read. A longer one costs its connection.
 const MOST_READ: usize = 64 * 1024;
 
-/// Where records are posted to, and how.
+/// The webhook that records are posted to.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     pub target: Target,
@@ -43,7 +43,7 @@ pub struct Webhook {
     pub proxies: Proxies,
 }
 
-/// Whose secret requests are signed with.
+/// The secret that requests are signed with.
 #[derive(Debug, Clone)]
 pub enum Signing {
     None,
@@ -86,7 +86,7 @@ impl Signing {
     }
 }
 
-/// What requests are sent with; the same for every record of a pass.
+/// The settings of a webhook; the same for every record of a pass.
 #[derive(Debug, Clone)]
 pub struct PostSettings {
     pub webhook: Webhook,
@@ -114,7 +114,7 @@ pub struct Outgoing<'a> {
     pub now: Instant,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
     Answered(Outcome),
@@ -126,7 +126,7 @@ pub enum Sent {
     Unusable(String),
 }
 
-/// Sends requests, from several threads if need be, and keeps their connections.
+/// An HTTP client for several threads, which keeps their connections.
 pub struct Client {
     settings: PostSettings,
     direct: Agent,

@@ -11,7 +11,7 @@ use super::client::Sent;
 use super::wire::{Refused, Unreachable, is_hangup, place, words};
 use crate::tls_roots;
 
-/// What was tried.
+/// The request that failed.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     pub uri: &'a Uri,

@@ -10,7 +10,7 @@ const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 /// The same, and what stands between the parts of a name.
 const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
 
-/// What the `Idempotency-Key` of a request is.
+/// The kind of `Idempotency-Key` that a request gets.
 #[derive(Debug, Clone)]
 pub enum IdempotencyKey {
     /// The record's name, and another one for each series of attempts.

@@ -8,7 +8,7 @@ use ureq::http::{HeaderValue, Uri};
 
 use super::bypass::Bypass;
 
-/// What the environment says of proxies.
+/// The proxies that the environment names.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     http: Option<Variable>,

@@ -15,7 +15,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Where servers put their words.
 const KEYS: [&str; 3] = ["error", "message", "detail"];
 
-/// What is known of an answer. The body is its beginning.
+/// A server's reply: status, headers, and the beginning of the body.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
     pub status: u16,

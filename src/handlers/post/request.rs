@@ -74,7 +74,7 @@ impl fmt::Debug for Header {
     }
 }
 
-/// What one request is about.
+/// One request's record and body.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     /// What tells the record from all others.

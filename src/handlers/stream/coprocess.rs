@@ -34,7 +34,7 @@ pub struct CoProcess {
     log: Tail,
 }
 
-/// What events while somebody waited.
+/// The events of one wait.
 pub struct Events {
     pub ended: bool,
     pub woken: bool,

@@ -22,7 +22,7 @@ pub struct Lifecycle {
     stops: u32,
 }
 
-/// How far a co-process has been told to end.
+/// The stage of a co-process on its way to its end.
 #[derive(Clone, Copy)]
 enum Stage {
     Serving,
@@ -40,7 +40,7 @@ enum Stage {
     },
 }
 
-/// Why a co-process is made to end.
+/// The reason why a co-process is made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// There is nothing more to do.
@@ -53,7 +53,7 @@ pub enum Why {
     Broken,
 }
 
-/// What a co-process is to go by at a moment.
+/// The orders that a co-process is under at a moment.
 pub struct Orders {
     pub now: Monotonic,
     /// How long it may be silent, if it has something to answer.

@@ -24,7 +24,7 @@ use supervisor::Supervisor;
 
 pub use protocol::Hello;
 
-/// What co-processes are run with.
+/// The settings of co-processes.
 #[derive(Debug, Clone)]
 pub struct StreamSettings {
     pub argv: Vec<OsString>,
@@ -53,7 +53,7 @@ pub struct Stream {
     supervisors: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What all supervisors see.
+/// The state that all supervisors share.
 struct Shared {
     clock: Clock,
     no_more: AtomicBool,

@@ -11,7 +11,7 @@ use crate::record::{Id, Outcome, Record, cut_line, one_line};
 /// The version of the protocol, which the first line says.
 const VERSION: u32 = 1;
 
-/// What a co-process is told first of all.
+/// The hello line, the first that a co-process gets.
 #[derive(Debug, Clone)]
 pub struct Hello {
     pub queue: String,
@@ -32,7 +32,7 @@ impl Hello {
     }
 }
 
-/// What a co-process says of one record.
+/// The reply of a co-process to one record.
 #[derive(Debug, PartialEq)]
 pub struct Reply {
     pub id: Id,

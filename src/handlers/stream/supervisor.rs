@@ -31,7 +31,7 @@ pub struct Supervisor {
     submit: Option<Submit>,
 }
 
-/// Why a record is not sent now.
+/// The reason why a record is not sent now.
 enum Unsent {
     /// There is no line for it, and why.
     Unfit(String),

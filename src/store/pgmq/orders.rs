@@ -3,7 +3,7 @@
 use crate::record::{Counter, Id, Transition};
 use crate::store::RowWrite;
 
-/// What is to be done with messages, by their numbers.
+/// The orders for messages, by their numbers.
 #[derive(Default)]
 pub struct Orders {
     pub done: Vec<i64>,

@@ -23,7 +23,7 @@ use crate::record::Id;
 /// some twelve thousand in all.
 pub const MOST_CLAIMS: usize = 128;
 
-/// What holds a record.
+/// The lock keys of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
     pub first: i64,
@@ -39,7 +39,7 @@ impl Keys {
     }
 }
 
-/// What this pass holds.
+/// The claims that this pass holds.
 #[derive(Default)]
 pub struct Claims {
     /// The session of the first locks; made when the first is needed.

@@ -15,7 +15,7 @@ pub struct Statement {
     pub params: Vec<Param>,
 }
 
-/// What is asked for.
+/// The question that a query answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Make the changes.
@@ -43,7 +43,7 @@ enum Verb {
     Look,
 }
 
-/// What a column has to do with a change.
+/// A term of a write: a column and its role.
 struct Term<'a> {
     column: &'a Column,
     role: Role,

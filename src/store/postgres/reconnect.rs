@@ -26,7 +26,7 @@ const STOPPING: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long is waited for a server.
+/// The patience with a server: for how long it is waited for.
 #[derive(Clone)]
 pub struct Patience {
     clock: Clock,
@@ -75,7 +75,8 @@ pub trait Patient: Sized {
         looked
     }
 
-    /// Connects, as often as it takes, but not for ever, and not much longer once a signal has come.
+    /// Connects, as often as it takes, but not for ever, and not much longer once a signal has
+    /// come.
     fn connect_again(
         &mut self,
         why: &SqlError,
@@ -202,7 +203,8 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Does it in each interval, and at once if there is anything to be read from the sockets that it
+    /// Does it in each interval, and at once if there is anything to be read from the sockets that
+    /// it
     /// returned last.
     pub fn start(
         interval: Duration,

@@ -49,8 +49,10 @@ impl Patient for Sessions {
 }
 
 impl Sessions {
-    /// A server that has just been started, or has recovered from a crash, has forgotten all claims:
-    /// other passes get time to take theirs back. Recovery ends with a checkpoint, which has nothing
+    /// A server that has just been started, or has recovered from a crash, has forgotten all
+    /// claims:
+    /// other passes get time to take theirs back. Recovery ends with a checkpoint, which has
+    /// nothing
     /// to redo behind it, unlike those that are made while the server works.
     pub fn wait_for_others(&mut self) -> Result<()> {
         let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
@@ -81,7 +83,8 @@ impl Sessions {
         again.map_err(|error| self.database.explain(&error, "read"))
     }
 
-    /// The server may not know yet that the old sessions are gone, and the watchdog keeps the socket
+    /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
+    /// socket
     /// of one: they are ended there, so that their locks are free.
     fn end_old(&mut self, reading: bool, claiming: bool) -> Result<(), SqlError> {
         if self.claims.pooled {

@@ -21,7 +21,8 @@ use crate::store::Access;
 const SPELLING: &str =
     "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
 
-/// A transaction that can never write again once it has asked for anything, whatever a function sets
+/// A transaction that can never write again once it has asked for anything, whatever a function
+/// sets
 /// in it; the default of a session could be set back for the transactions to come.
 const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
 
@@ -35,7 +36,8 @@ pub struct Session {
     prepared: Option<HashMap<String, Option<Statement>>>,
     /// Whether it asks in transactions that cannot write.
     pub access: Access,
-    /// Whether such a transaction has begun. It lasts until an error or the end, so that no statement
+    /// Whether such a transaction has begun. It lasts until an error or the end, so that no
+    /// statement
     /// costs more round trips, and is always taken back: nothing that was set in it or sent by it
     /// stays.
     is_reading: bool,

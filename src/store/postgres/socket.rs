@@ -10,7 +10,7 @@ use postgres::Client;
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-/// What a connection leads to.
+/// The peer of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// The name of the file. In which directory it is may look different from there.

@@ -76,7 +76,8 @@ impl Rights {
     }
 }
 
-/// Fails if something stands beside the database that SQLite would wait for, or that somebody has put
+/// Fails if something stands beside the database that SQLite would wait for, or that somebody has
+/// put
 /// there who may not write the database: SQLite would take what it says for its own.
 fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for end in BESIDE {

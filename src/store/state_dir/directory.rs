@@ -55,7 +55,7 @@ pub struct Directory {
     acting: Option<Owner>,
 }
 
-/// What a file is opened for.
+/// The purpose that a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Read,
@@ -120,7 +120,8 @@ impl Directory {
         Ok(Self { place: place.clone(), descriptor, identity, is_roots_alone, acting })
     }
 
-    /// The user who can write here besides root, if this process is root: the owner of the database.
+    /// The user who can write here besides root, if this process is root: the owner of the
+    /// database.
     pub fn other_writer(&self) -> Option<u32> {
         let owner = self.place.database.as_ref().map_or(0, Metadata::uid);
         (is_root() && !self.is_roots_alone).then_some(owner)
@@ -275,7 +276,8 @@ impl Directory {
         self.acting.is_some() && found.is_ok_and(|found| is_file_of_root(&found))
     }
 
-    /// Puts a file of the database's owner in the place of one of root's, unless a pass has locks on
+    /// Puts a file of the database's owner in the place of one of root's, unless a pass has locks
+    /// on
     /// that.
     fn replace(&self, name: &str) -> Result<()> {
         let path = self.place.path.join(name);

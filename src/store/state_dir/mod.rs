@@ -27,7 +27,8 @@ pub use pass_note::PassNote;
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
 
-/// The locks of the crontab lines. In a shared directory all databases had one file in version 0.1.0.
+/// The locks of the crontab lines. In a shared directory all databases had one file in version
+/// 0.1.0.
 const LINES: &str = "lines";
 
 /// Where root notes its passes over databases of others. A note is worth nothing after a restart.
@@ -133,7 +134,8 @@ impl StateDir {
     }
 
     /// Notes that a pass with this token is at work, after the handlers have been ended that passes
-    /// killed together with their watchdogs have left. Called before anything is claimed: fails where
+    /// killed together with their watchdogs have left. Called before anything is claimed: fails
+    /// where
     /// such handlers may live on. Without a note this pass may leave some itself, so that it cannot
     /// be written is only a warning.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {

@@ -101,7 +101,8 @@ impl PassNote {
 }
 
 impl PassNote {
-    /// A note in a file that goes with its last note. `None` if the file has just gone with another.
+    /// A note in a file that goes with its last note. `None` if the file has just gone with
+    /// another.
     pub fn temporary(mut self, path: PathBuf) -> Option<Self> {
         if self.file.metadata().is_ok_and(|found| found.nlink() > 0) {
             self.temporary = Some(path);
@@ -128,7 +129,8 @@ impl Drop for PassNote {
     }
 }
 
-/// Ends the handlers of passes of this user's that were killed together with their watchdogs; root ends
+/// Ends the handlers of passes of this user's that were killed together with their watchdogs; root
+/// ends
 /// those of all, or of the user whose word the file is. None is left when this returns.
 pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::secure_file::{Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, is_root};
 use crate::store::acting::{Owner, acting_as};
 
-/// Where a state directory is, and whose.
+/// The path and owner of a state directory.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub path: PathBuf,

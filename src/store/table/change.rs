@@ -7,14 +7,14 @@ use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
 use crate::store::RowWrite;
 
-/// What is done with a row.
+/// The action on a row.
 pub enum Action<'a> {
     /// Each column once. None is set if there is nothing to write.
     Set(Vec<(&'a Column, Set)>),
     Delete,
 }
 
-/// What a column is set to.
+/// The value that a column is set to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Set {
     To(Value),
@@ -22,7 +22,7 @@ pub enum Set {
     Add(i64),
 }
 
-/// What a row must be, besides having the id.
+/// The condition of a guarded write, besides the id.
 pub struct Expected<'a> {
     /// The status column, as a store writes it.
     pub status: Option<(&'a Column, &'a Value)>,
@@ -30,7 +30,7 @@ pub struct Expected<'a> {
     pub unchanged: Vec<(&'a Column, &'a Value)>,
 }
 
-/// What a charge made of the columns that show whether a row is still the same
+/// The columns that show whether a row is still the same, as a charge left them
 /// ([`Table::guard_columns`]), as they were read back: with what triggers and the table itself
 /// compute of it.
 #[derive(Debug, Clone, Default, PartialEq)]

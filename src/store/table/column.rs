@@ -24,7 +24,7 @@ pub struct Column {
     pub spelling: Spelling,
 }
 
-/// What a type makes of the values that are written to it.
+/// The values that a type holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     Integers,

@@ -7,7 +7,7 @@ use crate::date::Dates;
 use crate::mapping::Name;
 use crate::record::Value;
 
-/// What a pass writes there when an attempt begins.
+/// A counter column, and what a pass writes there when an attempt begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     Failures,

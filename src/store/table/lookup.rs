@@ -16,7 +16,7 @@ use crate::record::Value;
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
 
-/// What a database says of its tables.
+/// The catalog of a database.
 pub trait Catalog {
     /// The table with this name, however its case is.
     fn table(&self, name: &str) -> Result<Listed>;

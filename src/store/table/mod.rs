@@ -58,7 +58,7 @@ pub struct Table {
     pub on_archive: Vec<Effect>,
 }
 
-/// What a success does to a row, besides its status.
+/// The effects of a success on a row, besides its status.
 pub enum Effects {
     Set(Vec<Effect>),
     Delete,

@@ -13,7 +13,7 @@ pub fn quote(name: &str) -> String {
     Quoted(name).to_string()
 }
 
-/// The same as a part of a statement.
+/// A quoted name, as a part of a statement.
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {

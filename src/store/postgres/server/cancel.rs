@@ -23,7 +23,7 @@ pub struct Line {
     socket: Option<Arc<OwnedFd>>,
 }
 
-/// Those of a server that are open.
+/// The open connections to a server.
 pub type Lines = Mutex<Vec<Weak<Line>>>;
 
 impl Server {

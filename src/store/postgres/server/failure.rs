@@ -143,7 +143,7 @@ impl Reason {
     }
 }
 
-/// Why one host did not let us in.
+/// The refusal of one host.
 #[derive(Debug)]
 pub struct Refusal {
     pub reason: Reason,

@@ -1,7 +1,7 @@
 //! Records that are larger than the memory that a command which shows them has.
 
-use crate::cluster::cluster;
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use test_support::cluster::cluster;
 
 /// What only shows records.
 const SHOWING: [&[&str]; 8] = [

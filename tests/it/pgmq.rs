@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::cluster::{Database, cluster};
 use crate::testenv::{Ran, TestEnv, ran, wait_until};
+use test_support::cluster::{Database, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
 pub fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {

@@ -1,7 +1,7 @@
 //! A table on a PostgreSQL server: every command, and every type of column.
 
-use crate::cluster::{Database, cluster};
 use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, ran, wait_until};
+use test_support::cluster::{Database, cluster};
 
 /// A fresh database with the usual table.
 fn usual() -> Option<(Database, TestEnv)> {

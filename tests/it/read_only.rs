@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::cluster::{Database, cluster, pgbouncer};
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use test_support::cluster::{Database, cluster, pgbouncer};
 
 /// Functions that write where they may. `break_out` tries each way out of a transaction that only
 /// reads, and hides that it failed; `eager` does so while a statement is planned.

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::cluster::cluster;
-use crate::server::{Answer, Server};
 use crate::testenv::{Ran, TestEnv, ran, skipped};
+use test_support::cluster::cluster;
+use test_support::server::{Answer, Server};
 
 const README: &str = include_str!("../../README.md");
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
+use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 
 const RECORDS: usize = 1_200;
 /// Which of a server's sessions are those of passes on the database at hand.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::cluster::Database;
+use test_support::cluster::Database;
 
 /// 2026-11-21T00:00:00Z, a Saturday.
 pub const MIDNIGHT: i64 = 1_795_219_200;

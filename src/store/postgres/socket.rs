@@ -107,9 +107,9 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::cluster::Cluster;
-    use crate::server::splice;
     use crate::store::Server;
+    use test_support::cluster::Cluster;
+    use test_support::server::splice;
 
     /// A port that nobody else has, so that no other test connects there.
     fn free_port() -> u16 {

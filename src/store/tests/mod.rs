@@ -7,11 +7,11 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
-use crate::cluster::cluster;
 use crate::query::{Order, Query, Window};
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Transition, snooze};
 use crate::time::Instant;
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
+use test_support::cluster::cluster;
 
 const NOW: Instant = Instant(1_795_232_400);
 const DAY: i64 = 86_400;

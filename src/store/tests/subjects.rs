@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use super::{DAY, NOW, settle};
 use crate::clock::Clock;
-use crate::cluster::Database;
 use crate::mapping::Mapping;
 use crate::record::{Facts, Id, Status, Transition};
 use crate::store::{Access, Location, MemoryRow, MemoryStore, Server, Store};
+use test_support::cluster::Database;
 
 /// A row to begin with: id, status, how old it is in days, failures.
 pub type Seed = (i64, Status, i64, u32);

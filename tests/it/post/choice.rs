@@ -1,9 +1,9 @@
 //! Where a webhook is said, and what is found of it before a pass.
 
 use super::*;
-use crate::server::{Answer, Server};
 use crate::testenv::{MIDNIGHT, TestEnv, ran};
 use std::process::Command;
+use test_support::server::{Answer, Server};
 
 /// A file that describes the default queue.
 fn describe(env: &TestEnv, lines: &str) {

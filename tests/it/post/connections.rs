@@ -1,11 +1,11 @@
 //! How servers are reached, and what becomes of records where they are not.
 
 use super::*;
-use crate::server::{Answer, Server};
 use crate::testenv::MIDNIGHT;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use test_support::server::{Answer, Server};
 
 #[test]
 fn where_nobody_listens_two_records_are_charged_and_the_others_stay_as_they_were() {

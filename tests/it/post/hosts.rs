@@ -1,10 +1,10 @@
 //! Columns in the URL's host: what records may name, and what goes there.
 
 use super::*;
-use crate::server::Server;
 use crate::testenv::{MIDNIGHT, TestEnv, ran};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use test_support::server::Server;
 
 const SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

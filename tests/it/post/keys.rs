@@ -1,9 +1,9 @@
 //! What tells a receiver which record it gets, and whether it has it already.
 
 use super::*;
-use crate::cluster::cluster;
-use crate::server::{Received, Server};
 use crate::testenv::{HOUR, MIDNIGHT, TestEnv, signal};
+use test_support::cluster::cluster;
+use test_support::server::{Received, Server};
 
 const SECRET: (&str, &str) = ("BACKLOG_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
 

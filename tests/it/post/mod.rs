@@ -10,8 +10,8 @@ mod requests;
 
 use rustls::ServerConfig;
 
-use crate::server::{Answer, Received, Server, Trusted};
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use test_support::server::{Answer, Received, Server, Trusted};
 
 const ROW: &str = "SELECT STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG WHERE ID = 7";
 const ROWS: &str = "SELECT ID, STATUS, FAILURES, LAST_FAILURE, LAST_ERROR FROM BACKLOG ORDER BY ID";

@@ -1,8 +1,8 @@
 //! What an answer makes of a record.
 
 use super::*;
-use crate::server::{Answer, Server};
 use crate::testenv::{MIDNIGHT, TestEnv};
+use test_support::server::{Answer, Server};
 
 #[test]
 fn the_answer_decides_what_becomes_of_the_record() {

@@ -1,13 +1,13 @@
 //! Passes that end early, run at once, or work on a server's table.
 
 use super::*;
-use crate::cluster::cluster;
 use crate::pgmq::queue;
-use crate::server::{Answer, Server};
 use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, signal, wait_until};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::process::Child;
+use test_support::cluster::cluster;
+use test_support::server::{Answer, Server};
 
 #[test]
 fn a_request_that_outlives_the_grace_of_a_stop_leaves_its_record_as_it_was() {

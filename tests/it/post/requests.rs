@@ -1,12 +1,12 @@
 //! What is sent.
 
 use super::*;
-use crate::server::{Answer, Server};
 use crate::testenv::{MIDNIGHT, TestEnv, ran};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
+use test_support::server::{Answer, Server};
 
 #[test]
 fn the_body_is_the_record_as_one_json_object() {

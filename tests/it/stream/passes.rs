@@ -1,12 +1,12 @@
 //! The examples, limits, other lines, servers, and what makes no sense.
 
 use super::*;
-use crate::cluster::cluster;
 use crate::pgmq::queue;
 use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, skipped, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
+use test_support::cluster::cluster;
 
 #[test]
 fn the_examples_handle_records() {

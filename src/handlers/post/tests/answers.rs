@@ -11,7 +11,7 @@ use crate::record::Outcome;
 use super::{
     BODY, broken, client, failure, hasty, outgoing, send, settings, success, webhook, with,
 };
-use crate::server::{Answer, Server, UNREAD};
+use test_support::server::{Answer, Server, UNREAD};
 
 #[test]
 fn a_request_carries_what_it_should() {

@@ -7,7 +7,7 @@ use std::thread;
 use crate::handlers::post::client::Sent;
 
 use super::{broken, client, outgoing, send, success};
-use crate::server::{Answer, Server};
+use test_support::server::{Answer, Server};
 
 #[test]
 fn connections_are_kept() {

@@ -7,7 +7,7 @@ use std::thread;
 use super::{broken, send, success, webhook, with};
 use crate::handlers::post::client::{Client, Sent, Webhook};
 use crate::handlers::post::proxy::Proxies;
-use crate::server::{Answer, Server, Trusted, splice};
+use test_support::server::{Answer, Server, Trusted, splice};
 
 fn client(url: &str, env: &[(&str, &str)], trusted: Option<&Trusted>) -> Client {
     let value = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, it)| (*it).into());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{send, success, webhook, with};
 use crate::handlers::post::client::{Client, PostSettings, Sent, Webhook};
-use crate::server::{Answer, Server, Trusted};
+use test_support::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {
     Client::new(with(Webhook { ca_file: Some(trusted.file()), ..webhook(url) })).unwrap()

@@ -1,8 +1,6 @@
 //! PostgreSQL, pgmq and PgBouncer for tests: one cluster for each test binary, one database for
-//! each test. Both test binaries include this file. Where something cannot be had, its tests say
-//! SKIPPED and pass, or fail if the environment has `BACKLOG_REQUIRE_PG=1`.
-
-#![allow(dead_code, reason = "each of the two test binaries needs a part of it")]
+//! each test. Where something cannot be had, its tests say SKIPPED and pass, or fail if the
+//! environment has `BACKLOG_REQUIRE_PG=1`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -210,7 +208,7 @@ impl Server {
         // The path of a socket must be short, which that of TMPDIR need not be.
         let dir = tempfile::Builder::new().prefix("backlog-").tempdir_in("/tmp");
         let dir = dir.map_err(|error| format!("could not make a directory: {error}"))?.keep();
-        let mut script = Command::new(format!("{}/tests/{script}", env!("CARGO_MANIFEST_DIR")))
+        let mut script = Command::new(format!("{}/{script}", env!("CARGO_MANIFEST_DIR")))
             .arg(&dir)
             .args(args)
             // Ctrl-C is for the tests. Their end then ends the server.

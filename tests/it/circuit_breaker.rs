@@ -4,8 +4,8 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use crate::cluster::cluster;
 use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv};
+use test_support::cluster::cluster;
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
 

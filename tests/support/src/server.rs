@@ -1,8 +1,5 @@
 //! An HTTP server that answers as a script has it, and remembers what it was asked. It is also a
-//! proxy: requests that name a whole URL are answered, CONNECT is obeyed. Both test binaries
-//! include this file.
-
-#![allow(dead_code, reason = "each of the two test binaries needs a part of it")]
+//! proxy: requests that name a whole URL are answered, CONNECT is obeyed.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::cluster::{Cluster, cluster};
 use crate::testenv::{MIDNIGHT, TestEnv, signal, wait_until};
+use test_support::cluster::{Cluster, cluster};
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
 

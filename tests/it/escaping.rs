@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::cluster::cluster;
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use test_support::cluster::cluster;
 
 /// A right-to-left override, a line separator, a zero-width space, a C1 control, an escape, a
 /// newline and a tag.
@@ -85,9 +85,9 @@ fn what_a_webhook_answers_is_kept_in_characters_that_show() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
     let body = "no \u{202e}way\u{2066} \u{85}";
-    let server = crate::server::Server::new(&[(
+    let server = test_support::server::Server::new(&[(
         "/",
-        crate::server::Answer::new("500 Internal Server Error", &[], body),
+        test_support::server::Answer::new("500 Internal Server Error", &[], body),
     )]);
     let args = ["process", "--ndays", "1", "--post", &server.url("/")];
     env.run_at(MIDNIGHT, &args).silent();

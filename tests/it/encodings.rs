@@ -1,7 +1,7 @@
 //! Text that is not UTF-8: handed over as it is, or refused by name, and never changed.
 
-use crate::server::{Answer, Server};
 use crate::testenv::{MIDNIGHT, Ran, TestEnv};
+use test_support::server::{Answer, Server};
 
 /// `a`, and a byte that is no character, as SQLite holds them in a column of text.
 const TEXT: &str = "CAST(x'61FF' AS TEXT)";

@@ -1,0 +1,126 @@
+//! `backlog`: cron starts it, it hands the due records of a table to a command or a webhook, and
+//! writes down how it went.
+//!
+//! # The way of the data
+//!
+//! ```text
+//! main -> cli -> config -> command -> engine -> { policy | store | handler } -> summary -> report -> main
+//! ```
+//!
+//! | module      | owns                                                                   |
+//! |-------------|------------------------------------------------------------------------|
+//! | `cli`       | what the user types                                                    |
+//! | `config`    | what that means: nothing behind it sees a raw flag                     |
+//! | `command`   | one file for each subcommand: acquires, calls one function, reports     |
+//! | `engine`    | one pass: claim, handle, settle; where the three parts below meet      |
+//! | `policy`    | WHEN: pure functions of a record and an instant                        |
+//! | `store`     | WHERE: the table, the claims on its records, the state directory       |
+//! | `handler`   | WHAT: a process for each record, one for many, or a webhook            |
+//! | `simulation`| the engine on a table in memory with a stepped clock                   |
+//! | `report`    | text, JSON and pictures out of what the others found; never prints     |
+//! | `crontab`   | what cron and systemd are told, and what a crontab says                |
+//! | `mapping`, `record`, `selection` | plain data that they share                        |
+//! | `instant`, `date`, `hash`, `clock`, `exit`, `lock`, `authorities`, `secure_file` | small things that they share |
+//! | `terminal`  | standard error: the log and the progress bar                           |
+//!
+//! # Invariants
+//!
+//! - Imports point down only; policy, store and handler do not know each other.
+//! - The machine's clocks are read here and nowhere else.
+//! - A record is handled only under a claim, and only after it was read again under that claim.
+//! - A claim is never a value in a row: it ends with the process that holds it.
+//! - An outcome that a handler has given is written, whatever else fails in its pass; a record that
+//!   gets nowhere costs its own turn and no other's.
+//! - All writes to the table go through one guarded statement that leaves a row alone whose
+//!   status is not the expected one, or that is another row by now.
+//! - A row for which the queue's condition does not hold is never touched.
+//! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
+
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
+mod cli;
+mod clock;
+mod commands;
+mod crontab;
+mod date;
+mod engine;
+mod exit;
+mod handlers;
+mod hash;
+mod lock;
+mod mapping;
+mod options;
+mod query;
+mod record;
+mod report;
+mod schedule;
+mod secure_file;
+mod simulation;
+mod store;
+mod terminal;
+mod time;
+mod tls_roots;
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use cli::Typed;
+use clock::Clock;
+use exit::Exit;
+use options::Environment;
+use terminal::Terminal;
+use time::Instant;
+
+/// Runs the program with these arguments, the first of which is its own name, and says how it ended.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let typed = Typed::parse(args).unwrap_or_else(|error| error.exit());
+    let terminal = Terminal::new(typed.line.cli.global.verbose);
+    match dispatch(&typed, &terminal) {
+        Ok(exit) => exit.into(),
+        // The reader closed the pipe, which is not an error.
+        Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
+        Err(error) => {
+            terminal.say_error(&error);
+            exit::of(&error).into()
+        }
+    }
+}
+
+fn dispatch(typed: &Typed, terminal: &Terminal) -> Result<Exit> {
+    let clock = clock(typed.line.cli.global.now);
+    let mut out = BufWriter::new(Stdout(io::stdout().lock()));
+    let exit = commands::run(typed, Environment::own(), clock, terminal, &mut out)?;
+    out.flush()?;
+    Ok(exit)
+}
+
+/// Standard output, whose errors say that they are its own, wherever the buffer becomes full.
+struct Stdout(StdoutLock<'static>);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| of_stdout(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| of_stdout(&error))
+    }
+}
+
+fn of_stdout(error: &io::Error) -> io::Error {
+    let message = format!("could not write to standard output: {error}");
+    io::Error::new(error.kind(), message)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]
+fn clock(fixed: Option<Instant>) -> Clock {
+    Clock::new(fixed, || Instant(chrono::Utc::now().timestamp()), std::time::Instant::now)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -12,11 +12,8 @@ use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, SettledAtt
 use crate::handlers::{Script, Scripted};
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::record::{Id, Record, Settlement};
 use crate::schedule::{AgeWindow, Look, Policy, Rules};
-use crate::store::{
-    Access, Claim, Location, Reader, Rehearsal, RowWrite, Server, Store, TOKEN, WriteResult,
-};
+use crate::store::{Access, Location, Server, TOKEN, Unwatched};
 use crate::time::{DAY, Instant};
 
 /// The instant at which the pass looks at the records.
@@ -37,51 +34,6 @@ impl Observer for Silent {
     }
 }
 
-/// A store whose watchdog is not started: here that would be this benchmark once more.
-struct Unguarded(Box<dyn Store + Send>);
-
-impl Store for Unguarded {
-    fn reader(&mut self) -> &mut dyn Reader {
-        self.0.reader()
-    }
-
-    fn most_claims(&self) -> usize {
-        self.0.most_claims()
-    }
-
-    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        self.0.claim(ids)
-    }
-
-    fn release(&mut self, id: &Id) {
-        self.0.release(id);
-    }
-
-    fn rest(&mut self) -> Result<()> {
-        self.0.rest()
-    }
-
-    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        self.0.apply(changes)
-    }
-
-    fn rehearse(
-        &mut self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-    ) -> Result<Rehearsal> {
-        self.0.rehearse(record, possible_writes)
-    }
-
-    fn start_watchdog(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.0.finish()
-    }
-}
-
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn clock() -> Clock {
     Clock::new(Some(NOW), || NOW, Monotonic::now)
@@ -97,7 +49,7 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };
     let moment = policy.moment(None, NOW, false);
     let pass = Pass {
-        store: Box::new(Unguarded(opened.into_store(&state, clock())?)),
+        store: Box::new(Unwatched(opened.into_store(&state, clock())?)),
         look: Look { policy, rules, moment, shard: None, kept: HashMap::new() },
         limits: PassLimits::NONE,
         clock: clock(),

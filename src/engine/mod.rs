@@ -13,6 +13,8 @@ mod dispatcher;
 mod due_queue;
 mod rate_limit;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 pub use due_queue::{DueQueue, Plan, PlanKind};
 pub use rate_limit::RateLimit;

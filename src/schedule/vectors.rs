@@ -194,3 +194,28 @@ fn every_row_has_its_value() {
     assert_eq!(rows, 1_012);
     assert_eq!(wrong, Vec::<String>::new());
 }
+
+#[test]
+fn the_first_six_waits_of_the_readme_are_those_of_the_policies() {
+    let mut rows = 0;
+    for line in include_str!("../../README.md").lines() {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let [_, spec, waits, ..] = cells[..] else { continue };
+        let spec = spec.trim_matches('`');
+        if waits.split(' ').count() != 6 || !waits.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        let options = Options { every_secs: 60, salt: 0, spread: None };
+        let backoff = parse(spec, options).unwrap();
+        let shown = (1..=6).map(|failures| {
+            // A wait of nothing ends with the next pass.
+            let delay = |id| backoff.delay(&Id::Integer(id), failures).max(1);
+            let delays = (1..=5000).map(delay);
+            let (low, high) = (delays.clone().min().unwrap(), delays.max().unwrap());
+            if low == high { low.to_string() } else { format!("{low}-{high}") }
+        });
+        assert_eq!(waits, shown.collect::<Vec<_>>().join(" "), "{spec}");
+        rows += 1;
+    }
+    assert_eq!(rows, 11);
+}

@@ -17,6 +17,8 @@ mod state_dir;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(any(test, feature = "bench"))]
+mod unwatched;
 mod watchdog;
 
 pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
@@ -29,6 +31,8 @@ pub use postgres::{Server, is_url, without_password};
 pub use rehearsal::Rehearsal;
 pub use state_dir::{LineState, StateDir};
 pub use table::{Charged, Table};
+#[cfg(any(test, feature = "bench"))]
+pub use unwatched::Unwatched;
 pub use watchdog::run_watchdog;
 
 use std::path::Path;

@@ -51,18 +51,7 @@ fn minutes(tried: BTreeMap<i64, Vec<i64>>) -> BTreeMap<i64, Vec<i64>> {
 
 #[test]
 fn passes_by_count_do_what_the_simulation_says() {
-    for spec in [
-        "even",
-        "constant:delay=150s",
-        "exponential:first=1m,base=2,offset=3m",
-        "exponential:first=1s,base=2,max=60s,jitter=30%",
-        "linear:min=5s,max=260s,retries=10",
-        "sidekiq",
-        "buckets:spread=50%",
-        "list:0s,10m,1h",
-        "list:1m,10m,1h,spread=50%",
-        "sns:policy.json",
-    ] {
+    for spec in ["even", "sns:policy.json"] {
         let env = TestEnv::new();
         let policy = r#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
             "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
@@ -79,14 +68,13 @@ fn passes_by_count_do_what_the_simulation_says() {
 #[test]
 fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
     for args in [
-        &["--policy", "even", "--by-age"][..],
-        &["--policy", "fibonacci", "--by-age"],
-        &["--progressive", "1h/5m,3h/30m", "--salt", "7"],
+        &["--policy", "fibonacci", "--by-age"][..],
+        &["--progressive", "30m/5m,3h/30m", "--salt", "7"],
     ] {
         let env = TestEnv::minimal();
         let every = if args[0] == "--progressive" { 5 * MINUTE } else { MINUTE };
-        passes(&env, args, every, 2);
-        let expected = simulated(&env, &[&["--ids", "1,2,3", "--for", "2h"], args].concat());
+        passes(&env, args, every, 1);
+        let expected = simulated(&env, &[&["--ids", "1,2,3", "--for", "1h"], args].concat());
         assert_eq!(minutes(tried(&env)), minutes(expected), "{args:?}");
     }
 }

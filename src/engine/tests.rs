@@ -1,0 +1,363 @@
+//! Passes in this process: the engine on a real SQLite store, with a handler that always fails.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier, Mutex};
+
+use anyhow::Result;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{Handlers, Observer, Pass, PassLimits, Plan, PlanKind, SettledAttempt};
+use crate::clock::Clock;
+use crate::handlers::{Script, Scripted};
+use crate::lock::lock;
+use crate::mapping::{Counting, Mapping};
+use crate::query::{Cursor, Kept, Order, Reached};
+use crate::record::{Id, Status};
+use crate::schedule::{AgeWindow, Look, Options, Policy, Rules, Slots, Tiers};
+use crate::schedule::{
+    EVERY_SECS, PROGRESSIVE_EVERY_SECS, Spec, parse, parse_for_age, plain_fibonacci,
+};
+use crate::simulation::{self, Course, Scenario};
+use crate::store::{Access, Location, MemoryRow, Unwatched};
+use crate::time::{DAY, Instant};
+
+const MIDNIGHT: i64 = 1_795_219_200;
+const MINUTE: i64 = 60;
+const HOUR: i64 = 3_600;
+
+/// The instants at which each record was tried, in seconds after midnight.
+type Tried = BTreeMap<i64, Vec<i64>>;
+
+/// A table of records that always fail.
+struct Table {
+    dir: TempDir,
+    is_counted: bool,
+}
+
+/// One line of a crontab, whose passes go on from each other.
+struct Line {
+    policy: Policy,
+    cursor: Cursor,
+}
+
+struct Recorder {
+    log: Arc<Mutex<Vec<(Id, i64)>>>,
+    cursor: Arc<Mutex<Cursor>>,
+}
+
+impl Observer for Recorder {
+    fn selected(&mut self, _: usize) {}
+
+    fn attempted(&mut self, attempt: &SettledAttempt) {
+        lock(&self.log).push((attempt.attempt.id.clone(), attempt.started_at.0 - MIDNIGHT));
+    }
+
+    fn reached(&mut self, cursor: &Cursor) {
+        lock(&self.cursor).clone_from(cursor);
+    }
+
+    fn finished(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Line {
+    fn new(policy: Policy) -> Self {
+        Self { policy, cursor: Cursor::default() }
+    }
+
+    fn spec(spec: &str) -> Self {
+        let file = br#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
+            "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
+        let spec = Spec { text: spec, file: spec.starts_with("sns").then_some(&file[..]) };
+        Self::new(Policy::Counted(parse(spec, options(EVERY_SECS, 0)).unwrap()))
+    }
+
+    fn age(min_days: i64, max_days: i64) -> Self {
+        let window = AgeWindow { min_secs: min_days * DAY, max_secs: max_days * DAY };
+        Self::new(Policy::Age(window))
+    }
+}
+
+fn options(every_secs: i64, salt: u64) -> Options {
+    Options { every_secs, salt, spread: None }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the engine measures how long an attempt takes")]
+fn clock(now: i64) -> Clock {
+    Clock::new(Some(Instant(now)), || Instant(0), std::time::Instant::now)
+}
+
+impl Table {
+    /// Records that were inserted so many seconds before midnight, numbered from 1 on.
+    fn new(ages: &[i64], is_counted: bool) -> Self {
+        let table = Self { dir: tempfile::tempdir().unwrap(), is_counted };
+        let connection = Connection::open(table.path()).unwrap();
+        connection.execute_batch("PRAGMA journal_mode = wal").unwrap();
+        connection.execute_batch(include_str!("../../schema.sql")).unwrap();
+        if !is_counted {
+            connection
+                .execute_batch(
+                    "DROP TABLE BACKLOG; CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY,
+                     STATUS TEXT NOT NULL DEFAULT 'NEW', DATE_INSERTED TEXT NOT NULL)",
+                )
+                .unwrap();
+        }
+        let insert = "INSERT INTO BACKLOG (DATE_INSERTED) VALUES (?1)";
+        connection.execute_batch("BEGIN").unwrap();
+        for age in ages {
+            connection.execute(insert, [Instant(MIDNIGHT - age).to_string()]).unwrap();
+        }
+        connection.execute_batch("COMMIT").unwrap();
+        table
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("backlog.db")
+    }
+
+    fn rules(&self, policy: &Policy) -> Rules {
+        Rules {
+            has_counter: self.is_counted,
+            can_snooze: self.is_counted,
+            can_archive: true,
+            max_attempts: policy.max_attempts().filter(|_| policy.needs_counter()),
+            ..Rules::default()
+        }
+    }
+
+    /// One pass of a line.
+    fn pass(&self, line: &mut Line, now: i64, log: &Arc<Mutex<Vec<(Id, i64)>>>) {
+        let database = Location::File(self.path());
+        let database = database.open(&Mapping::default(), Access::ReadWrite).unwrap();
+        let state = database.state_dir(None).unwrap();
+        let now = Instant(now);
+        let reached = line.cursor.reached.as_ref().and_then(Reached::slot);
+        let kept = line.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
+        let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
+        let policy = line.policy.clone();
+        let look = Look {
+            rules: self.rules(&policy),
+            moment: policy.moment(reached, now, false),
+            policy,
+            shard: None,
+            kept,
+        };
+        let kind = match line.policy {
+            Policy::Slots(_) => PlanKind::Slots,
+            Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
+        };
+        let cursor = Arc::new(Mutex::new(line.cursor.clone()));
+        let pass = Pass {
+            store: Box::new(Unwatched(database.into_store(&state, clock(now.0)).unwrap())),
+            look,
+            limits: PassLimits::NONE,
+            clock: clock(now.0),
+            plan: Plan { kind, ..Plan::full(Order::Newest) },
+            token: String::new(),
+            observer: Box::new(Recorder { log: log.clone(), cursor: cursor.clone() }),
+        };
+        super::run(pass, |_| Ok(Handlers::only(Scripted(Script::Never)))).unwrap();
+        line.cursor = lock(&cursor).clone();
+    }
+
+    /// Passes of one line, one at each of these instants.
+    fn passes(&self, mut line: Line, instants: impl Iterator<Item = i64>) -> Tried {
+        let log = Arc::default();
+        for now in instants {
+            self.pass(&mut line, now, &log);
+        }
+        by_record(&log)
+    }
+
+    fn query(&self, sql: &str) -> i64 {
+        let connection = Connection::open(self.path()).unwrap();
+        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+}
+
+fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {
+    let mut tried = Tried::new();
+    for (id, at) in lock(log).iter() {
+        let Id::Integer(id) = id else { unreachable!() };
+        tried.entry(*id).or_default().push(*at);
+    }
+    tried
+}
+
+/// The same by the simulation.
+fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
+    let row = |id| MemoryRow {
+        id: Id::Integer(id),
+        status: Status::New,
+        inserted_at: Some(Instant(0)),
+        failures: 0,
+        last_failure_at: None,
+        due_at: None,
+    };
+    let scenario = Scenario {
+        rows: (1..=3).map(row).collect(),
+        rows_arrive: true,
+        start: Instant(0),
+        secs,
+        script: Script::Never,
+    };
+    let policy = line.policy.clone();
+    let counting = if is_counted { Counting::Dated } else { Counting::No };
+    let rules = Rules {
+        has_counter: counting != Counting::No,
+        can_snooze: is_counted,
+        can_archive: true,
+        max_attempts: policy.max_attempts().filter(|_| policy.needs_counter()),
+        ..Rules::default()
+    };
+    let run = simulation::run(&scenario, &Course { policy, rules, reached: None }, clock(0));
+    let mut tried = Tried::new();
+    for attempt in run.unwrap().attempts {
+        tried.entry(i64::from(attempt.row) + 1).or_default().push(attempt.at);
+    }
+    tried
+}
+
+/// To the whole minute, as passes start a little late.
+fn minutes(tried: Tried) -> Tried {
+    let whole = |at: Vec<i64>| at.into_iter().map(|at| at / MINUTE).collect();
+    tried.into_iter().map(|(id, at)| (id, whole(at))).collect()
+}
+
+/// A pass in each tick, never at the same second of the minute, as with a real cron.
+fn ticks(every: i64, secs: i64) -> impl Iterator<Item = i64> {
+    let step = usize::try_from(every).unwrap();
+    (MIDNIGHT..=MIDNIGHT + secs).step_by(step).map(|now| now + now / MINUTE * 37 % 50)
+}
+
+/// Ages in seconds of 200 records, from now to older than every line, bounds included.
+fn mixed_ages() -> Vec<i64> {
+    let bounds = [1, 7, 14, 30, 180, 360].map(|days| days * DAY);
+    let at_bounds = bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
+    // Quadratic, so that the young, who are tried often, are there but do not prevail.
+    let others = (0..200 - 18).map(|i: i64| i * i * 1_097 % (420 * DAY));
+    at_bounds.chain(others).collect()
+}
+
+#[test]
+fn a_week_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age() {
+    let ages = mixed_ages();
+    let table = Table::new(&ages, false);
+    let tiers = [
+        (0, 1, 5 * MINUTE),
+        (1, 7, HOUR),
+        (7, 14, 12 * HOUR),
+        (14, 30, 24 * HOUR),
+        (30, 180, 96 * HOUR),
+        (180, 360, 192 * HOUR),
+    ];
+    let mut lines = tiers.map(|(min, max, interval)| (Line::age(min, max), interval));
+    let log = Arc::default();
+    for now in (MIDNIGHT..MIDNIGHT + 7 * DAY).step_by(300) {
+        for (line, _) in lines.iter_mut().filter(|(_, interval)| now % interval == 0) {
+            table.pass(line, now, &log);
+        }
+    }
+    let tried = by_record(&log);
+    for (id, age) in (1..).zip(&ages) {
+        let inserted = MIDNIGHT - age;
+        let is_due = |now: &i64| {
+            tiers.iter().any(|(min, max, interval)| {
+                let age = now - inserted;
+                let in_tier = age <= max * DAY && (age > min * DAY || *min == 0);
+                in_tier && now % interval == 0
+            })
+        };
+        let passes = (MIDNIGHT..MIDNIGHT + 7 * DAY).step_by(300);
+        let expected: Vec<i64> = passes.filter(is_due).map(|now| now - MIDNIGHT).collect();
+        let tried = tried.get(&id).cloned().unwrap_or_default();
+        assert_eq!(tried, expected, "record {id}, {age} seconds old at the start");
+    }
+}
+
+#[test]
+fn fibonacci_tries_two_hundred_records_of_any_age_at_the_minutes_of_the_article() {
+    let table = Table::new(&mixed_ages(), true);
+    let fibonacci = plain_fibonacci(60, options(EVERY_SECS, 0));
+    let line = Line::new(Policy::Counted(fibonacci));
+    let tried = minutes(table.passes(line, ticks(MINUTE, HOUR)));
+    assert_eq!(tried.len(), 200);
+    for (id, tried) in tried {
+        assert_eq!(tried, [0, 1, 2, 4, 7, 12, 20, 33, 54], "record {id}");
+    }
+}
+
+#[test]
+fn passes_by_count_do_what_the_simulation_says() {
+    for spec in [
+        "even",
+        "constant:delay=150s",
+        "exponential:first=1m,base=2,offset=3m",
+        "exponential:first=1s,base=2,max=60s,jitter=30%",
+        "linear:min=5s,max=260s,retries=10",
+        "sidekiq",
+        "buckets:spread=50%",
+        "list:0s,10m,1h",
+        "list:1m,10m,1h,spread=50%",
+        "sns:policy.json",
+    ] {
+        let table = Table::new(&[0; 3], true);
+        let tried = table.passes(Line::spec(spec), ticks(MINUTE, HOUR));
+        let expected = simulated(&Line::spec(spec), true, HOUR);
+        assert_eq!(minutes(tried), minutes(expected), "{spec}");
+        if spec.starts_with("sns") {
+            let archived = table.query("SELECT count(*) FROM BACKLOG WHERE STATUS = 'ARCHIVED'");
+            assert_eq!(archived, 3, "seven attempts are all it has");
+        }
+    }
+}
+
+#[test]
+fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
+    let by_age = |spec: &str| {
+        let backoff = parse_for_age(spec, options(EVERY_SECS, 0)).unwrap();
+        Line::new(Policy::Slots(Slots::ByAge(backoff)))
+    };
+    let progressive = || {
+        let tiers = Tiers::parse("1h/5m,3h/30m", options(PROGRESSIVE_EVERY_SECS, 7)).unwrap();
+        Line::new(Policy::Slots(Slots::Progressive(tiers)))
+    };
+    for spec in ["even", "fibonacci"] {
+        let table = Table::new(&[0; 3], false);
+        let tried = table.passes(by_age(spec), ticks(MINUTE, 2 * HOUR));
+        assert_eq!(minutes(tried), minutes(simulated(&by_age(spec), false, 2 * HOUR)), "{spec}");
+    }
+    let table = Table::new(&[0; 3], false);
+    let tried = table.passes(progressive(), ticks(5 * MINUTE, 2 * HOUR));
+    assert_eq!(minutes(tried), minutes(simulated(&progressive(), false, 2 * HOUR)));
+}
+
+#[test]
+fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
+    const ROUNDS: usize = 500;
+    let tiers = [0, 1, 7, 14, 30, 180, 360];
+    let ages: Vec<i64> = (0..60).map(|id| tiers[id % 6] * DAY + 60).collect();
+    let table = Table::new(&ages, true);
+    let (rounds, log) = (Barrier::new(6), Arc::default());
+    std::thread::scope(|threads| {
+        for pair in tiers.windows(2) {
+            let (table, rounds, log) = (&table, &rounds, &log);
+            threads.spawn(move || {
+                let mut line = Line::age(pair[0], pair[1]);
+                for _ in 0..ROUNDS {
+                    rounds.wait();
+                    table.pass(&mut line, MIDNIGHT, log);
+                }
+            });
+        }
+    });
+    let tried = by_record(&log);
+    assert_eq!(tried.len(), 60);
+    assert!(tried.values().all(|tried| tried.len() == ROUNDS), "each record once in each round");
+    let failures = i64::try_from(ROUNDS).unwrap();
+    let sql = format!("SELECT count(*) FROM BACKLOG WHERE FAILURES = {failures}");
+    assert_eq!(table.query(&sql), 60);
+}

@@ -78,8 +78,8 @@ use time::Instant;
 /// Runs the program with these arguments, the first of which is its own name, and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let typed = Typed::parse(args).unwrap_or_else(|error| error.exit());
-    let terminal = Terminal::new(typed.line.cli.global.verbose);
-    match dispatch(&typed, &terminal) {
+    let terminal = Terminal::new(typed.cli.global.verbose);
+    match dispatch(typed, &terminal) {
         Ok(exit) => exit.into(),
         // The reader closed the pipe, which is not an error.
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
@@ -90,8 +90,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(typed: &Typed, terminal: &Terminal) -> Result<Exit> {
-    let clock = clock(typed.line.cli.global.now);
+fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
+    let clock = clock(typed.cli.global.now);
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let exit = commands::run(typed, Environment::own(), clock, terminal, &mut out)?;
     out.flush()?;

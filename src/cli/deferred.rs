@@ -5,18 +5,9 @@ use std::ops::Deref;
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-use super::Table;
-
-/// The options of one subcommand. Besides its own options it has those of the table, which
-/// [`super::CommandLine`] holds.
+/// The options of one subcommand that are its own.
 #[derive(Clone)]
 pub struct Deferred<T>(Box<T>);
-
-impl<T> Deferred<T> {
-    pub fn into_inner(self) -> T {
-        *self.0
-    }
-}
 
 impl<T> Deref for Deferred<T> {
     type Target = T;
@@ -26,18 +17,8 @@ impl<T> Deref for Deferred<T> {
     }
 }
 
-impl<T: Args> Deferred<T> {
-    /// Tells clap of the options, its own and those of the table.
-    pub fn augment(command: Command) -> Command {
-        let about = command.get_about().cloned();
-        let command = Table::augment_args(T::augment_args(command));
-        // A group of options has set its own.
-        command.about(about.unwrap_or_default())
-    }
-}
-
 impl<T: Args> Args for Deferred<T> {
-    /// Nothing yet: see [`Self::augment`].
+    /// Nothing yet: see [`super::Command::augment`].
     fn augment_args(command: Command) -> Command {
         command
     }

@@ -1,27 +1,22 @@
 //! The command line: subcommands and their options as clap parses them, and nothing else.
 
 mod deferred;
-mod handler;
-mod schedule;
-mod table;
 mod typed;
-mod value;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::engine::RateLimit;
+use crate::options::value::{AtLeastOne, Percent, TiersOption, WholeSecs};
+use crate::options::{
+    HandlerOptions, OrderOption, Pace, PassOptions, QueueOptions, ScheduleOptions,
+};
+use crate::record::Status as RecordStatus;
 use crate::time::Instant;
 
 use deferred::Deferred;
 
-pub use handler::Handler;
-pub use schedule::{Pace, Schedule};
-pub use table::Table;
-pub use typed::{CommandLine, Given, Typed, complaint, first_line};
-pub use value::Several;
+pub use typed::{Typed, first_line};
 
 /// Works off a table of pending records: each goes to your own command or webhook, failed ones are
 /// tried again, less and less often.
@@ -105,22 +100,49 @@ pub enum Command {
 }
 
 impl Command {
-    /// What tells clap of the options of a subcommand.
-    fn augmentation(name: &str) -> fn(clap::Command) -> clap::Command {
-        match name {
-            "init" => Deferred::<Init>::augment,
-            "add" => Deferred::<Add>::augment,
-            "process" => Deferred::<Process>::augment,
-            "status" => Deferred::<Status>::augment,
-            "list" => Deferred::<List>::augment,
-            "explain" => Deferred::<Explain>::augment,
-            "archive" | "retry" => Deferred::<Edit>::augment,
-            "restore" => Deferred::<Restore>::augment,
-            "check" => Deferred::<Check>::augment,
-            "crontab" => Deferred::<Crontab>::augment,
-            "simulate" => Deferred::<Simulate>::augment,
-            _ => |command| command,
+    /// Whether it works on a table that is there: all but the making of one, and simulations of
+    /// made-up records.
+    fn is_about_a_table(&self) -> bool {
+        match self {
+            Self::Init(_) | Self::Watchdog => false,
+            Self::Simulate(simulate) => simulate.from_table,
+            Self::Add(_)
+            | Self::Check(_)
+            | Self::Crontab(_)
+            | Self::Process(_)
+            | Self::Status(_)
+            | Self::List(_)
+            | Self::Explain(_)
+            | Self::Archive(_)
+            | Self::Restore(_)
+            | Self::Retry(_) => true,
         }
+    }
+
+    /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
+    /// that it has, its own, and those of the table.
+    fn augment(name: &str, command: clap::Command) -> clap::Command {
+        let about = command.get_about().cloned();
+        let scheduled = |command| ScheduleOptions::augment_args(command);
+        let handled = |command| HandlerOptions::augment_args(command);
+        let command = match name {
+            "init" => Init::augment_args(command),
+            "add" => Add::augment_args(command),
+            "process" => {
+                handled(Process::augment_args(PassOptions::augment_args(scheduled(command))))
+            }
+            "status" => Status::augment_args(scheduled(command)),
+            "list" => List::augment_args(OrderOption::augment_args(scheduled(command))),
+            "explain" => scheduled(Explain::augment_args(command)),
+            "archive" | "retry" => Edit::augment_args(command),
+            "restore" => Restore::augment_args(command),
+            "check" => handled(Check::augment_args(scheduled(command))),
+            "crontab" => handled(Crontab::augment_args(scheduled(command))),
+            "simulate" => Simulate::augment_args(command),
+            _ => return command,
+        };
+        // A group of options has set its own.
+        QueueOptions::augment_args(command).about(about.unwrap_or_default())
     }
 }
 
@@ -140,49 +162,6 @@ pub struct Add {
 
 #[derive(Clone, Args)]
 pub struct Process {
-    #[command(flatten)]
-    pub schedule: Schedule,
-
-    /// Handlers at a time; with --stream so many processes, each with its --window
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: u16,
-
-    /// End a handler that runs longer, or with --stream is silent for longer, as a failure; `none`
-    /// for no limit [default: 1h; 30s with --post]
-    #[arg(long, value_name = "DURATION", value_parser = value::duration_or_none)]
-    pub timeout: Option<value::Limit>,
-
-    /// What a handler gets to end in before it is killed
-    #[arg(long, value_name = "DURATION", value_parser = value::grace, default_value = "10s")]
-    pub grace: Duration,
-
-    /// Stop after N attempts; the next pass goes on behind them
-    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u64>)]
-    pub max_records: Option<u64>,
-
-    /// End the pass after this long, 4m30s: no more handlers are started, and those that run get
-    /// --grace to end
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub max_runtime: Option<Duration>,
-
-    /// Stop after N records in a row that failed: what they need is down, and the rest is left as
-    /// it
-    /// is
-    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
-    pub max_consecutive_failures: Option<u32>,
-
-    /// Begin no more attempts than this: 50/s, 100/m, 1000/h
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<RateLimit>,
-
-    /// A command for each record that is archived, "notify {id}"; it gets what a handler gets
-    #[arg(long, value_name = "COMMAND")]
-    pub on_archive: Option<String>,
-
-    /// Which records go first
-    #[arg(long, value_enum, default_value_t = Order::Newest)]
-    pub order: Order,
-
     /// Print what would be tried, and why not the others; touch nothing
     #[arg(long, conflicts_with_all = ["drain", "wait"])]
     pub dry_run: bool,
@@ -191,31 +170,17 @@ pub struct Process {
     #[arg(long)]
     pub drain: bool,
 
-    /// Exit 1 if any record failed
-    #[arg(long)]
-    pub strict: bool,
-
     /// Wait for a running pass of the same line, instead of leaving the work to it
     #[arg(long)]
     pub wait: bool,
 
-    /// Append one JSON line for each attempt
-    #[arg(long, value_name = "FILE")]
-    pub joblog: Option<PathBuf>,
-
     /// Each queue of backlog.toml after the other; one that fails does not stop the next
     #[arg(long, conflicts_with = "queue")]
     pub all_queues: bool,
-
-    #[command(flatten)]
-    pub handler: Handler,
 }
 
 #[derive(Clone, Args)]
 pub struct Status {
-    #[command(flatten)]
-    pub schedule: Schedule,
-
     /// One JSON object
     #[arg(long)]
     pub json: bool,
@@ -223,9 +188,6 @@ pub struct Status {
 
 #[derive(Clone, Args)]
 pub struct List {
-    #[command(flatten)]
-    pub schedule: Schedule,
-
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<StatusName>,
@@ -233,10 +195,6 @@ pub struct List {
     /// Only what is due (with --ndays, --fibonacci, --policy or --progressive)
     #[arg(long)]
     pub due: bool,
-
-    /// Which records go first
-    #[arg(long, value_enum, default_value_t = Order::Newest)]
-    pub order: Order,
 
     /// One JSON object for each record
     #[arg(long)]
@@ -248,9 +206,6 @@ pub struct Explain {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
-
-    #[command(flatten)]
-    pub schedule: Schedule,
 }
 
 #[derive(Clone, Args)]
@@ -282,22 +237,13 @@ pub struct Restore {
 
 #[derive(Clone, Args)]
 pub struct Check {
-    #[command(flatten)]
-    pub schedule: Schedule,
-
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-
-    #[command(flatten)]
-    pub handler: Handler,
 }
 
 #[derive(Clone, Args)]
 pub struct Crontab {
-    #[command(flatten)]
-    pub schedule: Schedule,
-
     /// Six lines, one for each age, instead of one
     #[arg(long)]
     pub classic: bool,
@@ -305,9 +251,6 @@ pub struct Crontab {
     /// Units of systemd, a service and a timer for each line
     #[arg(long)]
     pub systemd: bool,
-
-    #[command(flatten)]
-    pub handler: Handler,
 }
 
 #[derive(Clone, Args)]
@@ -321,8 +264,8 @@ pub struct Simulate {
     pub fibonacci: bool,
 
     /// As with `process`
-    #[arg(long, value_name = "TIERS", num_args = 0..=1)]
-    pub progressive: Option<Option<String>>,
+    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
+    pub progressive: Option<TiersOption>,
 
     /// The policies by age
     #[arg(long, requires = "policy")]
@@ -351,24 +294,24 @@ pub struct Simulate {
     pub from_table: bool,
 
     /// For how long: 2h, 30days [default: 2h; 7days with --from-table]
-    #[arg(long = "for", value_name = "DURATION", value_parser = value::whole_secs)]
-    pub span: Option<i64>,
+    #[arg(long = "for", value_name = "DURATION")]
+    pub span: Option<WholeSecs>,
 
     /// The records arrive evenly over this time, instead of all at once
-    #[arg(long, value_name = "DURATION", value_parser = value::whole_secs)]
-    pub arrivals: Option<i64>,
+    #[arg(long, value_name = "DURATION")]
+    pub arrivals: Option<WholeSecs>,
 
     /// Attempts succeed after K failures, instead of never
     #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
     pub success_after: Option<u32>,
 
     /// So many of a hundred attempts fail, instead of all
-    #[arg(long, value_name = "PERCENT", value_parser = value::percent)]
-    pub failure_rate: Option<u8>,
+    #[arg(long, value_name = "PERCENT")]
+    pub failure_rate: Option<Percent>,
 
     /// The N-th failure archives a record
-    #[arg(long, value_name = "N", value_parser = value::at_least_one::<u32>)]
-    pub max_attempts: Option<u32>,
+    #[arg(long, value_name = "N")]
+    pub max_attempts: Option<AtLeastOne<u32>>,
 
     /// Draw a picture: a panel for each policy, a dot for each retry
     #[arg(long, value_name = "FILE")]
@@ -380,16 +323,21 @@ pub struct Simulate {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Order {
-    Newest,
-    Oldest,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
 #[value(rename_all = "UPPER")]
 pub enum StatusName {
     New,
     Error,
     Success,
     Archived,
+}
+
+impl From<StatusName> for RecordStatus {
+    fn from(name: StatusName) -> Self {
+        match name {
+            StatusName::New => Self::New,
+            StatusName::Error => Self::Error,
+            StatusName::Success => Self::Success,
+            StatusName::Archived => Self::Archived,
+        }
+    }
 }

@@ -1,154 +1,155 @@
-//! A command line before what stands elsewhere is added to it.
+//! A command line, parsed: its subcommand, and the layer of options that it makes.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
+use toml::Value;
 
-use super::{Cli, Command, Table};
+use super::{Cli, Command};
+use crate::options::keys::{EXEC, key_of, successor, variable};
+use crate::options::{Layers, Origin, QueueOptions, TypedOptions};
 
 pub struct Typed {
-    argv: Vec<OsString>,
-    pub line: CommandLine,
-    /// The long options that were typed, with their values if they take any.
-    typed: BTreeMap<String, Option<String>>,
-    /// Those that the subcommand knows.
-    known: HashSet<String>,
-    /// What clap knows by now.
-    command: RefCell<clap::Command>,
-}
-
-/// A command line, understood.
-#[derive(Clone)]
-pub struct CommandLine {
     pub cli: Cli,
-    pub table: Table,
+    pub options: TypedOptions,
 }
 
-/// A long option and its value, if it takes one.
-pub type Given = (&'static str, Option<String>);
+/// Options of every subcommand that are no keys of a queue, and stand in the environment as well.
+const ELSEWHERE: [&str; 3] = ["config", "queue", "where"];
+
+impl Typed {
+    pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let argv: Vec<_> = argv.into_iter().collect();
+        let mut command = command(&argv);
+        let typed = command.try_get_matches_from_mut(&argv).and_then(|matches| {
+            let cli = Cli::from_arg_matches(&matches);
+            let mut cli = cli.map_err(|error| error.format(&mut command))?;
+            let options = match matches.subcommand() {
+                Some((name, matches)) => options(&command, name, matches, &mut cli)
+                    .map_err(|error| error.format(&mut command))?,
+                None => TypedOptions::default(),
+            };
+            Ok(Self { cli, options })
+        });
+        typed.map_err(|error| retold(error, &mut command, &argv))
+    }
+}
 
 /// The command line as clap has to know it, as far as it names subcommands.
 fn command(argv: &[OsString]) -> clap::Command {
     let command = Cli::command();
     let names = command.get_subcommands().map(|it| it.get_name().to_string());
     let named: Vec<_> = names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect();
-    named
-        .iter()
-        .fold(command, |command, name| command.mut_subcommand(name, Command::augmentation(name)))
-}
-
-/// What clap makes of a command line. A command that has been told of all it needs is used again.
-fn understood(
-    command: &mut clap::Command,
-    argv: &[OsString],
-) -> Result<(CommandLine, ArgMatches), clap::Error> {
-    let matches = command.try_get_matches_from_mut(argv)?;
-    let cli = Cli::from_arg_matches(&matches);
-    let line = cli.and_then(|cli| {
-        let table = match (&cli.command, matches.subcommand()) {
-            (Command::Watchdog, _) | (_, None) => Table::default(),
-            (_, Some((_, matches))) => Table::from_arg_matches(matches)?,
-        };
-        Ok(CommandLine { cli, table })
+    let is_help = |arg: &OsString| ["-h", "--help", "help"].iter().any(|it| arg == it);
+    let shows_help = argv.iter().take_while(|arg| *arg != "--").any(is_help);
+    let command = named.iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |command| {
+            let command = Command::augment(name, command);
+            if shows_help { command.mut_args(with_variable) } else { command }
+        })
     });
-    Ok((line.map_err(|error| error.format(command))?, matches))
+    if shows_help { command.mut_args(with_variable) } else { command }
 }
 
-impl Typed {
-    pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let argv: Vec<_> = argv.into_iter().collect();
-        let mut command = command(&argv);
-        let understood = understood(&mut command, &argv);
-        let (line, matches) =
-            understood.map_err(|error| of_a_handler(error, &mut command, &argv))?;
-        let (mut typed, mut known) = (BTreeMap::new(), HashSet::new());
-        if let Some((name, matches)) = matches.subcommand()
-            && let Some(subcommand) = command.find_subcommand(name)
-        {
-            for arg in subcommand.get_arguments() {
-                let Some(long) = arg.get_long() else { continue };
-                known.insert(long.to_string());
-                if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
-                    let takes_value = arg.get_action().takes_values();
-                    let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-                    let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
-                    // What was cut is joined as it was; what was repeated is a line each time.
-                    let between = arg.get_value_delimiter().unwrap_or('\n').to_string();
-                    let value = (takes_value && !values.is_empty()).then(|| values.join(&between));
-                    typed.insert(long.to_string(), value);
-                }
-            }
-        }
-        Ok(Self { argv, line, typed, known, command: RefCell::new(command) })
+/// The same option, whose help names the variable that it may stand in.
+fn with_variable(arg: Arg) -> Arg {
+    let long = arg.get_long().map(String::from);
+    let long = long.filter(|long| key_of(long).is_some() || ELSEWHERE.contains(&long.as_str()));
+    let (Some(long), Some(help)) = (long, arg.get_help().cloned()) else { return arg };
+    // This one names its own.
+    if long == "max-attempts" {
+        return arg;
     }
+    arg.help(format!("{help} [env: {}]", variable(&long)))
+}
 
-    /// Whether an option was typed.
-    pub fn has(&self, long: &str) -> bool {
-        self.typed.contains_key(long)
+/// The layer of options that were typed behind a subcommand, and what they are about.
+fn options(
+    command: &clap::Command,
+    name: &str,
+    matches: &ArgMatches,
+    cli: &mut Cli,
+) -> Result<TypedOptions, clap::Error> {
+    if matches!(cli.command, Command::Watchdog) {
+        return Ok(TypedOptions::default());
     }
-
-    /// Whether a handler was typed.
-    pub fn has_handler(&self) -> bool {
-        self.argv.iter().skip_while(|arg| *arg != "--").count() > 1
-    }
-
-    /// All options that were typed, with their values if they take any.
-    pub fn options(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
-        self.typed.iter().map(|(long, value)| (long.as_str(), value.as_deref()))
-    }
-
-    /// Whether the subcommand has such an option.
-    pub fn knows(&self, long: &str) -> bool {
-        self.known.contains(long)
-    }
-
-    /// Whether it works on a table: all but the making of one, and simulations of made-up records.
-    pub fn is_about_a_table(&self) -> bool {
-        match &self.line.cli.command {
-            Command::Init(_) | Command::Watchdog => false,
-            Command::Simulate(simulate) => simulate.from_table,
-            Command::Add(_)
-            | Command::Check(_)
-            | Command::Crontab(_)
-            | Command::Process(_)
-            | Command::Status(_)
-            | Command::List(_)
-            | Command::Explain(_)
-            | Command::Archive(_)
-            | Command::Restore(_)
-            | Command::Retry(_) => true,
+    let (mut layer, mut known) = (Layers::default(), HashSet::new());
+    let arguments =
+        command.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
+    for arg in arguments {
+        let Some(key) = arg.get_long().and_then(key_of) else { continue };
+        known.insert(key);
+        if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
+            layer.insert(key, value(arg, matches), Origin::CommandLine);
         }
     }
+    let many = |id: &str| -> Vec<OsString> {
+        let values = matches.try_get_many(id).ok().flatten();
+        values.into_iter().flatten().cloned().collect()
+    };
+    let path = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten().cloned();
+    let handler = many("command");
+    if !handler.is_empty() {
+        layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
+    }
+    let global = &mut cli.global;
+    let mut queue = QueueOptions::from_arg_matches(matches)?;
+    (queue.db, queue.state_dir) = (global.db.take(), global.state_dir.take());
+    Ok(TypedOptions {
+        layer,
+        known,
+        queue,
+        name: global.queue.take(),
+        config: global.config.take(),
+        handler,
+        joblog: path("joblog"),
+        ca_file: path("ca_file"),
+        is_about_a_table: cli.command.is_about_a_table(),
+    })
+}
 
-    /// The same command line with more options, as if they had been typed as well.
-    pub fn with(&self, options: &[Given]) -> Result<CommandLine, clap::Error> {
-        if options.is_empty() {
-            return Ok(self.line.clone());
-        }
-        let end = self.argv.iter().position(|arg| arg == "--").unwrap_or(self.argv.len());
-        let (before, after) = self.argv.split_at(end);
-        let more: Vec<_> = options.iter().map(|given| OsString::from(argument(given))).collect();
-        let argv = [before, &more, after].concat();
-        understood(&mut self.command.borrow_mut(), &argv).map(|(line, _)| line)
+/// What was typed for an option, as a layer holds it.
+fn value(arg: &Arg, matches: &ArgMatches) -> Value {
+    let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
+    let mut values: Vec<_> =
+        raw.map(|value| Value::String(value.to_string_lossy().into_owned())).collect();
+    match (arg.get_action().takes_values(), values.len()) {
+        (false, _) => Value::Boolean(true),
+        (true, 1) => values.remove(0),
+        (true, _) => Value::Array(values),
     }
 }
 
-/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of
-/// the
-/// command line is said again but a number: there may be a password in it.
-fn of_a_handler(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) -> clap::Error {
+/// The same error, in words that help more where there are such.
+fn retold(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let retired = word.strip_prefix("--").and_then(successor);
+    let why = match retired {
+        Some(now) => Some(format!("{word} is retired; use {now}")),
+        None => of_a_handler(word, command, argv),
+    };
+    match why {
+        Some(why) => clap::Error::raw(ErrorKind::UnknownArgument, why).format(command),
+        None => error,
+    }
+}
+
+/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
+/// command line is said again but a number: there may be a password in it.
+fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
     let takes_one = |command: &clap::Command| command.get_arguments().any(Arg::is_last_set);
     let named = argv.iter().find_map(|arg| command.find_subcommand(arg));
-    let is_one = error.kind() == ErrorKind::UnknownArgument
-        && !word.starts_with('-')
+    let is_one = !word.starts_with('-')
         && named.is_some_and(takes_one)
         && !argv.iter().any(|arg| arg == "--");
-    let Some(at) = argv.iter().position(|arg| is_one && arg == word.as_str()) else { return error };
+    let at = argv.iter().position(|arg| is_one && arg == word)?;
     let is_number = |word: &OsString| word.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     let before = match &argv[..at] {
         [.., option, number] if is_number(number) => {
@@ -156,31 +157,12 @@ fn of_a_handler(error: clap::Error, command: &mut clap::Command, argv: &[OsStrin
         }
         _ => String::new(),
     };
-    let why = format!(
+    Some(format!(
         "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
-    );
-    clap::Error::raw(ErrorKind::UnknownArgument, why).format(command)
-}
-
-/// Why this value is none for an option of `process`, if it is none.
-pub fn complaint(given: &Given) -> Option<String> {
-    let argv = ["backlog", "process", &argument(given)].map(OsString::from);
-    let error = understood(&mut command(&argv), &argv).err()?.to_string();
-    let mut lines = error.lines();
-    let first = lines.next().unwrap_or_default();
-    // Behind the option, whose name would be another one than the user wrote.
-    let reason = first.split_once(">': ").map_or(first, |(_, reason)| reason);
-    let reason = reason.split_once(" for '--").map_or(reason, |(reason, _)| reason);
-    let legal = lines.next().map_or("", str::trim).trim_start_matches('[').trim_end_matches(']');
-    let legal = if legal.is_empty() { String::new() } else { format!("; {legal}") };
-    Some(format!("{}{legal}", reason.strip_prefix("error: ").unwrap_or(reason)))
+    ))
 }
 
 /// What clap says, without its hints.
 pub fn first_line(error: &clap::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_string()
-}
-
-fn argument((long, value): &Given) -> String {
-    value.as_ref().map_or_else(|| format!("--{long}"), |value| format!("--{long}={value}"))
 }

@@ -5,14 +5,14 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::cron_arguments::CronArguments;
 use super::handlers::refuse_injection;
 use super::open;
 use crate::cli;
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
-use crate::options::{
-    HEADER, Handler, Place, Queue, Schedule, Sources, WEBHOOK_SECRET, is_of_the_schedule,
-};
+use crate::options::keys::is_of_the_choice;
+use crate::options::{HEADER, Handler, Queue, Resolved, TypedOptions, WEBHOOK_SECRET};
 use crate::record::one_line;
 use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
 use crate::store::Access;
@@ -26,14 +26,13 @@ struct Line {
 }
 
 pub fn run(
-    place: Place,
+    resolved: &Resolved<'_>,
     args: &cli::Crontab,
-    typed: &cli::Typed,
-    sources: &Sources,
+    arguments: &CronArguments<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    let queue = place.queue()?;
-    let chosen = Handler::chosen(&args.handler, &queue, sources.environment())?;
+    let queue = resolved.queue()?;
+    let chosen = resolved.handler(&queue)?;
     let chosen = chosen.ok_or_else(Handler::none)?;
     let mut text = String::new();
     if fills_in(&chosen, &queue) {
@@ -48,13 +47,13 @@ pub fn run(
             }
         }
     }
-    let lines = lines(args, typed)?;
+    let lines = lines(args, resolved, arguments.typed)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command.extend(sources.arguments(typed, &queue, !args.classic)?);
-    let handler = handler(&args.handler.command, sources)?;
-    let has_login = sources.has_login(typed)?;
-    let variables = variables(&chosen, &queue, args.systemd, has_login, sources)?;
+    command.extend(arguments.words(&queue, !args.classic)?);
+    let handler = handler(arguments)?;
+    let has_login = arguments.has_login()?;
+    let variables = variables(&chosen, &queue, args.systemd, has_login, arguments)?;
     if has_login {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
@@ -88,19 +87,20 @@ fn variables(
     queue: &Queue,
     is_systemd: bool,
     has_login: bool,
-    sources: &Sources,
+    arguments: &CronArguments<'_>,
 ) -> Result<Vec<(String, String)>> {
-    let mut variables = sources.connection_variables(queue);
+    let mut variables = arguments.connection_variables(queue);
     if is_systemd && !variables.is_empty() {
         // A service of the system has none, and the password file is there.
-        let home = sources.environment().get("HOME").and_then(|home| home.to_str());
+        let home = arguments.sources.environment.get("HOME").and_then(|home| home.to_str());
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
     if handler.is_signed() {
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
-    let has_headers = handler.is_webhook() && sources.environment().option("header")?.is_some();
+    let has_headers =
+        handler.is_webhook() && arguments.sources.environment.option("header")?.is_some();
     if has_headers || has_login {
         variables.push((HEADER.into(), "...".into()));
     }
@@ -130,7 +130,7 @@ fn assignment(name: &str, value: &str) -> Result<String> {
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
-fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {
+fn lines(args: &cli::Crontab, resolved: &Resolved<'_>, typed: &TypedOptions) -> Result<Vec<Line>> {
     let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();
@@ -139,7 +139,7 @@ fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {
         Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
     };
     if args.classic {
-        if typed.options().any(|(long, _)| is_of_the_schedule(long)) {
+        if typed.layer.iter().any(|(key, _)| is_of_the_choice(key)) {
             return Err(usage("--classic is a schedule of its own: leave out the other one").into());
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
@@ -149,7 +149,7 @@ fn lines(args: &cli::Crontab, typed: &cli::Typed) -> Result<Vec<Line>> {
         return lines.collect();
     }
     // What is chosen stands in the arguments or in backlog.toml.
-    let one = match Schedule::chosen(&args.schedule)?.map(|schedule| schedule.policy) {
+    let one = match resolved.schedule()?.map(|schedule| schedule.policy) {
         None => {
             let what = "The whole progressive schedule".into();
             line(what, PROGRESSIVE_EVERY_SECS, vec!["--progressive".into()])
@@ -170,11 +170,12 @@ fn ages(age: &AgeWindow) -> String {
 }
 
 /// The command that was typed. What stands in backlog.toml stays there.
-fn handler(typed: &[OsString], sources: &Sources) -> Result<Vec<String>> {
-    let words: Result<Vec<_>> = typed.iter().map(|word| utf8(word.clone())).collect();
+fn handler(arguments: &CronArguments<'_>) -> Result<Vec<String>> {
+    let words: Result<Vec<_>> =
+        arguments.typed.handler.iter().map(|word| utf8(word.clone())).collect();
     let mut words = words?;
     let Some(program) = words.first_mut() else { return Ok(words) };
-    *program = sources.program(program)?;
+    *program = arguments.program(program)?;
     words.insert(0, "--".into());
     Ok(words)
 }

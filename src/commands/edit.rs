@@ -44,26 +44,26 @@ struct Verb {
 }
 
 impl Edit {
-    pub fn archive(args: cli::Edit) -> Self {
+    pub fn archive(args: &cli::Edit) -> Self {
         let to = (Transition::Archived, Counter::AsBefore);
         let verb = Verb { done: "archived", would: "archive", from: &Status::PENDING, to };
-        Self { verb, which: Which::Ids(args.ids), dry_run: args.dry_run }
+        Self { verb, which: Which::Ids(args.ids.clone()), dry_run: args.dry_run }
     }
 
     /// Back to where it began.
-    pub fn restore(args: cli::Restore) -> Self {
+    pub fn restore(args: &cli::Restore) -> Self {
         let to = (Transition::Renewed, Counter::Reset);
         let verb = Verb { done: "restored", would: "restore", from: &[Status::Archived], to };
-        let which = if args.all { Which::All } else { Which::Ids(args.ids) };
+        let which = if args.all { Which::All } else { Which::Ids(args.ids.clone()) };
         Self { verb, which, dry_run: args.dry_run }
     }
 
     /// NEW is due under every policy, and has never run out of attempts.
-    pub fn retry(args: cli::Edit) -> Self {
+    pub fn retry(args: &cli::Edit) -> Self {
         let to = (Transition::Renewed, Counter::AsBefore);
         let from = &[Status::Error, Status::Archived];
         let verb = Verb { done: "made due", would: "make due", from, to };
-        Self { verb, which: Which::Ids(args.ids), dry_run: args.dry_run }
+        Self { verb, which: Which::Ids(args.ids.clone()), dry_run: args.dry_run }
     }
 }
 

@@ -6,10 +6,9 @@ use anyhow::Result;
 
 use super::line::CronLine;
 use super::{find, open_for};
-use crate::cli::Explain;
 use crate::exit::Exit;
 use crate::mapping::Counting;
-use crate::options::{Queue, Schedule};
+use crate::options::{Queue, Resolved, Schedule};
 use crate::query::Reached;
 use crate::record::{Record, one_line};
 use crate::report::{self, Explanation, LastPass};
@@ -20,25 +19,31 @@ use crate::time::Instant;
 /// How many of the attempts to come are shown.
 const ATTEMPTS: usize = 5;
 
-pub fn run(queue: &Queue, args: &Explain, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let Some(schedule) = Schedule::chosen(&args.schedule)? else {
-        return without_schedule(queue, args, out);
+pub fn run(
+    resolved: &Resolved<'_>,
+    ids: &[String],
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let queue = &resolved.queue()?;
+    let Some(schedule) = resolved.schedule()? else {
+        return without_schedule(queue, ids, out);
     };
     let mut database = open_for(queue, Some(&schedule), Access::ReadOnly)?;
     let line = CronLine::new(queue, &schedule, &*database)?;
     let look = line.look(now, false);
-    each(&mut *database, &args.ids, out, |record| {
+    each(&mut *database, ids, out, |record| {
         report::explanation(&explain(record, &look, &line.last))
     })
 }
 
 /// The records as far as they can be told of.
-fn without_schedule(queue: &Queue, args: &Explain, out: &mut dyn Write) -> Result<Exit> {
+fn without_schedule(queue: &Queue, ids: &[String], out: &mut dyn Write) -> Result<Exit> {
     let mut database = open_for(queue, None, Access::ReadOnly)?;
     let table = database.table();
     let rules = Rules { has_counter: table.counting() != Counting::No, ..Rules::default() };
     let unknown = Schedule::unknown();
-    each(&mut *database, &args.ids, out, |record| {
+    each(&mut *database, ids, out, |record| {
         format!("{}  {unknown}\n", report::unscheduled(record, rules))
     })
 }

@@ -9,22 +9,28 @@ use super::open_for;
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::mapping::Counting;
-use crate::options::{Queue, Schedule};
+use crate::options::Resolved;
 use crate::record::Status;
 use crate::report;
 use crate::schedule::Verdict;
 use crate::store::Access;
 use crate::time::Instant;
 
-pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let schedule = Schedule::chosen(&args.schedule)?;
+pub fn run(
+    resolved: &Resolved<'_>,
+    args: &List,
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let queue = &resolved.queue()?;
+    let schedule = resolved.schedule()?;
     if args.due && schedule.is_none() {
         return Err(usage(
             "--due goes by --ndays, --fibonacci, --policy or --progressive; say which",
         )
         .into());
     }
-    let mut statuses: Vec<Status> = args.status.into_iter().map(Status::from).collect();
+    let mut statuses: Vec<Status> = args.status.iter().copied().map(Status::from).collect();
     if args.due {
         if statuses.is_empty() {
             statuses = Status::PENDING.to_vec();
@@ -43,7 +49,7 @@ pub fn run(queue: &Queue, args: List, now: Instant, out: &mut dyn Write) -> Resu
         out.write_all(report::list_header(look.is_some()).as_bytes())?;
     }
     let has_counter = database.table().counting() != Counting::No;
-    database.scan(&statuses, args.order.into(), &mut |record| {
+    database.scan(&statuses, resolved.order()?.chosen(), &mut |record| {
         if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
             return Ok(());
         }

@@ -3,7 +3,9 @@
 
 mod add;
 mod check;
+mod cron_arguments;
 mod crontab;
+mod crontab_lines;
 mod dry_run;
 mod edit;
 mod explain;
@@ -22,36 +24,38 @@ use anyhow::{Context, Result};
 use crate::cli::{Command, Typed};
 use crate::clock::Clock;
 use crate::exit::{self, Exit, usage};
-use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources};
+use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line};
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
+use cron_arguments::CronArguments;
 use edit::Edit;
 
 pub fn run(
-    typed: &Typed,
+    typed: Typed,
     environment: Environment,
     clock: Clock,
     terminal: &Terminal,
     out: &mut dyn Write,
 ) -> Result<Exit> {
+    let Typed { cli, options } = typed;
     // It knows nothing of queues.
-    if let Command::Watchdog = &typed.line.cli.command {
+    if let Command::Watchdog = cli.command {
         return watchdog();
     }
-    let sources = Sources::find(typed, environment)?;
-    let run = Run { typed, sources: &sources, clock, terminal };
-    if let Command::Process(args) = &typed.line.cli.command
+    let sources = Sources::find(options.config.as_deref(), environment)?;
+    let run = Run { options: &options, sources: &sources, clock, terminal };
+    if let Command::Process(args) = &cli.command
         && args.all_queues
     {
-        return run.all_queues(args.dry_run, out);
+        return run.all_queues(&cli.command, args.dry_run, out);
     }
-    let resolved = sources.resolve(typed, None)?;
-    if let Some(name) = sources.mere_name(typed) {
+    let resolved = sources.resolve(&options, None)?;
+    if let Some(name) = sources.mere_name(&options) {
         log::warn!("no backlog.toml, {name:?} is only a name");
     }
-    run.one(resolved, out)
+    run.one(&cli.command, &resolved, out)
 }
 
 fn watchdog() -> Result<Exit> {
@@ -61,7 +65,7 @@ fn watchdog() -> Result<Exit> {
 
 /// The context of a command.
 struct Run<'a> {
-    typed: &'a Typed,
+    options: &'a TypedOptions,
     sources: &'a Sources,
     clock: Clock,
     terminal: &'a Terminal,
@@ -69,8 +73,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
-    fn all_queues(&self, is_dry: bool, out: &mut dyn Write) -> Result<Exit> {
-        if self.typed.has("table") {
+    fn all_queues(&self, command: &Command, is_dry: bool, out: &mut dyn Write) -> Result<Exit> {
+        if self.options.layer.says("table") {
             return Err(usage(
                 "--all-queues goes through the tables of backlog.toml: leave out --table",
             )
@@ -82,13 +86,13 @@ impl Run<'_> {
                 writeln!(out, "queue {}:", one_line(&queue))?;
             }
             self.terminal.name_queue(Some(&queue));
-            let resolved =
-                self.sources.resolve(self.typed, Some(&queue)).map_err(anyhow::Error::from);
-            let exit =
-                resolved.and_then(|resolved| self.one(resolved, out)).unwrap_or_else(|error| {
-                    self.terminal.say_error(&error);
-                    exit::of(&error)
-                });
+            let resolved = self.sources.resolve(self.options, Some(&queue));
+            let exit = resolved.map_err(anyhow::Error::from);
+            let exit = exit.and_then(|resolved| self.one(command, &resolved, out));
+            let exit = exit.unwrap_or_else(|error| {
+                self.terminal.say_error(&error);
+                exit::of(&error)
+            });
             self.terminal.name_queue(None);
             if matches!(exit, Exit::Signal(_)) {
                 return Ok(exit);
@@ -98,40 +102,40 @@ impl Run<'_> {
         Ok(worst)
     }
 
-    fn one(&self, resolved: Resolved, out: &mut dyn Write) -> Result<Exit> {
-        let Self { typed, sources, clock, terminal } = *self;
-        let Resolved { command, place } = resolved;
+    fn one(&self, command: &Command, resolved: &Resolved<'_>, out: &mut dyn Write) -> Result<Exit> {
+        let Self { options, sources, clock, terminal } = *self;
         let now = clock.now();
         match command {
-            Command::Init(args) => init::run(&place.queue()?, args.minimal, out),
-            Command::Add(args) => add::run(&place.queue()?, &args.payloads, now, out),
+            Command::Init(args) => init::run(&resolved.queue()?, args.minimal, out),
+            Command::Add(args) => add::run(&resolved.queue()?, &args.payloads, now, out),
             Command::Process(args) => {
-                if let Some(name) = place.named() {
+                if let Some(name) = resolved.named() {
                     terminal.name_queue(Some(name));
                 }
-                let queue = place.queue()?;
-                let settings = PassSettings::new(args.into_inner(), &queue, sources.environment())?;
-                if settings.dry_run {
+                let queue = resolved.queue()?;
+                let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
+                (settings.limits.drain, settings.wait) = (args.drain, args.wait);
+                if args.dry_run {
                     dry_run::run(&queue, &settings, now, out)
                 } else {
                     process::run(&queue, &settings, clock, terminal)
                 }
             }
-            Command::Status(args) => status::run(&place.queue()?, &args, now, out),
-            Command::List(args) => list::run(&place.queue()?, args.into_inner(), now, out),
-            Command::Explain(args) => explain::run(&place.queue()?, &args, now, out),
+            Command::Status(args) => status::run(resolved, args.json, now, out),
+            Command::List(args) => list::run(resolved, args, now, out),
+            Command::Explain(args) => explain::run(resolved, &args.ids, now, out),
             Command::Archive(args) => {
-                edit::run(&place.queue()?, &Edit::archive(args.into_inner()), clock, out)
+                edit::run(&resolved.queue()?, &Edit::archive(args), clock, out)
             }
             Command::Restore(args) => {
-                edit::run(&place.queue()?, &Edit::restore(args.into_inner()), clock, out)
+                edit::run(&resolved.queue()?, &Edit::restore(args), clock, out)
             }
-            Command::Retry(args) => {
-                edit::run(&place.queue()?, &Edit::retry(args.into_inner()), clock, out)
+            Command::Retry(args) => edit::run(&resolved.queue()?, &Edit::retry(args), clock, out),
+            Command::Simulate(args) => simulate::run(resolved, args, clock, out),
+            Command::Check(args) => check::run(resolved, args.json, sources, now, out),
+            Command::Crontab(args) => {
+                crontab::run(resolved, args, &CronArguments { sources, typed: options }, out)
             }
-            Command::Simulate(args) => simulate::run(place, &args, clock, out),
-            Command::Check(args) => check::run(place, &args, sources, now, out),
-            Command::Crontab(args) => crontab::run(place, &args, typed, sources, out),
             Command::Watchdog => watchdog(),
         }
     }

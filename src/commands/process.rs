@@ -124,7 +124,7 @@ fn say_if_unmapped(
         if rows > 0 {
             log::error!(
                 "nothing was due: all {} of table {} have a status that is mapped to nothing: {}{more}; \
-                 map it with --new, see `backlog check`",
+                 map it as status.new, see `backlog check`",
                 counted(rows, "row"),
                 database.table().name,
                 values.join(", ")

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::exit::Exit;
 use crate::handlers::Script;
 use crate::mapping::Counting;
-use crate::options::{self, Place, Queue, Schedule};
+use crate::options::{Resolved, Schedule};
 use crate::query::Order;
 use crate::record::{Id, Status};
 use crate::report;
@@ -26,11 +26,16 @@ use crate::time::{DAY, Instant};
 const RECORDS_SECS: i64 = 2 * 3_600;
 const TABLE_SECS: i64 = 7 * DAY;
 
-pub fn run(place: Place, args: &Simulate, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(
+    resolved: &Resolved<'_>,
+    args: &Simulate,
+    clock: Clock,
+    out: &mut dyn Write,
+) -> Result<Exit> {
     let (scenario, courses) = if args.from_table {
-        from_table(&place.queue()?, args, clock.now())?
+        from_table(resolved, args, clock.now())?
     } else {
-        made_up(args)?
+        made_up(resolved, args)?
     };
     let is_cohort =
         !args.from_table && args.arrivals.is_none() && matches!(scenario.script, Script::Never);
@@ -100,8 +105,8 @@ fn simulate(
 }
 
 /// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
-fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
-    let schedules = options::simulated(args)?;
+fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
+    let schedules = resolved.simulated(&args.policy)?;
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
@@ -110,7 +115,7 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
         ids.filter(|id| seen.insert(id.clone())).collect()
     };
     let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);
-    let over = args.arrivals.unwrap_or(0);
+    let over = args.arrivals.map_or(0, |over| over.0);
     let rows = ids
         .into_iter()
         .zip(0..)
@@ -133,15 +138,20 @@ fn made_up(args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
         rows,
         rows_arrive: true,
         start: Instant(0),
-        secs: args.span.unwrap_or(RECORDS_SECS),
+        secs: args.span.map_or(RECORDS_SECS, |span| span.0),
         script: script(args),
     };
     Ok((scenario, courses))
 }
 
 /// The pending records of the table, from now on.
-fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario, Vec<Course>)> {
-    let schedules = options::simulated(args)?;
+fn from_table(
+    resolved: &Resolved<'_>,
+    args: &Simulate,
+    now: Instant,
+) -> Result<(Scenario, Vec<Course>)> {
+    let queue = &resolved.queue()?;
+    let schedules = resolved.simulated(&args.policy)?;
     let mut database = open(queue, Access::ReadOnly)?;
     let course = |schedule: &Schedule| {
         require_columns(database.table(), schedule)?;
@@ -168,7 +178,7 @@ fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario,
         rows,
         rows_arrive: false,
         start: now,
-        secs: args.span.unwrap_or(TABLE_SECS),
+        secs: args.span.map_or(TABLE_SECS, |span| span.0),
         script: script(args),
     };
     Ok((scenario, courses))
@@ -177,7 +187,7 @@ fn from_table(queue: &Queue, args: &Simulate, now: Instant) -> Result<(Scenario,
 fn script(args: &Simulate) -> Script {
     match (args.success_after, args.failure_rate) {
         (Some(failures), _) => Script::After(failures),
-        (None, Some(percent)) => Script::Failing { percent },
+        (None, Some(percent)) => Script::Failing { percent: percent.0 },
         (None, None) => Script::Never,
     }
 }

@@ -6,9 +6,8 @@ use anyhow::Result;
 
 use super::line::CronLine;
 use super::open_for;
-use crate::cli;
 use crate::exit::Exit;
-use crate::options::{Queue, Schedule};
+use crate::options::Resolved;
 use crate::query::Order;
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
@@ -19,8 +18,14 @@ use crate::time::{DAY, Instant};
 /// The ages at which the progressive schedule changes its frequency, in days.
 const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 
-pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write) -> Result<Exit> {
-    let schedule = Schedule::chosen(&args.schedule)?;
+pub fn run(
+    resolved: &Resolved<'_>,
+    is_json: bool,
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    let queue = &resolved.queue()?;
+    let schedule = resolved.schedule()?;
     let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
     let look = match &schedule {
         Some(schedule) => Some(CronLine::new(queue, schedule, &*database)?.look(now, false)),
@@ -28,7 +33,7 @@ pub fn run(queue: &Queue, args: &cli::Status, now: Instant, out: &mut dyn Write)
     };
     let (db, table) = (database.place(), database.table().name.clone());
     let found = report(&mut *database, look.as_ref(), now)?;
-    let text = if args.json {
+    let text = if is_json {
         report::status_json(&db, &table, &found)
     } else {
         report::status_text(&db, &table, &found)

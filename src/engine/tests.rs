@@ -281,7 +281,7 @@ fn a_week_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age(
 #[test]
 fn fibonacci_tries_two_hundred_records_of_any_age_at_the_minutes_of_the_article() {
     let table = Table::new(&mixed_ages(), true);
-    let fibonacci = plain_fibonacci(60, options(EVERY_SECS, 0));
+    let fibonacci = plain_fibonacci(options(EVERY_SECS, 0));
     let line = Line::new(Policy::Counted(fibonacci));
     let tried = minutes(table.passes(line, ticks(MINUTE, HOUR)));
     assert_eq!(tried.len(), 200);

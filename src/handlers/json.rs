@@ -29,7 +29,7 @@ pub fn document(record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String
 
 /// Why a record is not handed over as JSON, and the way out where a column may go alone.
 pub fn advised(error: &str) -> String {
-    format!("{error}; name it with --payload-column, or mend it")
+    format!("{error}; name it with --set payload=COLUMN, or mend it")
 }
 
 struct RowJson<'a> {

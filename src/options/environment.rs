@@ -4,18 +4,16 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::section::{Said, Section, options};
+use toml::Value;
+
+use super::keys::{self, successor, variable};
+use super::layers::{Layers, Origin};
 use crate::exit::{ExitError, usage};
 use crate::store::TOKEN;
 
 /// What a handler is told of its record under the names of options. A `backlog` that the handler
 /// runs may be about another table.
 const TOLD_TO_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
-
-/// The variable that an option stands in.
-pub fn variable(long: &str) -> String {
-    format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
-}
 
 /// The variable that limits the attempts of one queue.
 fn attempts_variable(queue: &str) -> String {
@@ -63,11 +61,19 @@ impl Environment {
     }
 
     /// All options that stand in the environment for a queue.
-    pub fn section(&self, queue: &str) -> Result<Section, ExitError> {
-        let mut section = Section::default();
-        for key in options() {
-            if let Some(value) = self.option(key.long)? {
-                section.set(key, &value);
+    pub fn layer(&self, queue: &str) -> Result<Layers, ExitError> {
+        let mut layer = Layers::default();
+        for key in keys::OPTIONS {
+            if let Some(value) = self.option(&keys::long(key))? {
+                layer.insert(key, Value::String(value), Origin::Environment);
+            }
+        }
+        for long in keys::retired() {
+            if let (Some(_), Some(now)) = (self.option(long)?, successor(long)) {
+                return Err(usage(format!(
+                    "the variable {} is retired; use {now}",
+                    variable(long)
+                )));
             }
         }
         let variable = attempts_variable(queue);
@@ -79,9 +85,9 @@ impl Environment {
                     "{variable} is {value:?}; it must be a whole number, at least 1"
                 )));
             }
-            section.options.insert("max-attempts", Said::Value(value.trim().into()));
+            layer.insert("max_attempts", Value::String(value.trim().into()), Origin::Environment);
         }
-        Ok(section)
+        Ok(layer)
     }
 
     /// Whether a variable is about this queue and no other.

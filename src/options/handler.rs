@@ -1,16 +1,100 @@
 //! The handler that the options choose, checked.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
+use clap::Args;
+use serde::Deserialize;
+
+use super::value::{self, Several, Size, UpTo1024};
 use super::{Environment, Queue, require_program};
-use crate::cli;
 use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook};
 
+/// What handles the records, as it is typed.
+#[derive(Clone, Default, Args, Deserialize)]
+#[serde(default)]
+#[command(next_help_heading = "The handler")]
+pub struct HandlerOptions {
+    /// One process for many records, which reads a JSON line for each and answers with one
+    #[arg(long, conflicts_with = "post")]
+    #[serde(deserialize_with = "value::flag")]
+    pub stream: bool,
+
+    /// How many records it may have in hand [default: 64]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "value::typed")]
+    pub window: Option<UpTo1024>,
+
+    /// How many bytes of records it may have in hand, 512K, 64M or 1G; one record alone always goes
+    /// [default: 64M]
+    #[arg(long, value_name = "SIZE")]
+    #[serde(deserialize_with = "value::typed")]
+    pub window_bytes: Option<Size>,
+
+    /// How often a pass may start it again when it has died [default: 3]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "value::typed")]
+    pub restarts: Option<u32>,
+
+    /// Send each record to a webhook; {column} in the URL is replaced by the record's value; signed
+    /// with BACKLOG_WEBHOOK_SECRET, if that is set
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    #[serde(deserialize_with = "value::typed")]
+    pub post: Option<String>,
+
+    /// One more header of the request, "Authorization: Bearer abc"; may be repeated
+    #[arg(long, value_name = "HEADER")]
+    #[serde(deserialize_with = "value::lines")]
+    pub header: Vec<String>,
+
+    /// A host that a column in the URL may name, example.com or *.example.com (all below it); may be
+    /// repeated [default: any name of the public internet, without credentials]
+    #[arg(long, value_name = "HOST")]
+    #[serde(rename = "allow_hosts", deserialize_with = "value::lines")]
+    pub allow_host: Vec<String>,
+
+    /// The column with the secret that each record is signed with, instead of BACKLOG_WEBHOOK_SECRET
+    #[arg(long, value_name = "COLUMN")]
+    #[serde(deserialize_with = "value::typed")]
+    pub secret_column: Option<String>,
+
+    /// What stands in front of webhook-id and Idempotency-Key, for databases that share a receiver
+    #[arg(long, value_name = "PREFIX")]
+    #[serde(deserialize_with = "value::typed")]
+    pub key_prefix: Option<String>,
+
+    /// The whole Idempotency-Key, {column} being replaced; "" leaves it out [default: the table, the
+    /// id and the insertion date, and another one after each answer]
+    #[arg(long, value_name = "KEY")]
+    #[serde(deserialize_with = "value::typed")]
+    pub idempotency_key: Option<String>,
+
+    /// The authorities that certify the webhook's server [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    #[serde(deserialize_with = "value::typed")]
+    pub ca_file: Option<PathBuf>,
+
+    /// Exits of the command after which a record is archived at once: 65,100
+    #[arg(long, value_name = "EXIT,...")]
+    #[serde(deserialize_with = "value::several")]
+    pub give_up_on: Option<Several>,
+
+    /// Archive a record at once that the webhook refuses with 4xx, other than 407, 408, 425 and 429
+    #[arg(long = "give-up-on-4xx")]
+    #[serde(deserialize_with = "value::flag")]
+    pub give_up_on_4xx: bool,
+
+    /// The handler; without --stream {column} in an argument is replaced by the record's value
+    #[arg(last = true, value_name = "COMMAND")]
+    #[serde(skip)]
+    pub command: Vec<OsString>,
+}
+
 /// How many records a co-process has in hand, unless told otherwise.
-const WINDOW: u16 = 64;
+const WINDOW: UpTo1024 = UpTo1024(64);
 /// How many bytes of lines.
-const WINDOW_BYTES: usize = 64 << 20;
+const WINDOW_BYTES: Size = Size(64 << 20);
 const RESTARTS: u32 = 3;
 
 /// The handler, as it was chosen.
@@ -33,7 +117,7 @@ pub const HEADER: &str = "BACKLOG_HEADER";
 
 fn webhook(
     url: &str,
-    args: &cli::Handler,
+    args: &HandlerOptions,
     payload: Option<&str>,
     environment: &Environment,
 ) -> Result<Webhook, ExitError> {
@@ -102,7 +186,7 @@ fn require_secrecy(
     } else if webhook.key.columns().any(is_it) {
         ("the key", "--idempotency-key")
     } else if payload.is_some_and(is_it) {
-        ("the body", "--payload-column")
+        ("the body", "--set payload=...")
     } else {
         return Ok(());
     };
@@ -112,7 +196,7 @@ fn require_secrecy(
 }
 
 /// A secret of each record's own goes before that of the environment, which other lines may need.
-fn signing(args: &cli::Handler, environment: &Environment) -> Result<Signing, ExitError> {
+fn signing(args: &HandlerOptions, environment: &Environment) -> Result<Signing, ExitError> {
     if let Some(column) = &args.secret_column {
         return Ok(Signing::Own { column: column.clone() });
     }
@@ -131,10 +215,13 @@ fn secret(environment: &Environment) -> Result<Option<Secret>, ExitError> {
 impl Handler {
     /// The one that was chosen, if one was: what was typed goes before what stands in backlog.toml.
     pub fn chosen(
-        args: &cli::Handler,
+        args: &HandlerOptions,
         queue: &Queue,
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
+        if args.stream && args.post.is_some() {
+            return Err(usage("stream and post are two handlers: leave one out"));
+        }
         let argv = if args.command.is_empty() { &queue.exec } else { &args.command }.clone();
         let is_command = args.post.is_none() && !args.stream;
         for (given, option, goes_with, is_legal) in [
@@ -163,8 +250,8 @@ impl Handler {
         }
         require_program(&argv).map_err(usage)?;
         Ok(Some(if args.stream {
-            let window = args.window.unwrap_or(WINDOW).into();
-            let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES);
+            let window = args.window.unwrap_or(WINDOW).0.into();
+            let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES).0;
             let restarts = args.restarts.unwrap_or(RESTARTS);
             Self::Stream { argv, window, window_bytes, restarts }
         } else {
@@ -175,8 +262,8 @@ impl Handler {
     /// What is said where one must be chosen and none was.
     pub fn none() -> ExitError {
         usage(
-            "which handler? write the command behind `--`, or as exec into backlog.toml; or say \
-             --post URL",
+            "no handler: write the command behind `--`, or as exec into backlog.toml, or use --post \
+             URL",
         )
     }
 
@@ -213,7 +300,7 @@ impl Handler {
     }
 }
 
-fn exits(given: Option<&cli::Several>) -> Result<Vec<i32>, ExitError> {
+fn exits(given: Option<&Several>) -> Result<Vec<i32>, ExitError> {
     let exit = |text: &String| {
         let code = text.trim().parse::<u8>().ok().filter(|code| *code > 0);
         code.map(i32::from).ok_or_else(|| {

@@ -1,44 +1,48 @@
-//! From what the user typed, and from what stands in the environment and in backlog.toml, to what
-//! the program goes by. Nothing behind this sees a raw flag.
+//! Options, from the command line, the environment and backlog.toml: one struct for each group of
+//! them, read from the merged layers. Nothing behind this sees a raw flag.
 
-mod crontab;
 mod environment;
 mod file;
 mod handler;
-mod mapping;
+pub mod keys;
+mod layers;
+mod limits;
+mod queue;
 mod schedule;
-mod section;
 mod source_file;
 mod sources;
+mod table;
+pub mod value;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use crontab::CrontabLine;
 pub use environment::Environment;
-pub use handler::{HEADER, Handler, WEBHOOK_SECRET};
-pub use schedule::{Schedule, simulated};
-pub use section::is_of_the_choice as is_of_the_schedule;
-pub use sources::{Place, Resolved, Sources};
+pub use handler::{HEADER, Handler, HandlerOptions, WEBHOOK_SECRET};
+pub use layers::{Layers, Origin};
+pub use limits::{OrderOption, PassOptions};
+pub use queue::QueueOptions;
+pub use schedule::{Compared, Pace, Schedule, ScheduleOptions, simulated};
+pub use sources::{Resolved, Sources, TypedOptions};
 
-use crate::cli;
 use crate::engine::PassLimits;
-use crate::exit::{ExitError, usage};
+use crate::exit::ExitError;
 use crate::mapping::Mapping;
 use crate::query::{Order, Shard};
-use crate::record::Status;
 use crate::store::Location;
 
 /// How long a command or the answer to a webhook may take, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_hours(1);
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What is said of a command whose first word is empty.
 const EMPTY_COMMAND: &str = "the command is empty: its first word must name a program";
 
 /// The name of a queue that has none.
-const DEFAULT_QUEUE: &str = "default";
+pub const DEFAULT_QUEUE: &str = "default";
 
 /// A queue: where its records are, and what their table means.
 #[derive(Debug, Clone)]
@@ -60,7 +64,6 @@ pub struct PassSettings {
     pub schedule: Schedule,
     pub limits: PassLimits,
     pub order: Order,
-    pub dry_run: bool,
     pub wait: bool,
     pub strict: bool,
     pub joblog: Option<PathBuf>,
@@ -89,47 +92,35 @@ impl PassSettings {
         self.handler.as_ref().and_then(Handler::gives_up)
     }
 
-    pub fn new(
-        process: cli::Process,
-        queue: &Queue,
-        environment: &Environment,
-    ) -> Result<Self, ExitError> {
-        let handler = Handler::chosen(&process.handler, queue, environment)?;
+    /// `is_dry` says that nothing is to be handled.
+    pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
+        let handler = resolved.handler(queue)?;
         let timeout = match &handler {
-            None if !process.dry_run => return Err(Handler::none()),
+            None if !is_dry => return Err(Handler::none()),
             Some(Handler::Post(_)) => POST_TIMEOUT,
             Some(Handler::Exec { .. } | Handler::Stream { .. }) | None => TIMEOUT,
         };
+        let pass = resolved.pass()?;
         Ok(Self {
-            schedule: Schedule::required(&process.schedule)?,
+            schedule: Schedule::required(&resolved.schedule_options()?)?,
             limits: PassLimits {
-                max_records: process.max_records,
-                max_runtime: process.max_runtime,
-                grace: process.grace,
-                drain: process.drain,
-                max_consecutive_failures: process.max_consecutive_failures,
-                rate: process.rate,
+                max_records: pass.max_records.map(|most| most.0),
+                max_runtime: pass.max_runtime.map(|most| most.0),
+                grace: pass.grace.map_or(GRACE, |grace| grace.0),
+                drain: false,
+                max_consecutive_failures: pass.max_consecutive_failures.map(|most| most.0),
+                rate: pass.rate,
             },
-            order: process.order.into(),
-            dry_run: process.dry_run,
-            wait: process.wait,
-            strict: process.strict,
-            joblog: process.joblog,
+            order: pass.order.chosen(),
+            wait: false,
+            strict: pass.strict,
+            joblog: pass.joblog,
             handler,
-            on_archive: process.on_archive.as_deref().map(command).transpose()?,
-            jobs: process.jobs.into(),
-            timeout: process.timeout.map_or(Some(timeout), |limit| limit.0),
+            on_archive: queue.on_archive.clone(),
+            jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
+            timeout: pass.timeout.map_or(Some(timeout), |limit| limit.0),
         })
     }
-}
-
-/// The words of a command as a shell would see them.
-fn command(text: &str) -> Result<Vec<OsString>, ExitError> {
-    let words = shlex::split(text).filter(|words| !words.is_empty());
-    let words = words.ok_or_else(|| usage(format!("--on-archive: {text:?} is no command")))?;
-    let words: Vec<_> = words.into_iter().map(OsString::from).collect();
-    require_program(&words).map_err(|error| usage(format!("--on-archive: {error}")))?;
-    Ok(words)
 }
 
 /// Fails if a command names no program, which would be looked for in vain for each record.
@@ -138,24 +129,4 @@ fn require_program(argv: &[OsString]) -> Result<(), &'static str> {
         return Err(EMPTY_COMMAND);
     }
     Ok(())
-}
-
-impl From<cli::Order> for Order {
-    fn from(order: cli::Order) -> Self {
-        match order {
-            cli::Order::Newest => Self::Newest,
-            cli::Order::Oldest => Self::Oldest,
-        }
-    }
-}
-
-impl From<cli::StatusName> for Status {
-    fn from(name: cli::StatusName) -> Self {
-        match name {
-            cli::StatusName::New => Self::New,
-            cli::StatusName::Error => Self::Error,
-            cli::StatusName::Success => Self::Success,
-            cli::StatusName::Archived => Self::Archived,
-        }
-    }
 }

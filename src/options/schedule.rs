@@ -2,11 +2,93 @@
 
 use std::path::Path;
 
-use crate::cli;
+use clap::Args;
+use serde::Deserialize;
+
+use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, TiersOption, WholeSecs};
 use crate::exit::{ExitError, usage};
 use crate::mapping::Counting;
 use crate::schedule::{self, AgeWindow, Options, Policy, Rules, Slots, Spec, Tiers};
 use crate::secure_file;
+
+/// By which rule records are due, and when they are given up.
+#[derive(Clone, Default, Args, Deserialize)]
+#[serde(default)]
+#[command(group = clap::ArgGroup::new("when")
+    .args(["ndays", "fibonacci", "policy", "progressive"])
+    .multiple(false))]
+pub struct ScheduleOptions {
+    /// Records inserted in the last N days, as often as this is run; may be a fraction
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "value::typed")]
+    pub ndays: Option<DaysAboveZero>,
+
+    /// Leave out the records of the last M days: another line takes them
+    #[arg(long, value_name = "M", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "value::typed")]
+    pub min_ndays: Option<Days>,
+
+    /// After f failures wait Fibonacci(f) minutes (columns FAILURES and LAST_FAILURE)
+    #[arg(long)]
+    #[serde(deserialize_with = "value::flag")]
+    pub fibonacci: bool,
+
+    /// Wait after a failure as this policy has it: even, sidekiq, exponential:first=1m,base=2, ...
+    #[arg(long, value_name = "SPEC")]
+    #[serde(deserialize_with = "value::typed")]
+    pub policy: Option<String>,
+
+    /// The older, the less often, from one crontab line: tiers of maximal age / interval
+    /// [default: 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h]
+    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(deserialize_with = "value::tiers")]
+    pub progressive: Option<TiersOption>,
+
+    /// With --policy: go by the age instead of the count of failures; no column is needed
+    #[arg(long)]
+    #[serde(deserialize_with = "value::flag")]
+    pub by_age: bool,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub pace: Pace,
+
+    #[arg(
+        long,
+        value_name = "N",
+        help = "Archive a record whose N-th attempt fails (column FAILURES) [env: \
+                MAX_<QUEUE>_RETRY_ATTEMPTS]"
+    )]
+    #[serde(deserialize_with = "value::typed")]
+    pub max_attempts: Option<AtLeastOne<u32>>,
+
+    /// Archive a failed record that is older than this: 360days
+    #[arg(long, value_name = "DURATION")]
+    #[serde(deserialize_with = "value::typed")]
+    pub max_age: Option<WholeSecs>,
+}
+
+/// The tick, the spread and the salt of a policy.
+#[derive(Clone, Default, Args, Deserialize)]
+#[serde(default)]
+pub struct Pace {
+    /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
+    /// --progressive]
+    #[arg(long, value_name = "DURATION")]
+    #[serde(deserialize_with = "value::typed")]
+    pub every: Option<WholeSecs>,
+
+    /// How far the waits of records that fail together are kept apart, from 0% to 100% [default:
+    /// 100%; 0% with --fibonacci]
+    #[arg(long, value_name = "PERCENT")]
+    #[serde(deserialize_with = "value::typed")]
+    pub spread: Option<Percent>,
+
+    /// Another number makes other records neighbours [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    #[serde(deserialize_with = "value::typed")]
+    pub salt: Option<u64>,
+}
 
 /// When records are due, and when they are given up.
 #[derive(Debug, Clone)]
@@ -18,26 +100,27 @@ pub struct Schedule {
 
 impl Schedule {
     /// The one that was chosen, if one was.
-    pub fn chosen(args: &cli::Schedule) -> Result<Option<Self>, ExitError> {
+    pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
         let Some(policy) = policy(args)? else {
             if args.max_attempts.is_some() || args.max_age.is_some() {
                 return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
             }
             return Ok(None);
         };
-        let max_attempts = args.max_attempts.or_else(|| own_max_attempts(&policy));
-        Ok(Some(Self { policy, max_attempts, max_age_secs: args.max_age }))
+        let max_attempts = args.max_attempts.map(|most| most.0);
+        let max_attempts = max_attempts.or_else(|| own_max_attempts(&policy));
+        Ok(Some(Self { policy, max_attempts, max_age_secs: args.max_age.map(|age| age.0) }))
     }
 
     /// The one that was chosen, where there must be one.
-    pub fn required(args: &cli::Schedule) -> Result<Self, ExitError> {
-        let needed = || usage(format!("when is a record due? say {CHOICES}"));
+    pub fn required(args: &ScheduleOptions) -> Result<Self, ExitError> {
+        let needed = || usage(format!("no schedule: use one of {CHOICES}"));
         Self::chosen(args)?.ok_or_else(needed)
     }
 
     /// What is said instead of when a record is due, where none was chosen and none need be.
     pub fn unknown() -> String {
-        format!("schedule unknown: use {CHOICES}, or say it in backlog.toml")
+        format!("schedule unknown: use one of {CHOICES}, or say it in backlog.toml")
     }
 
     /// With what the table has to count failures in, and whether it can archive.
@@ -55,30 +138,39 @@ impl Schedule {
     }
 }
 
-const CHOICES: &str = "--ndays, --fibonacci, --policy or --progressive";
+const CHOICES: &str = "--ndays, --fibonacci, --policy, --progressive";
 
 /// The policy that was chosen, if one was.
-fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
+fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
+    let choices = [
+        (schedule.ndays.is_some(), "ndays"),
+        (schedule.fibonacci, "fibonacci"),
+        (schedule.policy.is_some(), "policy"),
+        (schedule.progressive.is_some(), "progressive"),
+    ];
+    let chosen: Vec<_> = choices.iter().filter(|(is_chosen, _)| *is_chosen).collect();
+    if let [(_, one), (_, other), ..] = chosen[..] {
+        return Err(usage(format!("{one} and {other} are two schedules: leave one out")));
+    }
     // What only one of them knows. clap does not ask for what is excluded by another choice.
     for (given, option, goes_with) in [
         (schedule.min_ndays.is_some() && schedule.ndays.is_none(), "--min-ndays", "--ndays"),
-        (schedule.unit.is_some() && !schedule.fibonacci, "--unit", "--fibonacci"),
         (schedule.by_age && schedule.policy.is_none(), "--by-age", "--policy"),
     ] {
         if given {
             return Err(usage(format!("{option} goes with {goes_with}")));
         }
     }
-    if let Some(max_secs) = schedule.ndays {
+    if let Some(DaysAboveZero(max_secs)) = schedule.ndays {
         no_pace(&schedule.pace)?;
-        return age(schedule.min_ndays.unwrap_or(0), max_secs).map(Some);
+        return age(schedule.min_ndays.map_or(0, |days| days.0), max_secs).map(Some);
     }
     if let Some(tiers) = &schedule.progressive {
-        return progressive(tiers.as_deref(), &schedule.pace).map(Some);
+        return progressive(tiers.0.as_deref(), &schedule.pace).map(Some);
     }
     let options = options(&schedule.pace, schedule::EVERY_SECS);
     if schedule.fibonacci {
-        let fibonacci = schedule::plain_fibonacci(schedule.unit.unwrap_or(60), options);
+        let fibonacci = schedule::plain_fibonacci(options);
         return Ok(Some(Policy::Counted(fibonacci)));
     }
     match &schedule.policy {
@@ -87,25 +179,34 @@ fn policy(schedule: &cli::Schedule) -> Result<Option<Policy>, ExitError> {
     }
 }
 
-/// The lines that are to be simulated: those with an option of their own first, then the others
-/// as typed.
-pub fn simulated(args: &cli::Simulate) -> Result<Vec<Schedule>, ExitError> {
-    let options = options(&args.pace, schedule::EVERY_SECS);
+/// The policies to be compared by a simulation: those with an option of their own first, then the
+/// others as typed.
+pub struct Compared<'a> {
+    pub fibonacci: bool,
+    pub progressive: Option<&'a TiersOption>,
+    pub policies: &'a [String],
+    pub by_age: bool,
+    pub pace: &'a Pace,
+    pub max_attempts: Option<u32>,
+}
+
+pub fn simulated(compared: &Compared<'_>) -> Result<Vec<Schedule>, ExitError> {
+    let options = options(compared.pace, schedule::EVERY_SECS);
     let mut policies = Vec::new();
-    if args.fibonacci {
-        policies.push(Policy::Counted(schedule::plain_fibonacci(60, options)));
+    if compared.fibonacci {
+        policies.push(Policy::Counted(schedule::plain_fibonacci(options)));
     }
-    if let Some(tiers) = &args.progressive {
-        policies.push(progressive(tiers.as_deref(), &args.pace)?);
+    if let Some(tiers) = compared.progressive {
+        policies.push(progressive(tiers.0.as_deref(), compared.pace)?);
     }
-    for spec in &args.policy {
-        policies.push(by_spec(spec, options, args.by_age)?);
+    for spec in compared.policies {
+        policies.push(by_spec(spec, options, compared.by_age)?);
     }
     if policies.is_empty() {
-        return Err(usage("which policies? say --policy SPEC, --fibonacci or --progressive"));
+        return Err(usage("no policies: use --policy SPEC, --fibonacci or --progressive"));
     }
     let schedule = |policy: Policy| {
-        let max_attempts = args.max_attempts.or_else(|| own_max_attempts(&policy));
+        let max_attempts = compared.max_attempts.or_else(|| own_max_attempts(&policy));
         Schedule { policy, max_attempts, max_age_secs: None }
     };
     Ok(policies.into_iter().map(schedule).collect())
@@ -121,7 +222,7 @@ fn age(min_secs: i64, max_secs: i64) -> Result<Policy, ExitError> {
 }
 
 /// A policy by its tiers, the default ones if none are given.
-fn progressive(tiers: Option<&str>, pace: &cli::Pace) -> Result<Policy, ExitError> {
+fn progressive(tiers: Option<&str>, pace: &Pace) -> Result<Policy, ExitError> {
     if pace.spread.is_some() {
         return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
     }
@@ -148,17 +249,17 @@ fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitErr
     Ok(if by_age { Policy::Slots(Slots::ByAge(backoff)) } else { Policy::Counted(backoff) })
 }
 
-fn options(pace: &cli::Pace, usual_every_secs: i64) -> Options {
+fn options(pace: &Pace, usual_every_secs: i64) -> Options {
     Options {
-        every_secs: pace.every.unwrap_or(usual_every_secs),
-        salt: pace.salt,
-        spread: pace.spread,
+        every_secs: pace.every.map_or(usual_every_secs, |every| every.0),
+        salt: pace.salt.unwrap_or(0),
+        spread: pace.spread.map(|spread| spread.0),
     }
 }
 
 /// By plain age nothing is spread, and cron's period is nobody's business.
-fn no_pace(pace: &cli::Pace) -> Result<(), ExitError> {
-    if pace.every.is_none() && pace.spread.is_none() && pace.salt == 0 {
+fn no_pace(pace: &Pace) -> Result<(), ExitError> {
+    if pace.every.is_none() && pace.spread.is_none() && pace.salt.unwrap_or(0) == 0 {
         return Ok(());
     }
     Err(usage("--every, --spread and --salt go with --fibonacci, --policy or --progressive"))

@@ -1,43 +1,90 @@
-//! Where a command line is read: with what stands in the environment and in backlog.toml.
+//! The sources of options, and their merged result for one queue.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::environment::{Environment, variable};
-use super::file::File;
-use super::mapping::mapping;
-use super::section::{Section, key_of};
-use super::{DEFAULT_QUEUE, Queue, command};
-use crate::cli::{self, Cli, CommandLine, Typed};
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::environment::Environment;
+use super::file::{File, layer};
+use super::keys::{EXEC, OF_THE_FILE, long, variable};
+use super::layers::{Complaint, Layers, Origin};
+use super::limits::OrderOption;
+use super::queue::{QueueOptions, Setting};
+use super::table::{TableOptions, mapping};
+use super::value::CommandLine;
+use super::{
+    Compared, DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule,
+    ScheduleOptions, simulated,
+};
 use crate::exit::{ExitError, usage};
-use crate::mapping::{Mapping, OnSuccess};
-use crate::store::{self, Location, Server};
 
-/// Everything that may say something of a queue, besides the command line.
+/// What workers of queues usually do.
+const PGMQ_POLICY: &str = "exponential:first=1s,base=2,max=60s,jitter=30%";
+const PGMQ_ATTEMPTS: &str = "5";
+/// The columns of a queue of pgmq are its own.
+const NOT_OF_PGMQ: [&str; 6] =
+    ["id", "status", "date_inserted", "failures", "last_failure", "last_error"];
+
+/// The environment and backlog.toml.
 pub struct Sources {
-    pub(super) environment: Environment,
-    pub(super) file: Option<File>,
+    pub environment: Environment,
+    file: Option<File>,
 }
 
-/// A command line with what stands elsewhere, for one queue.
-pub struct Resolved {
-    pub command: cli::Command,
-    pub place: Place,
+/// What was typed, as far as it is about a queue.
+#[derive(Default)]
+pub struct TypedOptions {
+    /// The options that were typed, as text.
+    pub layer: Layers,
+    /// The keys of the options that the subcommand knows.
+    pub known: HashSet<&'static str>,
+    /// The options that every subcommand has.
+    pub queue: QueueOptions,
+    /// The name of the queue.
+    pub name: Option<String>,
+    pub config: Option<PathBuf>,
+    /// The words behind `--`.
+    pub handler: Vec<OsString>,
+    /// Paths that need not be UTF-8.
+    pub joblog: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    /// Whether the subcommand works on a table that is there: all but the making of one, and
+    /// simulations of made-up records.
+    pub is_about_a_table: bool,
 }
 
-/// What was said of a queue. Not every command needs one.
-pub struct Place {
+/// The options of one queue, all layers together.
+pub struct Resolved<'a> {
     name: String,
-    global: cli::Global,
-    table: cli::Table,
-    section: Section,
-    environment: Environment,
+    layers: Layers,
+    typed: &'a TypedOptions,
+    sources: &'a Sources,
+}
+
+impl TypedOptions {
+    /// The layer of `--set`. Several settings of one table make one.
+    fn set(&self) -> Result<Layers, ExitError> {
+        let mut all = Table::new();
+        for Setting { keys, .. } in &self.queue.set {
+            for (key, value) in keys.clone() {
+                match (all.get_mut(&key), value) {
+                    (Some(Value::Table(parts)), Value::Table(more)) => parts.extend(more),
+                    (_, value) => {
+                        all.insert(key, value);
+                    }
+                }
+            }
+        }
+        layer(all, None, Origin::Set).map_err(|error| usage(format!("--set {error}")))
+    }
 }
 
 impl Sources {
-    pub fn find(typed: &Typed, environment: Environment) -> Result<Self, ExitError> {
-        let file = File::find(typed.line.cli.global.config.as_deref(), &environment)?;
+    pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
+        let file = File::find(config, &environment)?;
         Ok(Self { environment, file })
     }
 
@@ -55,50 +102,48 @@ impl Sources {
         Ok(queues)
     }
 
-    /// What a command line means for this queue, or for the one that is named elsewhere.
-    pub fn resolve(&self, typed: &Typed, queue: Option<&str>) -> Result<Resolved, ExitError> {
-        let typed_name = queue.or(typed.line.cli.global.queue.as_deref()).map(String::from);
-        let named =
-            typed_name.map_or_else(|| self.environment.option("queue"), |it| Ok(Some(it)))?;
+    /// The options for this queue, or for the one that is named elsewhere.
+    pub fn resolve<'a>(
+        &'a self,
+        typed: &'a TypedOptions,
+        queue: Option<&str>,
+    ) -> Result<Resolved<'a>, ExitError> {
+        let named = queue.or(typed.name.as_deref()).map(String::from);
+        let named = named.map_or_else(|| self.environment.option("queue"), |it| Ok(Some(it)))?;
         // A queue of pgmq has its name there already.
-        let of_pgmq = typed.options().find(|(long, _)| *long == "pgmq").and_then(|(_, it)| it);
-        let of_pgmq =
-            of_pgmq.map_or_else(|| self.environment.option("pgmq"), |it| Ok(Some(it.into())))?;
+        let of_pgmq = typed.queue.pgmq.clone();
+        let of_pgmq = of_pgmq.map_or_else(|| self.environment.option("pgmq"), |it| Ok(Some(it)))?;
         let name = named.clone().or(of_pgmq.clone()).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = match &self.file {
-            Some(file) => file.section(&name, named.is_some())?,
-            None => Section::default(),
+            Some(file) => file.layer(&name, named.is_some())?,
+            None => Layers::default(),
         };
-        let mut section = self.environment.section(&name)?.over(described);
-        // This one does not take the place of the file's, it narrows it.
-        section.conditions.extend(self.environment.option("where")?);
-        let says_where = |long: &str| typed.has(long) || self.environment.option(long) != Ok(None);
-        if named.is_none() && typed.is_about_a_table() && !says_where("db") && !says_where("table")
-        {
+        let environment = self.environment.layer(&name)?;
+        let set = typed.set()?;
+        // These do not take the place of the file's, they narrow it.
+        let narrower = [self.environment.option("where")?, set.conditions.first().cloned()];
+        let narrower = narrower.into_iter().flatten().chain(typed.queue.condition.clone());
+        let says_where =
+            |key: &str| typed.layer.says(key) || set.says(key) || environment.says(key);
+        if named.is_none() && typed.is_about_a_table && !says_where("db") && !says_where("table") {
             self.require_default()?;
         }
-        if of_pgmq.is_some() || section.says("pgmq") {
-            section = section.over(Section::of_pgmq());
+        let conditions: Vec<_> = described.conditions.iter().cloned().chain(narrower).collect();
+        let mut layers = typed.layer.clone().over(set).over(environment).over(described);
+        layers.conditions = conditions;
+        if layers.says("pgmq") {
+            let mut usual = Layers::default();
+            usual.insert("policy", Value::String(PGMQ_POLICY.into()), Origin::Usual);
+            usual.insert("max_attempts", Value::String(PGMQ_ATTEMPTS.into()), Origin::Usual);
+            layers = layers.over(usual);
         }
-        let options = section.beside(typed);
-        let line = typed.with(&options).map_err(|error| self.complaint(&name, &options, &error))?;
-        let CommandLine { cli: Cli { global, command }, table } = line;
-        Ok(Resolved {
-            command,
-            place: Place { name, global, table, section, environment: self.environment.clone() },
-        })
+        Ok(Resolved { name, layers, typed, sources: self })
     }
 
-    /// The environment that the command line is read in.
-    pub fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and
-    /// its
+    /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and its
     /// handlers whose record they have, and that is all.
-    pub fn mere_name(&self, typed: &Typed) -> Option<String> {
-        let named = typed.line.cli.global.queue.clone();
+    pub fn mere_name(&self, typed: &TypedOptions) -> Option<String> {
+        let named = typed.name.clone();
         let named = named.or_else(|| self.environment.option("queue").ok().flatten());
         named.filter(|name| self.file.is_none() && !self.environment.knows(name))
     }
@@ -121,117 +166,130 @@ impl Sources {
             return Ok(());
         }
         let path = file.path.display();
-        Err(usage(format!("which queue? {path} describes {}: say --queue", names.join(", "))))
-    }
-
-    /// Why options cannot be used that were not typed.
-    fn complaint(&self, queue: &str, options: &[cli::Given], error: &clap::Error) -> ExitError {
-        let file = self.path().map_or_else(String::new, |path| format!("{}: ", path.display()));
-        let culprit = options.iter().find_map(|given| Some((given, cli::complaint(given)?)));
-        let Some(((long, value), why)) = culprit else {
-            let first = cli::first_line(error);
-            return usage(format!("{file}queue {queue}: {}", first.trim_start_matches("error: ")));
-        };
-        let value = value.as_deref().unwrap_or("true");
-        usage(match self.environment.option(long) {
-            Ok(Some(_)) => format!("{} is {value:?}: {why}", variable(long)),
-            _ => format!("{file}queue {queue}: {} = {value:?}: {why}", key_of(long)),
-        })
+        Err(usage(format!("no queue chosen: {path} describes {}; use --queue", names.join(", "))))
     }
 }
 
-impl Place {
-    /// What a pass would say of the options that were not typed.
-    pub fn complaints(&self) -> Vec<String> {
-        let complaint = |(long, value): cli::Given| {
-            let why = cli::complaint(&(long, value.clone()))?;
-            let value = value.as_deref().unwrap_or("true");
-            Some(format!("{} = {value:?}: {why}", key_of(long)))
-        };
-        self.section.given().filter_map(complaint).collect()
-    }
-
+impl Resolved<'_> {
     /// The name of the queue, if it is not the usual one.
     pub fn named(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
     }
 
-    pub fn queue(self) -> Result<Queue, ExitError> {
-        let Self { name, global, table, section, environment } = self;
-        let db = global.db.ok_or_else(|| {
-            usage(
-                "which database? name it with --db FILE or --db postgres://..., in BACKLOG_DB or \
-                 in backlog.toml",
-            )
-        })?;
-        let db = location(db, &table, &environment)?;
-        let shard = table.shard;
-        let usual = || environment.state_dir().filter(|_| db.file().is_none());
-        let state_dir = global.state_dir.or_else(usual);
-        let mapping = mapping(table, &section)?;
-        if let (Location::Queue(..), Some(key)) = (&db, of_a_table_only(&mapping)) {
-            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
+    /// A group of options, as far as the subcommand knows them.
+    fn read<Group: DeserializeOwned>(&self) -> Result<Group, ExitError> {
+        self.known().read().map_err(|complaint| self.refusal(&complaint))
+    }
+
+    fn known(&self) -> Layers {
+        let mut layers = self.layers.clone();
+        let known = &self.typed.known;
+        // Commands that show a queue look at this one as well.
+        let is_known = |key: &str| known.contains(key) || key == "exec_on_archive";
+        layers.retain(|key| is_known(key) || OF_THE_FILE.contains(&key));
+        layers
+    }
+
+    /// Where the records are, and what their table means.
+    pub fn queue(&self) -> Result<Queue, ExitError> {
+        let mut options: QueueOptions = self.read()?;
+        // What is typed need not be UTF-8.
+        options.db = self.typed.queue.db.clone().or(options.db);
+        options.state_dir = self.typed.queue.state_dir.clone().or(options.state_dir);
+        if options.pgmq.is_some() {
+            if options.table.is_some() {
+                return Err(usage("table and pgmq exclude each other: leave one out"));
+            }
+            if let Some(key) = NOT_OF_PGMQ.into_iter().find(|key| self.layers.says(key)) {
+                return Err(usage(format!(
+                    "a queue has its own columns and order: leave out {key}"
+                )));
+            }
         }
-        let exec = section.exec.clone().unwrap_or_default();
-        Ok(Queue {
-            name,
-            db,
-            shard,
-            mapping,
-            state_dir,
-            exec: exec.into_iter().map(OsString::from).collect(),
-            on_archive: section.value("on-archive").map(command).transpose()?,
+        let table: TableOptions = self.read()?;
+        let mapping = mapping(table, options.table.clone(), self.layers.conditions.clone())?;
+        let name = self.name.clone();
+        let mut queue = Queue::new(name, options, mapping, &self.sources.environment)?;
+        if let Some(value) = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty()) {
+            let command = CommandLine::of_toml(value.clone());
+            queue.exec = command.map_err(|why| self.refusal_of(EXEC, &why))?.0;
+        }
+        queue.on_archive = self.read::<PassOptions>()?.on_archive.map(|command| command.0);
+        Ok(queue)
+    }
+
+    /// The schedule that was chosen, if one was.
+    pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
+        Schedule::chosen(&self.schedule_options()?)
+    }
+
+    pub fn schedule_options(&self) -> Result<ScheduleOptions, ExitError> {
+        self.read()
+    }
+
+    /// The schedules that a simulation compares; of policies as many as were typed.
+    pub fn simulated(&self, typed: &[String]) -> Result<Vec<Schedule>, ExitError> {
+        let mut layers = self.known();
+        let is_typed = !typed.is_empty();
+        layers.retain(|key| key != "policy" || !is_typed);
+        let options: ScheduleOptions =
+            layers.read().map_err(|complaint| self.refusal(&complaint))?;
+        let policies = if is_typed { typed.to_vec() } else { options.policy.into_iter().collect() };
+        simulated(&Compared {
+            fibonacci: options.fibonacci,
+            progressive: options.progressive.as_ref(),
+            policies: &policies,
+            by_age: options.by_age,
+            pace: &options.pace,
+            max_attempts: options.max_attempts.map(|most| most.0),
         })
     }
-}
 
-/// Whether it is hardly the name of a file.
-fn is_nearly_a_url(text: &str) -> bool {
-    let text = text.trim_start().to_ascii_lowercase();
-    let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
-    text.contains("://")
-        || text.contains("password=")
-        || starts.iter().any(|it| text.starts_with(it))
-}
-
-/// What a mapping says that means nothing for a queue of pgmq, besides its options.
-fn of_a_table_only(mapping: &Mapping) -> Option<&'static str> {
-    let Mapping { conditions, on_success, on_failure, on_archive, .. } = mapping;
-    let sets = matches!(on_success, OnSuccess::Set(columns) if !columns.is_empty());
-    let said = [
-        ("--where", !conditions.is_empty()),
-        ("the columns of on_success", sets),
-        ("on_failure", !on_failure.is_empty()),
-        ("on_archive", !on_archive.is_empty()),
-    ];
-    said.into_iter().find(|(_, is_said)| *is_said).map(|(key, _)| key)
-}
-
-/// A file, or a server if it looks like a URL.
-fn location(
-    db: PathBuf,
-    table: &cli::Table,
-    environment: &Environment,
-) -> Result<Location, ExitError> {
-    let Some(url) = db.to_str().filter(|text| store::is_url(text)) else {
-        // It may have a password in it, so nothing of it is said again.
-        if db.to_str().is_some_and(is_nearly_a_url) {
-            return Err(usage(
-                "--db looks like a connection string, but is no URL: write \
-                 postgres://user@host:port/database",
-            ));
-        }
-        return match &table.pgmq {
-            None => Ok(Location::File(db)),
-            Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
-        };
-    };
-    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
-    let server = Server::new(url, &variable).map_err(|error| usage(format!("{error:#}")))?;
-    let server = Arc::new(server);
-    let Some(queue) = &table.pgmq else { return Ok(Location::Server(server)) };
-    if let Some(option) = table.of_a_table_only() {
-        return Err(usage(format!("a queue has its own columns and order: leave out {option}")));
+    /// The handler that was chosen, if one was.
+    pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
+        let mut options: HandlerOptions = self.read()?;
+        options.command = self.typed.handler.clone();
+        options.ca_file = self.typed.ca_file.clone().or(options.ca_file);
+        Handler::chosen(&options, queue, &self.sources.environment)
     }
-    Ok(Location::Queue(server, queue.clone()))
+
+    /// The limits and the ways of a pass.
+    pub fn pass(&self) -> Result<PassOptions, ExitError> {
+        let mut options: PassOptions = self.read()?;
+        options.joblog = self.typed.joblog.clone().or(options.joblog);
+        Ok(options)
+    }
+
+    pub fn order(&self) -> Result<OrderOption, ExitError> {
+        self.read()
+    }
+
+    /// What a pass would say of the options that were not typed.
+    pub fn complaints(&self) -> Vec<String> {
+        let layers = &self.layers;
+        let of_groups = [
+            layers.complaints::<QueueOptions>(),
+            layers.complaints::<TableOptions>(),
+            layers.complaints::<ScheduleOptions>(),
+            layers.complaints::<HandlerOptions>(),
+            layers.complaints::<PassOptions>(),
+        ];
+        let shown = |Complaint { key, value, why, .. }| format!("{key}{value}: {why}");
+        of_groups.into_iter().flatten().map(shown).collect()
+    }
+
+    fn refusal_of(&self, key: &str, why: &str) -> ExitError {
+        let file = self.sources.path().map_or_else(String::new, |it| format!("{}: ", it.display()));
+        usage(format!("{file}queue {}: {key}: {why}", self.name))
+    }
+
+    fn refusal(&self, complaint: &Complaint) -> ExitError {
+        let Complaint { key, value, origin, why } = complaint;
+        match origin {
+            Origin::CommandLine => usage(format!("--{}{value}: {why}", long(key))),
+            Origin::Set => usage(format!("--set {key}: {why}")),
+            Origin::Environment => usage(format!("{}{value}: {why}", variable(&long(key)))),
+            Origin::File | Origin::Usual => self.refusal_of(&format!("{key}{value}"), why),
+        }
+    }
 }

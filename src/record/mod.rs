@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use id::{Id, escaped, number, split};
+pub use id::{Id, number, split};
 pub use visible::{cut, cut_line, json_line, one_line};
 
 use crate::time::Instant;

@@ -7,7 +7,7 @@ use super::curve::{self, Curve, half_up};
 use super::delays::Delays;
 use super::delivery;
 use super::keys::{Form, Keys, MAX_MS};
-use super::options::{EVERY_SECS, Options, duration};
+use super::options::{EVERY_SECS, Options};
 use crate::time::DAY;
 
 /// One policy: how it is written, and how its waits come about.
@@ -142,21 +142,22 @@ pub fn parse_for_age<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<
     Ok(backoff)
 }
 
-/// `--fibonacci`: waits of whole Fibonacci numbers, so nothing is spread unless that is asked for.
-pub fn plain_fibonacci(unit_secs: i64, options: Options) -> Backoff {
-    let unit = secs(unit_secs.unsigned_abs());
-    let shown =
-        if unit_secs == 60 { String::new() } else { format!(" --unit {}", duration(unit_secs)) };
+/// `--fibonacci`: waits of whole Fibonacci numbers of minutes, so nothing is spread unless that is
+/// asked for.
+pub fn plain_fibonacci(options: Options) -> Backoff {
     Backoff {
         name: "fibonacci".into(),
-        line: format!("--fibonacci{shown}{}", options.line(EVERY_SECS)),
-        plain: fibonacci_waits(unit, MAX_MS.max(unit)),
+        line: format!("--fibonacci{}", options.line(EVERY_SECS)),
+        plain: fibonacci_waits(MINUTE_MS, MAX_MS),
         jitter: Jitter::Spread { percent: options.spread.unwrap_or(0) },
         every_secs: options.every_secs,
         salt: options.salt,
         max_attempts: None,
     }
 }
+
+/// Fibonacci(1), unless `unit=` says otherwise.
+const MINUTE_MS: u64 = 60_000;
 
 fn plain(plain: Delays) -> Shape {
     Shape { plain, drawn: None, mean: None }
@@ -169,7 +170,7 @@ fn constant(keys: &Keys, _: Options) -> Result<Shape, String> {
 }
 
 fn fibonacci(keys: &Keys, _: Options) -> Result<Shape, String> {
-    let unit = keys.above_zero("unit")?.unwrap_or(60_000);
+    let unit = keys.above_zero("unit")?.unwrap_or(MINUTE_MS);
     let max = keys.max_above("unit", unit)?;
     Ok(plain(fibonacci_waits(unit, max)))
 }

@@ -293,15 +293,30 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         env.run(&["process", "--ndays", ndays, "--", "true"]).fails(2, &["--ndays", "36500"]);
     }
     for (args, says) in [
-        (&["process", "--", "true"][..], "say --ndays, --fibonacci, --policy or --progressive"),
+        (
+            &["process", "--", "true"][..],
+            "no schedule: use one of --ndays, --fibonacci, --policy, --progressive",
+        ),
         (&["process", "--ndays", "1"], "write the command behind `--`"),
         (&["process", "--ndays", "1", "--fibonacci", "--", "true"], "cannot be used with"),
         (
             &["process", "--ndays", "1", "--min-ndays", "1", "--", "true"],
             "--min-ndays must be less than --ndays",
         ),
-        (&["process", "--ndays", "1", "--unit", "1m", "--", "true"], "--fibonacci"),
-        (&["process", "--fibonacci", "--unit", "0s", "--", "true"], "whole seconds, from 1s"),
+        (
+            &["process", "--fibonacci", "--unit", "1m", "--", "true"],
+            "--unit is retired; use --policy fibonacci:unit=10m,spread=0%\n",
+        ),
+        (
+            &["process", "--ndays", "1", "--id-column=nr", "--", "true"],
+            "--id-column is retired; use --set id=COLUMN\n",
+        ),
+        (
+            &["process", "--ndays", "1", "--set", "polcy=even", "--", "true"],
+            "no key \"polcy\"; did you mean policy?",
+        ),
+        (&["process", "--ndays", "1", "--set", "id", "--", "true"], "write KEY=VALUE"),
+        (&["process", "--set", "ndays=soon", "--", "true"], "--set ndays: not a number of days"),
         (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
         (&["process", "--ndays", "1", "--jobs", "0", "--", "true"], "1..=1024"),
         (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "must be at least 1\n"),

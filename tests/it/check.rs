@@ -100,9 +100,9 @@ fn dates_that_cannot_be_read_or_differ_are_named_by_id() {
             "error 2 pending records without a readable DATE_INSERTED: 3 with 'soon', 4 with NULL",
         ]
     );
-    let ahead = "warning the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another --zone, or a date to come";
+    let ahead = "warning the newest pending record is from 2026-11-21T02:00:00Z, 2h from now: another clock, another zone of date_inserted, or a date to come";
     assert_eq!(findings(&env, "clock", &[]), [ahead]);
-    assert_eq!(findings(&env, "clock", &["--zone", "+02:00"]), [""; 0]);
+    assert_eq!(findings(&env, "clock", &["--set", "date_inserted.zone=+02:00"]), [""; 0]);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn printed_lines_do_the_same_from_anywhere() {
     assert_eq!(env.query("SELECT STATUS FROM \"it's 100%\""), "SUCCESS\nSUCCESS");
     let twice = ["crontab", "--classic", "--progressive", "--", "x"];
     env.run(&twice).fails(2, &["--classic is a schedule of its own"]);
-    env.run(&["crontab"]).fails(2, &["which handler?"]);
+    env.run(&["crontab"]).fails(2, &["no handler:"]);
     env.run(&["crontab", "--", "a\nb"]).fails(2, &["a crontab cannot say"]);
 }
 
@@ -317,7 +317,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     assert_eq!(
         findings(&env, "options", &[]),
         [
-            "error jobs = \"0\": 0 is not in 1..=1024",
+            "error jobs = 0: 0 is not in 1..=1024",
             "error order = \"new\": invalid value 'new'; possible values: newest, oldest",
         ]
     );
@@ -357,20 +357,20 @@ fn a_schedule_by_count_wants_its_own_index() {
     let table = [
         "--table",
         "t",
-        "--status-column",
-        "s",
-        "--new",
-        "0",
-        "--error",
-        "1",
-        "--success",
-        "2",
-        "--date-column",
-        "at",
-        "--failures-column",
-        "n",
-        "--last-failure-column",
-        "last",
+        "--set",
+        "status.column=s",
+        "--set",
+        "status.new=0",
+        "--set",
+        "status.error=1",
+        "--set",
+        "status.success=2",
+        "--set",
+        "date_inserted.column=at",
+        "--set",
+        "failures=n",
+        "--set",
+        "last_failure=last",
     ];
     let args = |schedule: &[&'static str]| [&table[..], schedule].concat();
     let statements = statements(&env, &args(&["--fibonacci"]));
@@ -415,6 +415,13 @@ fn printed_lines_carry_what_was_said_anywhere() {
         "*/10 * * * * P process --db DB --every 10m --policy sidekiq --where '(b=2) AND (a=1)' -- ./x"
             .replace("(b=2) AND (a=1)", "(a=1) AND (b=2)")
     );
+    let set = ["--progressive", "--set", "status={column=\"state\"}", "--set", "id=nr"];
+    let set = line(&[("BACKLOG_STRICT", "yes"), ("BACKLOG_RATE", "5/s")], &set);
+    assert_eq!(
+        set,
+        "*/5 * * * * P process --db DB --progressive --rate 5/s --strict --set 'status={column=\"state\"}' \
+         --set 'id=nr' -- ./x"
+    );
     std::fs::write(env.path("sns.json"), "{}").unwrap();
     let sns = line(&[], &["--policy", "sns:sns.json", "--where=-1 > ID"]);
     assert_eq!(sns, "* * * * * P process --db DB --policy sns:./sns.json '--where=-1 > ID' -- ./x");
@@ -456,7 +463,7 @@ fn an_index_in_which_other_columns_come_first_does_not_find_an_id() {
              (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) SELECT i % 2, i, 'NEW', '2026-11-20' FROM n;
              ANALYZE",
         );
-        let args = ["--table=t", "--status-column=s", "--date-column=at"];
+        let args = ["--table=t", "--set=status.column=s", "--set=date_inserted.column=at"];
         let found = findings(&env, "index", &args);
         let is_missing = found.iter().any(|it| it.contains(missing));
         assert_eq!(is_missing, !is_fine, "{schema}: {found:?}");

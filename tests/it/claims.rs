@@ -125,8 +125,8 @@ fn no_handler_of_a_killed_pass_takes_a_part_of_its_record_for_the_whole() {
     let read = env.path("read").display().to_string();
     let handler = env.script("sizing", &format!("size=$(wc -c); echo $BACKLOG_ID $size >>{read}"));
     let now = format!("@{MIDNIGHT}");
-    let args = ["process", "--now", &now, "--ndays", "1", "--jobs", "4", "--payload-column"];
-    let args = [&args[..], &["PAYLOAD", "--", &handler]].concat();
+    let args = ["process", "--now", &now, "--ndays", "1", "--jobs", "4", "--set"];
+    let args = [&args[..], &["payload=PAYLOAD", "--", &handler]].concat();
     let noted = || std::fs::read_to_string(&read).unwrap_or_default();
     for round in 0..40 {
         let before = noted().len();

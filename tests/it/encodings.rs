@@ -9,7 +9,7 @@ const BYTES: &[u8] = b"a\xff";
 const PAYLOADS: &str = "SELECT ID, hex(PAYLOAD), typeof(PAYLOAD) FROM BACKLOG";
 const ERRORS: &str = "SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG ORDER BY ID";
 const ADVISED: &str = "its PAYLOAD is not UTF-8, which JSON cannot hold; name it with \
-                       --payload-column, or mend it";
+                       --set payload=COLUMN, or mend it";
 
 /// Records 1 to 3, of which the second has a payload of that text.
 fn records() -> TestEnv {
@@ -39,7 +39,7 @@ fn a_payload_passes_to_a_command_and_to_a_webhook_byte_by_byte() {
     let url = server.url("/");
     for handler in [&["--", "tee", "read"][..], &["--post", &url]] {
         let env = one_record();
-        let options = ["--fibonacci", "--payload-column", "PAYLOAD"];
+        let options = ["--fibonacci", "--set", "payload=PAYLOAD"];
         pass(&env, &options, handler).silent();
         let read = if handler[0] == "--" {
             std::fs::read(env.path("read")).unwrap()
@@ -59,7 +59,7 @@ fn arguments_and_variables_are_the_very_bytes() {
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT} || x'FE', STATUS = 'ERROR'"));
     let handler = env.script("said", "printf %s \"$1 $BACKLOG_LAST_ERROR\" >said");
     let handler = ["--", &handler, "{PAYLOAD}"];
-    pass(&env, &["--ndays", "1", "--payload-column", "PAYLOAD"], &handler).silent();
+    pass(&env, &["--ndays", "1", "--set", "payload=PAYLOAD"], &handler).silent();
     assert_eq!(std::fs::read(env.path("said")).unwrap(), b"a\xff a\xff\xfe");
 }
 
@@ -93,7 +93,7 @@ fn a_webhook_is_not_sent_what_json_or_a_url_cannot_hold() {
 fn a_co_process_is_not_sent_what_json_cannot_hold() {
     let env = records();
     let reply = r#"s/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p"#;
-    let options = ["--fibonacci", "--stream", "--payload-column", "PAYLOAD"];
+    let options = ["--fibonacci", "--stream", "--set", "payload=PAYLOAD"];
     pass(&env, &options, &["--", "sed", "-un", reply]).silent();
     let why = "its PAYLOAD is not UTF-8, which JSON cannot hold; mend it";
     assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{why}\n3|SUCCESS|0|"));
@@ -103,7 +103,7 @@ fn a_co_process_is_not_sent_what_json_cannot_hold() {
 fn a_charge_that_is_taken_back_leaves_the_very_bytes() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT}"));
-    let options = ["--fibonacci", "--payload-column", "PAYLOAD"];
+    let options = ["--fibonacci", "--set", "payload=PAYLOAD"];
     pass(&env, &options, &["--", "true"]).silent();
     let row = "SELECT STATUS, FAILURES, hex(LAST_ERROR), typeof(LAST_ERROR) FROM BACKLOG";
     assert_eq!(env.query(row), "SUCCESS|0|61FF|text");
@@ -116,7 +116,7 @@ fn a_row_that_was_changed_to_other_such_bytes_meanwhile_is_left_alone() {
     let change = "import sqlite3; it = sqlite3.connect('test.db', timeout=30)\n\
                   it.execute(\"UPDATE BACKLOG SET PAYLOAD = CAST(x'61FE' AS TEXT)\"); it.commit()\n";
     std::fs::write(&others, change).unwrap();
-    let options = ["--ndays", "1", "--payload-column", "PAYLOAD", "--where", "PAYLOAD > ''"];
+    let options = ["--ndays", "1", "--set", "payload=PAYLOAD", "--where", "PAYLOAD > ''"];
     let ran = pass(&env, &options, &["--", "python3", &others]);
     assert_eq!(env.query(PAYLOADS), "2|61FE|text");
     assert_eq!(env.statuses(), "2|ERROR", "{ran:?}");

@@ -229,7 +229,7 @@ fn the_whole_record_is_read_in_every_way_however_large_it_is() {
         let payload = format!("{begin}{}{end}", "x".repeat(size - begin.len() - end.len()));
         let connection = env.connection();
         connection.execute("UPDATE BACKLOG SET PAYLOAD = ?1", [&payload]).unwrap();
-        let args = ["process", "--ndays", "1", "--payload-column", "PAYLOAD", "--"];
+        let args = ["process", "--ndays", "1", "--set", "payload=PAYLOAD", "--"];
         for handler in
             [&["tee", "read"][..], &["sh", "-c", reads_lines], &["python3", "-c", parses]]
         {

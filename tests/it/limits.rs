@@ -36,10 +36,19 @@ fn what_gives_up_must_know_how_the_table_archives() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, sent INTEGER, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES (1, 0, '2026-11-21')",
     );
-    let table = ["--status-column", "sent", "--new", "0", "--error", "2", "--success", "1"];
+    let table = [
+        "--set",
+        "status.column=sent",
+        "--set",
+        "status.new=0",
+        "--set",
+        "status.error=2",
+        "--set",
+        "status.success=1",
+    ];
     let process = [&["process", "--ndays", "1"], &table[..]].concat();
     let args = [&process[..], &["--give-up-on", "9", "--", "sh", "-c", "exit 9"]].concat();
-    env.run_at(MIDNIGHT, &args).fails(1, &["--give-up-on archives records", "--archived"]);
+    env.run_at(MIDNIGHT, &args).fails(1, &["--give-up-on archives records", "status.archived"]);
     assert_eq!(env.query("SELECT sent FROM BACKLOG"), "0");
     // A co-process may say so at any time; then it is a failure like others.
     let handler = answering(&env, "give_up");

@@ -18,28 +18,28 @@ fn everything_can_be_said_by_options() {
     let table = [
         "--table",
         "mails",
-        "--id-column",
-        "nr",
-        "--status-column",
-        "state",
-        "--new",
-        "2",
-        "--error",
-        "3,1",
-        "--success",
-        "0",
-        "--archived",
-        "4",
-        "--date-column",
-        "created",
-        "--date-format",
-        "epoch-ms",
-        "--failures-column",
-        "tries",
-        "--last-failure-column",
-        "tried",
-        "--last-error-column",
-        "why",
+        "--set",
+        "id=nr",
+        "--set",
+        "status.column=state",
+        "--set",
+        "status.new=2",
+        "--set",
+        "status.error=[3,1]",
+        "--set",
+        "status.success=0",
+        "--set",
+        "status.archived=4",
+        "--set",
+        "date_inserted.column=created",
+        "--set",
+        "date_inserted.format=epoch-ms",
+        "--set",
+        "failures=tries",
+        "--set",
+        "last_failure=tried",
+        "--set",
+        "last_error=why",
         "--where",
         "kind = 'a'",
     ];
@@ -88,11 +88,25 @@ fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
     let b = [("BACKLOG_TABLE", "b"), ("BACKLOG_NDAYS", "9")];
     assert_eq!(line(&b, &["--queue", "q"]), "b --ndays 9");
     assert_eq!(line(&b, &["--queue", "q", "--table", "c"]), "c --ndays 9");
+    assert_eq!(line(&b, &["--set", "table=c", "--set", "ndays=0.5"]), "c --ndays 0.5");
+    assert_eq!(line(&b, &["--set", "table=c", "--table", "a"]), "a --ndays 9");
     // Whoever chooses a schedule chooses all of it.
     assert_eq!(line(&b, &["--progressive"]), "b --progressive");
     let env_policy = [("BACKLOG_PROGRESSIVE", "1d/5m,7d/1h"), ("BACKLOG_EVERY", "5m")];
     assert_eq!(line(&env_policy, &["--queue", "q"]), "a --progressive 1d/5m,7d/1h");
     assert_eq!(line(&env_policy, &["--ndays", "2"]), "a --ndays 2");
+    for (variable, now) in [
+        ("BACKLOG_ID_COLUMN", "--set id=COLUMN"),
+        ("BACKLOG_NEW", "--set 'status.new=[...]'"),
+        ("BACKLOG_UNIT", "--policy fibonacci:unit=10m,spread=0%"),
+    ] {
+        let ran = env.command(&["status"]).env(variable, "x").output().unwrap();
+        let says = format!("the variable {variable} is retired; use {now}\n");
+        crate::testenv::ran(&ran).fails(2, &[&says]);
+    }
+    let ran = env.command(&["process", "--", "true"]).env("BACKLOG_STRICT", "perhaps").output();
+    let says = "BACKLOG_STRICT = \"perhaps\": write true or false";
+    crate::testenv::ran(&ran.unwrap()).fails(2, &[says]);
     // A handler is told of its record under the names of options.
     let inherited = [("BACKLOG_TABLE", "b"), ("BACKLOG_QUEUE", "q"), ("BACKLOG_PASS", "token")];
     assert_eq!(line(&inherited, &[]), "a --ndays 5");
@@ -147,15 +161,14 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
             "did you mean success?; legal are column, new",
         ),
         ("[queue.a]\ndate_inserted = { format = 'x', colum = 'y' }", "did you mean column?"),
-        ("[queue.a]\nfibonacci = 1", "fibonacci: write true or false"),
-        ("[queue.a]\nexec = 'true'", "exec: write the command and its arguments"),
+        ("[queue.a]\nfibonacci = 1", "fibonacci = 1: write true or false"),
         ("[queue.a]\non_success = 'remove'", "or \"delete\""),
         ("[queue.a]\non_success = { x = '{noww}' }", "legal are {now}, {error}, {null} and {+1}"),
-        ("[queue.a]\non_failure = 'delete'", "on_failure: write columns to set"),
+        ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
         ("[defaults]\nndays = 'soon'", "ndays = \"soon\": not a number of days"),
         ("[defaults]\norder = 'random'", "order = \"random\": "),
-        ("[defaults]\nndays = 1\nstatus = { new = 2, error = 3 }", "say --success as well"),
+        ("[defaults]\nndays = 1\nstatus = { new = 2, error = 3 }", "say status.success as well"),
         (
             "[defaults]\nndays = 1\nstatus = { new = 2, error = 3, success = 2 }",
             "2 cannot mean both",
@@ -166,19 +179,24 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
             "[defaults]\nndays = 1\ndate_inserted = { format = 'unix' }",
             "legal are iso, compact, epoch, ",
         ),
-        ("[queue.a]\nndays = 1", "which queue?"),
+        ("[queue.a]\nndays = 1", "no queue chosen:"),
     ] {
         std::fs::write(env.path("backlog.toml"), config).unwrap();
-        let mut command = env.command(&["process", "--", "true"]);
-        if says == "which queue?" {
+        let queue = if config.starts_with("[queue.a]") { &["--queue", "a"][..] } else { &[] };
+        let mut command = env.command(&[&["process"], queue, &["--", "true"]].concat());
+        if says == "no queue chosen:" {
+            command = env.command(&["process", "--", "true"]);
             command.env_remove("BACKLOG_DB");
         }
         let ran = crate::testenv::ran(&command.output().unwrap()).fails(2, &[says]);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     }
+    std::fs::write(env.path("backlog.toml"), "[queue.a]\nexec = 'true'").unwrap();
+    let ran = env.run(&["process", "--queue", "a"]);
+    ran.fails(2, &["queue a: ", "exec: write the command and its arguments"]);
     let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
     let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
-    ran.fails(2, &["backlog: BACKLOG_JOBS is \"many\": invalid digit"]);
+    ran.fails(2, &["queue a: BACKLOG_JOBS = \"many\": invalid digit"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
     let args = ["process", "--queue", "emial", "--", "true"];
     env.run(&args).fails(2, &["no queue \"emial\"; did you mean email?; legal are email, orders"]);
@@ -230,17 +248,17 @@ fn names_of_every_kind_are_just_names() {
 fn an_injection_is_a_missing_column_and_a_condition_one_expression() {
     let env = TestEnv::minimal();
     env.insert(2, MIDNIGHT);
-    for option in [
-        "--id-column",
-        "--status-column",
-        "--date-column",
-        "--failures-column",
-        "--last-failure-column",
-        "--last-error-column",
-        "--payload-column",
+    for key in [
+        "id",
+        "status.column",
+        "date_inserted",
+        "failures",
+        "last_failure",
+        "last_error",
+        "payload",
     ] {
-        let name = "ID\" = 1; DELETE FROM BACKLOG; --";
-        let args = ["process", "--ndays", "1", option, name, "--", "true"];
+        let set = format!("{key}=ID\" = 1; DELETE FROM BACKLOG; --");
+        let args = ["process", "--ndays", "1", "--set", &set, "--", "true"];
         env.run_at(MIDNIGHT, &args).fails(1, &["has no column ID\" = 1; DELETE FROM BACKLOG; --"]);
     }
     let table = ["process", "--ndays", "1", "--table", "x\"; DELETE FROM BACKLOG", "--", "true"];
@@ -329,10 +347,19 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
     env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).silent();
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "yx", "newest first, to the nanosecond");
     assert_eq!(env.query("SELECT id FROM jobs"), "b\nc");
-    env.run(&["archive", "--queue", "jobs", "b"]).fails(1, &["--archived", "on_archive"]);
-    let mut command =
-        env.command(&["list", "--table", "jobs", "--where", "id = 'c'", "--date-column", "at"]);
-    let ran = crate::testenv::ran(&command.env("BACKLOG_NO_STATUS_COLUMN", "1").output().unwrap());
+    env.run(&["archive", "--queue", "jobs", "b"]).fails(1, &["status.archived", "on_archive"]);
+    let mut command = env.command(&[
+        "list",
+        "--table",
+        "jobs",
+        "--where",
+        "id = 'c'",
+        "--set",
+        "date_inserted.column=at",
+        "--set",
+        "status=false",
+    ]);
+    let ran = crate::testenv::ran(&command.output().unwrap());
     assert!(ran.success().stdout.contains("\nc           ERROR"));
     // Nothing is ever deleted that was not said to be.
     let says = "say in backlog.toml what makes a row finished";
@@ -342,8 +369,8 @@ fn a_row_without_a_status_goes_when_it_is_done_and_only_then() {
         "jobs",
         "--where",
         "1",
-        "--date-column",
-        "at",
+        "--set",
+        "date_inserted.column=at",
         "--ndays",
         "1",
         "--",
@@ -413,7 +440,7 @@ fn a_wrong_mapping_touches_no_row() {
         ),
         (format!("{good}max_attempts = 3"), "goes by FAILURES, and table t has no such column"),
         (format!("{good}failures = 'tries'\nmax_attempts = 3"), "it is not known how table t does"),
-        (format!("{good}policy = 'even'"), "--failures-column"),
+        (format!("{good}policy = 'even'"), "--set failures=COLUMN"),
         (format!("{good}where = 'absent = 1'"), "no such column: absent"),
     ] {
         let schedule =
@@ -565,7 +592,7 @@ fn every_message_of_a_pass_names_its_queue_once() {
     for (line, begin) in queues.iter().zip([
         "backlog: queue first: info: processing record 1",
         "backlog: queue first: warning: record 1 failed",
-        &format!("backlog: queue second: {file}: jobs = \"0\": "),
+        &format!("backlog: queue second: {file}: jobs = 0: "),
         "backlog: queue third: could not use ",
         "backlog: queue default: info: processing record 1",
         "backlog: queue default: warning: record 1 failed",
@@ -735,11 +762,19 @@ fn epochs_as_text_are_found_if_it_is_said_and_waited_after() {
          INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('1795132800'), ('999999999'), ('2026-11-20')",
     );
     let handler = env.noting("exit 1");
-    let by_age = ["process", "--date-format", "epoch", "--ndays", "1", "--", &handler];
+    let by_age = ["process", "--set", "date_inserted.format=epoch", "--ndays", "1", "--", &handler];
     env.run_at(MIDNIGHT, &by_age).silent();
     assert_eq!(env.handled(), ["1"]);
-    let by_count =
-        ["process", "--date-format", "epoch", "--fibonacci", "--order", "oldest", "--", &handler];
+    let by_count = [
+        "process",
+        "--set",
+        "date_inserted.format=epoch",
+        "--fibonacci",
+        "--order",
+        "oldest",
+        "--",
+        &handler,
+    ];
     env.run_at(MIDNIGHT + 30, &by_count).silent();
     assert_eq!(env.handled(), ["1", "3", "2"].map(String::from)[1..], "1 waits for a minute");
     assert_eq!(env.query("SELECT LAST_FAILURE FROM BACKLOG WHERE ID = 1"), "2026-11-21T00:00:00Z");
@@ -820,10 +855,12 @@ fn zones_are_names_and_not_rules() {
     for zone in
         ["UTC+2", "Foo-3", ":Europe/Berlin", "../../../etc/localtime", "/etc/localtime", "Mars", ""]
     {
-        env.run(&["status", "--zone", zone]).fails(2, &["is no time zone", "Europe/Berlin"]);
+        let set = format!("date_inserted.zone={zone}");
+        env.run(&["status", "--set", &set]).fails(2, &["is no time zone", "Europe/Berlin"]);
     }
     for zone in ["utc", "Z", "-05:30", "Europe/Berlin"] {
-        env.run(&["status", "--zone", zone]).success();
+        let set = format!("date_inserted.zone={zone}");
+        env.run(&["status", "--set", &set]).success();
     }
 }
 
@@ -836,13 +873,13 @@ fn the_first_mistakes_are_told_what_to_say() {
     for (args, says) in [
         (
             &[][..],
-            "no column STATUS; it has Id, At, State; say which with --status-column, or with --where",
+            "no column STATUS; it has Id, At, State; say which with --set status=COLUMN, or with --where",
         ),
         (
-            &["--status-column", "State"],
-            "no column DATE_INSERTED; it has Id, At, State; say which with --date-column",
+            &["--set", "status.column=State"],
+            "no column DATE_INSERTED; it has Id, At, State; say which with --set date_inserted=COLUMN",
         ),
-        (&["--status-column", "Sate"], "no column Sate; it has Id, At, State\n"),
+        (&["--set", "status.column=Sate"], "no column Sate; it has Id, At, State\n"),
     ] {
         env.run(&[&table[..], args].concat()).fails(1, &[says]);
     }
@@ -851,8 +888,8 @@ fn the_first_mistakes_are_told_what_to_say() {
         env.run(&["status"]).fails(2, &[says]);
     };
     config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; did you mean id?");
-    config("[defaults]\nfailures = true", "failures: write text or a number");
-    config("[defaults]\nstatus = true", "status: write text or a number");
+    config("[defaults]\nfailures = true", "failures = true: write text or a number");
+    config("[defaults]\nstatus = true", "status = true: write a column, or a table of its parts");
 }
 
 #[test]
@@ -864,12 +901,12 @@ fn a_count_may_be_called_as_the_program_calls_its_own() {
     );
     let handler = env.noting("exit 0");
     let args =
-        ["process", "--fibonacci", "--failures-column", "n", "--where", "n < 9", "--", &handler];
+        ["process", "--fibonacci", "--set", "failures=n", "--where", "n < 9", "--", &handler];
     env.run_at(MIDNIGHT, &args).silent();
     let mut handled = env.handled();
     handled.sort_unstable();
     assert_eq!(handled, ["1", "2", "3"]);
-    let args = ["process", "--fibonacci", "--failures-column", "n", "--", &handler];
+    let args = ["process", "--fibonacci", "--set", "failures=n", "--", &handler];
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', n = 5, LAST_FAILURE = '2026-11-20T23:58:00Z'");
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(env.handled(), [""; 0], "five failures wait for five minutes");
@@ -877,8 +914,9 @@ fn a_count_may_be_called_as_the_program_calls_its_own() {
 
 #[test]
 fn no_attempt_is_counted_where_something_else_stands() {
-    let failures = "must hold small numbers; name another one with --failures-column";
-    let last_failure = "must hold dates or nothing; name another one with --last-failure-column";
+    let failures = "must hold small numbers; name another one with --set failures=COLUMN";
+    let last_failure =
+        "must hold dates or nothing; name another one with --set last_failure=COLUMN";
     for (name, declared, value, found, says) in [
         ("failures", "TEXT", "'[\"no route\"]'", "it is TEXT and holds '[\"no route\"]'", failures),
         ("failures", "TEXT", "'3'", "it is TEXT and holds '3'", failures),
@@ -955,9 +993,8 @@ fn a_column_that_only_has_the_name_of_a_counter_can_be_left_alone() {
     );
     let now = MIDNIGHT;
     let process = ["process", "--ndays", "1", "--", "false"];
-    env.run_at(now, &process)
-        .fails(1, &["holds 'http 500'", "or none with --failures-column \"\""]);
-    let none = [&process[..3], &["--failures-column", ""], &process[3..]].concat();
+    env.run_at(now, &process).fails(1, &["holds 'http 500'", "or none with --set failures="]);
+    let none = [&process[..3], &["--set", "failures="], &process[3..]].concat();
     env.run_at(now, &none).silent();
     std::fs::write(env.path("backlog.toml"), "[defaults]\nfailures = \"\"\n").unwrap();
     env.run_at(now, &process).silent();
@@ -971,8 +1008,10 @@ fn a_cursor_of_ids_of_other_columns_is_none() {
          DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z');
          INSERT INTO BACKLOG (A, B, ID) VALUES (1, 1, 1), (1, 2, 2), (2, 1, 3)",
     );
-    for (id, end) in [("A,B", "false"), ("ID", "true"), ("ID", "true"), ("A,B", "true")] {
-        let args = ["process", "--ndays", "1", "--max-records", "1", "--id-column", id, "--", end];
+    for (id, end) in [("['A','B']", "false"), ("ID", "true"), ("ID", "true"), ("['A','B']", "true")]
+    {
+        let set = format!("id={id}");
+        let args = ["process", "--ndays", "1", "--max-records", "1", "--set", &set, "--", end];
         env.run_at(MIDNIGHT, &args).silent();
     }
     assert_eq!(env.count("SUCCESS"), 3);

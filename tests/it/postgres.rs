@@ -250,17 +250,17 @@ fn columns_of_every_type_are_worked_with() {
     let Some((database, env)) = with(TYPES) else { return };
     let table = [
         "--table=App.Out Box",
-        "--id-column=Id",
-        "--status-column=State",
-        "--new=pending",
-        "--error=failed",
-        "--success=sent",
-        "--archived=dead",
-        "--date-column=CreatedAt",
-        "--zone=+02:00",
-        "--failures-column=tries",
-        "--last-failure-column=TriedAt",
-        "--last-error-column=why",
+        "--set=id=Id",
+        "--set=status.column=State",
+        "--set=status.new=pending",
+        "--set=status.error=failed",
+        "--set=status.success=sent",
+        "--set=status.archived=dead",
+        "--set=date_inserted.column=CreatedAt",
+        "--set=date_inserted.zone=+02:00",
+        "--set=failures=tries",
+        "--set=last_failure=TriedAt",
+        "--set=last_error=why",
     ];
     let run = |args: &[&str]| {
         let (subcommand, rest) = args.split_first().unwrap();
@@ -300,7 +300,7 @@ fn columns_of_every_type_are_worked_with() {
     assert_eq!(shown, "NEW 12.50 {none}\n");
     run(&["archive", upper]).success();
     run(&["restore", "--all"]).success();
-    run(&["process", "--ndays", "1", "--payload-column", "body", "--", "cat"]).silent();
+    run(&["process", "--ndays", "1", "--set", "payload=body", "--", "cat"]).silent();
     assert_eq!(
         rows(),
         "0d2c2e0a-0000-4000-8000-000000000002|sent|||\n\
@@ -312,12 +312,12 @@ fn columns_of_every_type_are_worked_with() {
     let wrong = env.run(&[
         "status",
         "--table=app.out box",
-        "--status-column=State",
-        "--new=new",
-        "--error=failed",
-        "--success=sent",
-        "--id-column=Id",
-        "--date-column=CreatedAt",
+        "--set=status.column=State",
+        "--set=status.new=new",
+        "--set=status.error=failed",
+        "--set=status.success=sent",
+        "--set=id=Id",
+        "--set=date_inserted.column=CreatedAt",
     ]);
     wrong.fails(1, &["NEW is to be 'new' in column State", "it takes pending, failed, sent, dead"]);
 }
@@ -334,9 +334,14 @@ fn a_boolean_or_a_null_can_be_the_status() {
     ) else {
         return;
     };
-    let hooks =
-        ["--table=hooks", "--status-column=done", "--new=false", "--error=0", "--success=1"];
-    let hooks = [&hooks[..], &["--date-column=created", "--ndays=2"]].concat();
+    let hooks = [
+        "--table=hooks",
+        "--set=status.column=done",
+        "--set=status.new=false",
+        "--set=status.error=0",
+        "--set=status.success=1",
+    ];
+    let hooks = [&hooks[..], &["--set=date_inserted.column=created", "--ndays=2"]].concat();
     let fails = env.noting("[ $BACKLOG_ID = a ]");
     let process = [&["process"], &hooks[..], &["--", &fails]].concat();
     env.run_at(MIDNIGHT, &process).silent();
@@ -448,9 +453,9 @@ fn what_cannot_be_used_is_named() {
     };
     says(&["--table", "orders"], &["no table \"orders\"; tables here: backlog"]);
     says(&["--table", "v"], &["v is a view"]);
-    says(&["--id-column", "nr"], &["table backlog has no column nr; it has id, status,"]);
+    says(&["--set", "id=nr"], &["table backlog has no column nr; it has id, status,"]);
     says(
-        &["--date-column", "payload"],
+        &["--set", "date_inserted.column=payload"],
         &["column payload of table backlog holds no date: it is jsonb"],
     );
     for condition in
@@ -563,7 +568,7 @@ fn what_triggers_make_of_a_charge_is_no_change_by_the_application() {
          WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION touch_later()",
     );
     env.run(&process).silent();
-    let dated = ["process", "--ndays", "1", "--date-column", "touched", "--", &log];
+    let dated = ["process", "--ndays", "1", "--set", "date_inserted.column=touched", "--", &log];
     database.sql("UPDATE backlog SET status = 'NEW'");
     env.run(&dated).silent();
     assert_eq!(env.handled(), ["1", "1", "1"]);
@@ -715,7 +720,8 @@ fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
         ("EXCLUDE USING btree (abs(id) WITH =)", "id", false),
     ] {
         database.sql(&format!("ALTER TABLE t ADD CONSTRAINT c {index}"));
-        let found = env.run(&["check", "--table=t", "--id-column", ids]).success().stdout;
+        let columns = format!("id=[\"{}\"]", ids.replace(',', "\",\""));
+        let found = env.run(&["check", "--table=t", "--set", &columns]).success().stdout;
         let is_missing = found.contains("no index finds a record by its id");
         assert_eq!(is_missing, !is_fine, "{index} for {ids}: {found}");
         database.sql("ALTER TABLE t DROP CONSTRAINT c");

@@ -380,7 +380,7 @@ fn a_row_is_known_by_its_insertion_date_whatever_its_type() {
         let now = format!("@{MIDNIGHT}");
         let args = ["process", "--fibonacci", "--now", &now, "--jobs", "20"];
         // JSON cannot hold all of them.
-        let args = [&args[..], &["--payload-column", "ID", "--"]].concat();
+        let args = [&args[..], &["--set", "payload=ID", "--"]].concat();
         let child = env.spawn(&[&args[..], &["sh", "-c", &script]].concat());
         wait_until("all begin", || std::fs::read(&began).unwrap_or_default().len() == 20);
         // The first half changes, unless the column makes both the same; the rest stays.

@@ -96,7 +96,7 @@ fn a_fibonacci_unit_and_a_coarser_tick_scale_the_waits() {
     let env = TestEnv::new();
     env.insert_one(1, MIDNIGHT);
     for tick in 0..40 {
-        let args = ["process", "--fibonacci", "--unit", "10m", "--every", "5m"];
+        let args = ["process", "--policy", "fibonacci:unit=10m,spread=0%", "--every", "5m"];
         let rest = ["--joblog", "joblog", "--", "false"];
         env.run_at(MIDNIGHT + tick * 5 * MINUTE, &[&args[..], &rest].concat()).silent();
     }

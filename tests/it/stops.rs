@@ -165,11 +165,21 @@ fn a_hangup_is_not_heeded_by_a_pass_under_nohup() {
 fn a_queue_whose_statuses_are_mapped_to_nothing_is_said_once_a_day() {
     let env = TestEnv::new();
     env.insert(3, HOUR_AGO);
-    let args = ["process", "--ndays", "1", "--new", "waiting", "--error", "failed", "--", "true"];
-    let mapped = ["--success", "done", "--archived", "gone"];
+    let args = [
+        "process",
+        "--ndays",
+        "1",
+        "--set",
+        "status.new=waiting",
+        "--set",
+        "status.error=failed",
+        "--",
+        "true",
+    ];
+    let mapped = ["--set", "status.success=done", "--set", "status.archived=gone"];
     let args = [&args[..3], &mapped, &args[3..]].concat();
     let says = "nothing was due: all 3 rows of table BACKLOG have a status that is mapped to \
-                nothing: 'NEW'; map it with --new";
+                nothing: 'NEW'; map it as status.new";
     let told = env.run_at(MIDNIGHT, &args).success();
     assert!(told.stderr.contains(says), "{told:?}");
     env.run_at(MIDNIGHT + 300, &args).silent();

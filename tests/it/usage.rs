@@ -24,13 +24,12 @@ fn an_empty_command_is_told_before_the_first_record() {
     pass(&env, &["--stream"], &[""]).fails(2, says);
     for command in ["''", "'' x"] {
         let ran = pass(&env, &["--on-archive", command], &["true"]);
-        ran.fails(2, &["--on-archive: the command is empty"]);
+        ran.fails(2, &["--on-archive", "the command is empty"]);
     }
     for config in ["exec = ['']", "exec = ['']\nstream = true", "exec_on_archive = ['', 'x']"] {
         std::fs::write(env.path("backlog.toml"), format!("[defaults]\n{config}\n")).unwrap();
         let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1"]);
-        ran.fails(2, &["backlog.toml: defaults: exec", "the command is empty"]);
-        pass(&env, &[], &["true"]).fails(2, &["the command is empty"]);
+        ran.fails(2, &["backlog.toml: queue default: exec", "the command is empty"]);
     }
     assert_eq!(env.count("NEW"), 1);
 }
@@ -151,7 +150,7 @@ fn a_condition_that_is_not_finished_is_told_in_the_users_words() {
 #[test]
 fn a_record_is_told_of_also_where_no_schedule_is() {
     let env = one_record();
-    let unknown = "  schedule unknown: use --ndays, --fibonacci, --policy or --progressive, or say it \
+    let unknown = "  schedule unknown: use one of --ndays, --fibonacci, --policy, --progressive, or say it \
                    in backlog.toml\n";
     let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
     let record = "record 7: NEW, inserted 2026-11-20T23:59:00Z, 0 attempts failed\n";

@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Findings;
+use crate::commands::crontab_lines::{CrontabLine, crontab_lines};
 use crate::handlers::{Signing, in_one_word, is_executable, obstacle};
-use crate::options::{CrontabLine, Environment, Handler, Queue, Sources};
+use crate::options::{Environment, Handler, Queue};
 use crate::schedule;
 use crate::time::days;
 
@@ -76,7 +77,7 @@ fn the_script(findings: &mut Findings, file: &Path, path: &OsStr) {
 }
 
 /// The lines of this user's crontab that work on the same queue.
-pub fn the_crontab(findings: &mut Findings, queue: &Queue, sources: &Sources) {
+pub fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
     let crontab = std::process::Command::new("crontab").arg("-l").output();
     let Ok(crontab) = crontab else {
         findings.warning("crontab", "there is no cron here");
@@ -84,7 +85,7 @@ pub fn the_crontab(findings: &mut Findings, queue: &Queue, sources: &Sources) {
     };
     let text = String::from_utf8_lossy(&crontab.stdout);
     let mut ages = Vec::new();
-    for line in sources.crontab_lines(&text) {
+    for line in crontab_lines(&text, environment) {
         match line {
             CrontabLine::Unclear { number, why } => {
                 findings.error("crontab", format!("line {number}: {why}"));

@@ -10,9 +10,8 @@ use anyhow::Result;
 
 use super::handlers::require;
 use super::{open, require_columns};
-use crate::cli;
 use crate::exit::Exit;
-use crate::options::{Handler, Place, Schedule, Sources};
+use crate::options::{Handler, Resolved, Sources};
 use crate::report::{self, Finding, Level};
 use crate::store::Access;
 use crate::time::Instant;
@@ -48,18 +47,18 @@ fn reused(inserted: &str) -> String {
 }
 
 pub fn run(
-    place: Place,
-    args: &cli::Check,
+    resolved: &Resolved<'_>,
+    is_json: bool,
     sources: &Sources,
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
     let mut findings = Findings(Vec::new());
-    for complaint in place.complaints() {
+    for complaint in resolved.complaints() {
         findings.error("options", complaint);
     }
-    let queue = place.queue()?;
-    let schedule = Schedule::chosen(&args.schedule)?;
+    let queue = resolved.queue()?;
+    let schedule = resolved.schedule()?;
     if schedule.is_none() {
         findings.warning("schedule", "none is configured: it stands in each line");
     }
@@ -70,7 +69,7 @@ pub fn run(
             findings.error("config", format!("others can read {what}: chmod 600 {shown}"));
         }
     }
-    let handler = Handler::chosen(&args.handler, &queue, sources.environment());
+    let handler = resolved.handler(&queue);
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
     match open(&queue, Access::ReadOnly) {
         Err(error) => findings.error("database", format!("{error:#}")),
@@ -106,11 +105,11 @@ pub fn run(
         }
     }
     match &handler {
-        Ok(handler) => the_handler(&mut findings, handler.as_ref(), sources.environment()),
+        Ok(handler) => the_handler(&mut findings, handler.as_ref(), &sources.environment),
         Err(error) => findings.error("handler", error.message.clone()),
     }
-    the_crontab(&mut findings, &queue, sources);
-    let text = if args.json {
+    the_crontab(&mut findings, &queue, &sources.environment);
+    let text = if is_json {
         let db = queue.db.to_string();
         report::findings_json(&queue.name, &db, &queue.mapping.table.text, &findings.0)
     } else {

@@ -141,7 +141,7 @@ fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instan
             "clock",
             format!(
                 "the newest pending record is from {newest}, {ahead} from now: another clock, \
-                 another --zone, or a date to come"
+                 another zone of date_inserted, or a date to come"
             ),
         );
     }

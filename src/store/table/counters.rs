@@ -35,13 +35,13 @@ impl Counter {
             (_, true) => return None,
         };
         let (role, holds, option) = match self {
-            Self::Failures => ("the count of failures", "small numbers", "--failures-column"),
-            Self::LastFailure => ("the last failure", "dates or nothing", "--last-failure-column"),
+            Self::Failures => ("the count of failures", "small numbers", "failures"),
+            Self::LastFailure => ("the last failure", "dates or nothing", "last_failure"),
         };
         let (column, why) = (&column.name, if name.is_given { "" } else { " by its name" });
         Some(format!(
             "column {column} of table {table} is{why} {role}, and each attempt would write over it: \
-             it {found}, and must hold {holds}; name another one with {option}, or none with {option} \"\""
+             it {found}, and must hold {holds}; name another one with --set {option}=COLUMN, or none with --set {option}="
         ))
     }
 

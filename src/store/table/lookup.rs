@@ -67,7 +67,7 @@ fn conjunction(conditions: &[String]) -> Option<String> {
 /// The table with its columns, the conditions as yet unseen.
 fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     let lookup = Lookup { catalog, table: catalog.table(&mapping.table.text)? };
-    let id = mapping.id.iter().map(|name| lookup.expected(name, "--id-column"));
+    let id = mapping.id.iter().map(|name| lookup.expected(name, "--set id=COLUMN"));
     let id: Vec<_> = id.collect::<Result<_>>()?;
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
@@ -174,7 +174,7 @@ impl Lookup<'_> {
                 None if !mapping.conditions.is_empty() => by_condition(),
                 Some(column) => Statuses::new(Some(column), usual_values()),
                 None => {
-                    let how = "--status-column, or with --where what is pending";
+                    let how = "--set status=COLUMN, or with --where what is pending";
                     let column = self.expected(&Name::usual(STATUS), how)?;
                     Statuses::new(Some(column), usual_values())
                 }
@@ -185,7 +185,7 @@ impl Lookup<'_> {
     /// The insertion date, in the spelling of the newest rows. If the user says which column that
     /// is, it must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
-        let mut column = self.expected(&mapping.inserted, "--date-column")?;
+        let mut column = self.expected(&mapping.inserted, "--set date_inserted=COLUMN")?;
         let (name, table) = (&column.name, &self.table.name);
         let declared = &column.declared;
         ensure!(

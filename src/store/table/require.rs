@@ -33,7 +33,7 @@ impl Table {
             .collect();
         bail!(
             "{wanted_by} goes by {}, and table {} has no such column; name one that it has \
-             (--failures-column, --last-failure-column) or add them with: {}",
+             (--set failures=COLUMN, --set last_failure=COLUMN) or add them with: {}",
             names.join(" and "),
             self.name,
             added.join(" ")
@@ -64,7 +64,7 @@ impl Table {
         }
         bail!(
             "{wanted_by} archives records, and it is not known how table {} does: say which value \
-             of the status that is (--archived) or which columns it sets (on_archive)",
+             of the status that is (status.archived) or which columns it sets (on_archive)",
             self.name
         );
     }
@@ -88,7 +88,7 @@ impl Table {
         }
         bail!(
             "archived records of table {} cannot be told from others: no value of a status column \
-             says so (--archived)",
+             says so (status.archived)",
             self.name
         );
     }
@@ -98,7 +98,7 @@ impl Table {
         let Some(payload) = &self.payload else {
             bail!(
                 "table {} has no column PAYLOAD to add records with; say which with \
-                 --payload-column",
+                 --set payload=COLUMN",
                 self.name
             );
         };

@@ -318,7 +318,7 @@ fn a_secret_is_sent_nowhere() {
     for (url, options, says) in [
         ("http://h.org/{SECRET}", &[][..], "\"secret\" would be sent in the URL"),
         ("http://{secret}.h.org/", &[], "\"secret\" would be sent in the URL"),
-        (NOBODY, &["--payload-column", "Secret"], "\"secret\" would be sent in the body"),
+        (NOBODY, &["--set", "payload=Secret"], "\"secret\" would be sent in the body"),
     ] {
         let ran = pass(&env, url, &[&column, options].concat()).fails(2, &[says]);
         assert!(!ran.stderr.contains("whsec"), "{}", ran.stderr);

@@ -323,15 +323,7 @@ fn a_queue_of_pgmq_is_posted_as_well() {
     // The message alone, as it is.
     let server = serving(fine());
     env.run(&["add", "--pgmq", "jobs", r#"{"n":5}"#]).success();
-    env.run(&[
-        "process",
-        "--pgmq",
-        "jobs",
-        "--payload-column",
-        "message",
-        "--post",
-        &server.url("/"),
-    ]);
+    env.run(&["process", "--pgmq", "jobs", "--set", "payload=message", "--post", &server.url("/")]);
     let bodies = server.received().into_iter().map(|request| request.body);
     let bodies: Vec<Value> = bodies.map(|body| serde_json::from_slice(&body).unwrap()).collect();
     assert!(bodies.contains(&serde_json::json!({"n": 5})), "{bodies:?}");

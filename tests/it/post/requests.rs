@@ -44,7 +44,7 @@ fn the_body_may_be_one_column_as_it_is() {
             "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, BODY)",
         );
         env.sql(&format!("INSERT INTO BACKLOG VALUES (7, 'NEW', '2026-11-20 23:59', {value})"));
-        pass(&env, &server.url("/"), &["--payload-column", "body"]).silent();
+        pass(&env, &server.url("/"), &["--set", "payload=body"]).silent();
         assert!(the_only(&server).body == body, "{value}");
         assert_eq!(env.statuses(), "7|SUCCESS");
     }
@@ -61,7 +61,7 @@ fn space_at_the_end_of_a_column_is_a_part_of_the_body() {
         let env = one_record();
         env.sql("ALTER TABLE BACKLOG ADD COLUMN BODY ANY");
         env.sql(&format!("UPDATE BACKLOG SET BODY = {value}"));
-        pass(&env, &server.url("/"), &["--payload-column", "BODY"]).silent();
+        pass(&env, &server.url("/"), &["--set", "payload=BODY"]).silent();
         assert_eq!(the_only(&server).body, body, "{value}");
     }
 }
@@ -191,7 +191,7 @@ fn a_key_of_several_columns_is_one_key() {
          DATE_INSERTED TEXT DEFAULT '2026-11-20 23:59', PRIMARY KEY (SHOP, NR))",
     );
     env.sql("INSERT INTO BACKLOG (SHOP, NR) VALUES ('a,1', 2), ('a', 12), ('a', 1)");
-    pass(&env, &server.url("/"), &["--id-column", "SHOP,NR"]).silent();
+    pass(&env, &server.url("/"), &["--set", "id=['SHOP','NR']"]).silent();
     let keys = keys(&server);
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 3, "{keys:?}");
     assert!(keys.contains(&"BACKLOG/a,12/2026-11-20%2023:59".to_string()), "{keys:?}");
@@ -223,7 +223,7 @@ fn a_request_is_signed_with_every_secret() {
         );
         env.sql("INSERT INTO BACKLOG VALUES ('a.7 \u{e9}', 'NEW', '2026-11-20 23:59', x'00ff80')");
         let variables = [("BACKLOG_WEBHOOK_SECRET", variable.as_str())];
-        for options in [&[][..], &["--payload-column", "BODY"]] {
+        for options in [&[][..], &["--set", "payload=BODY"]] {
             pass_in(&env, &variables, &server.url("/"), options).silent();
             let request = server.received().pop().unwrap();
             let header = |name| request.header(name).unwrap();

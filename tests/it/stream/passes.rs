@@ -209,7 +209,7 @@ fn what_makes_no_sense_is_said_before_anything_is_done() {
             &["--stream", "--give-up-on", "3", "--", "touch", "ran"],
             "--give-up-on goes with a command for each record",
         ),
-        (&["--stream"], "which handler? write the command behind `--`"),
+        (&["--stream"], "no handler: write the command behind `--`"),
     ] {
         env.run_at(MIDNIGHT, &[&["process", "--ndays", "1"], args].concat()).fails(2, &[says]);
         assert!(!env.path("ran").exists(), "{args:?}");

@@ -300,7 +300,7 @@ fn a_composite_id_comes_back_as_a_list_or_as_it_is_shown() {
         );
         let text = "note('id', hello['id'])\nfor it in records(): answer(BACK)\n";
         let handler = python(&env, &text.replace("BACK", back));
-        let options = ["--ndays", "1", "--table", "t", "--id-column", "a,b"];
+        let options = ["--ndays", "1", "--table", "t", "--set", "id=['a','b']"];
         pass(&env, &options, &["python3", &handler]).silent();
         assert_eq!(lines(&env, "id"), ["['a', 'b']"]);
         assert_eq!(env.query("SELECT DISTINCT STATUS FROM t"), "SUCCESS", "{back}");

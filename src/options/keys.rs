@@ -1,0 +1,222 @@
+//! The keys of a queue's options, by the same names on the command line, in the environment and in
+//! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
+
+/// Options, each of which is a field of one of the groups.
+pub const OPTIONS: [&str; 40] = [
+    "allow_hosts",
+    "by_age",
+    "ca_file",
+    "db",
+    "every",
+    "exec_on_archive",
+    "fibonacci",
+    "give_up_on",
+    "give_up_on_4xx",
+    "grace",
+    "header",
+    "idempotency_key",
+    "jobs",
+    "joblog",
+    "key_prefix",
+    "max_age",
+    "max_attempts",
+    "max_consecutive_failures",
+    "max_records",
+    "max_runtime",
+    "min_ndays",
+    "ndays",
+    "order",
+    "pgmq",
+    "policy",
+    "post",
+    "progressive",
+    "rate",
+    "restarts",
+    "salt",
+    "secret_column",
+    "shard",
+    "spread",
+    "state_dir",
+    "stream",
+    "strict",
+    "table",
+    "timeout",
+    "window",
+    "window_bytes",
+];
+
+/// Keys that stand in backlog.toml or behind `--set` alone: the mapping of the table, and the
+/// handler, which is typed behind `--`.
+pub const OF_THE_FILE: [&str; 12] = [
+    "date_inserted",
+    "exec",
+    "failures",
+    "id",
+    "last_error",
+    "last_failure",
+    "on_archive",
+    "on_failure",
+    "on_success",
+    "payload",
+    "status",
+    "where",
+];
+
+/// Keys that are tables, and the keys in them.
+pub const TABLES: [(&str, &[&str]); 2] = [
+    ("status", &["column", "new", "error", "success", "archived"]),
+    ("date_inserted", &["column", "format", "zone"]),
+];
+
+/// Paths, relative to the file in which they stand.
+pub const PATHS: [&str; 4] = ["db", "state_dir", "joblog", "ca_file"];
+
+/// Options that are on or off.
+pub const FLAGS: [&str; 6] =
+    ["by_age", "fibonacci", "give_up_on_4xx", "progressive", "stream", "strict"];
+
+/// Options that choose when a record is due.
+pub const CHOICES: [&str; 4] = ["ndays", "fibonacci", "policy", "progressive"];
+/// Those that say more about the choice, and go with it.
+pub const OF_THE_CHOICE: [&str; 5] = ["min_ndays", "by_age", "every", "spread", "salt"];
+
+/// The command that handles the records, or a webhook in its place, and what says how they are run.
+pub const EXEC: &str = "exec";
+pub const POST: &str = "post";
+pub const OF_A_COMMAND: [&str; 6] =
+    ["stream", "window", "window_bytes", "restarts", "give_up_on", EXEC];
+pub const OF_A_WEBHOOK: [&str; 8] = [
+    POST,
+    "header",
+    "allow_hosts",
+    "secret_column",
+    "key_prefix",
+    "idempotency_key",
+    "ca_file",
+    "give_up_on_4xx",
+];
+
+/// Options of earlier versions, what is typed instead, and the key of backlog.toml.
+const RETIRED: [(&str, &str, &str); 15] = [
+    ("archived", "--set 'status.archived=[...]'", "status.archived"),
+    ("date-column", "--set date_inserted.column=COLUMN", "date_inserted"),
+    ("date-format", "--set date_inserted.format=FORMAT", "date_inserted.format"),
+    ("error", "--set 'status.error=[...]'", "status.error"),
+    ("failures-column", "--set failures=COLUMN", "failures"),
+    ("id-column", "--set id=COLUMN", "id"),
+    ("last-error-column", "--set last_error=COLUMN", "last_error"),
+    ("last-failure-column", "--set last_failure=COLUMN", "last_failure"),
+    ("new", "--set 'status.new=[...]'", "status.new"),
+    ("no-status-column", "--set status=false", "status"),
+    ("payload-column", "--set payload=COLUMN", "payload"),
+    ("status-column", "--set status.column=COLUMN", "status"),
+    ("success", "--set 'status.success=[...]'", "status.success"),
+    ("unit", "--policy fibonacci:unit=10m,spread=0%", "policy"),
+    ("zone", "--set date_inserted.zone=ZONE", "date_inserted.zone"),
+];
+
+/// The long option of a key.
+pub fn long(key: &str) -> String {
+    match key {
+        "allow_hosts" => "allow-host".into(),
+        "exec_on_archive" => "on-archive".into(),
+        key => key.replace('_', "-"),
+    }
+}
+
+/// The key of a long option, if it has one.
+pub fn key_of(long: &str) -> Option<&'static str> {
+    OPTIONS.into_iter().find(|key| self::long(key) == long)
+}
+
+/// The variable that an option stands in.
+pub fn variable(long: &str) -> String {
+    format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The options of earlier versions.
+pub fn retired() -> impl Iterator<Item = &'static str> {
+    RETIRED.iter().map(|(long, ..)| *long)
+}
+
+/// What is written instead of an option of an earlier version, if it is one.
+pub fn successor(long: &str) -> Option<&'static str> {
+    RETIRED.iter().find(|(retired, ..)| *retired == long).map(|(_, now, _)| *now)
+}
+
+/// Whether an option says when records are due.
+pub fn is_of_the_choice(key: &str) -> bool {
+    CHOICES.contains(&key) || OF_THE_CHOICE.contains(&key)
+}
+
+/// Keys that count only together with those of the same layer: they are gone where these are said
+/// above them.
+pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let mut gone = Vec::new();
+    if CHOICES.iter().any(|choice| is_said(choice)) {
+        gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
+    }
+    // A webhook keeps what is said of webhooks elsewhere: a header that is not sent, as if there were
+    // none, is a token that is missed in silence.
+    if is_said(EXEC) {
+        gone.extend(OF_A_COMMAND.iter().chain(&OF_A_WEBHOOK));
+    } else if is_said(POST) {
+        gone.extend(OF_A_COMMAND);
+    }
+    gone
+}
+
+/// `no queue "emial"; did you mean email?; legal are email, orders`
+pub fn unknown<'a>(what: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> String {
+    let legal: Vec<_> = legal.collect();
+    let nearest = legal.iter().min_by_key(|it| strsim::damerau_levenshtein(it, name));
+    let meant = nearest
+        .filter(|it| strsim::damerau_levenshtein(it, name) <= 1 + name.len() / 3)
+        .map_or_else(String::new, |it| format!("; did you mean {it}?"));
+    format!("no {what} {name:?}{meant}; legal are {}", legal.join(", "))
+}
+
+/// Fails if no key of a queue has this name.
+pub fn require_known(name: &str) -> Result<(), String> {
+    if OPTIONS.contains(&name) || OF_THE_FILE.contains(&name) {
+        return Ok(());
+    }
+    let option = name.replace('_', "-");
+    if let Some(now) = successor(&option).filter(|_| name == "unit") {
+        return Err(format!("{name} is retired; use {now}"));
+    }
+    // Whoever writes the option means its key.
+    let retired = RETIRED.iter().find(|(retired, ..)| *retired == option).map(|(.., key)| *key);
+    if let Some(key) = key_of(&option).or(retired) {
+        return Err(format!("no key {name:?}; did you mean {key}?"));
+    }
+    let mut legal: Vec<_> = OPTIONS.into_iter().chain(OF_THE_FILE).collect();
+    legal.sort_unstable();
+    Err(unknown("key", name, legal.into_iter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Args, Command};
+
+    use super::*;
+    use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions};
+
+    #[test]
+    fn every_option_of_a_group_has_a_key_and_every_key_an_option() {
+        let command = ScheduleOptions::augment_args(Command::new("backlog"));
+        let command = PassOptions::augment_args(HandlerOptions::augment_args(command));
+        let command = QueueOptions::augment_args(command);
+        let longs = command.get_arguments().filter_map(|arg| arg.get_long().map(String::from));
+        let mut longs: BTreeSet<_> = longs.collect();
+        // They are options of every subcommand, and these two are no keys.
+        longs.extend(["db", "state-dir"].map(String::from));
+        for none in ["set", "where"] {
+            assert!(longs.remove(none));
+        }
+        assert_eq!(longs, OPTIONS.iter().map(|key| long(key)).collect());
+        assert!(retired().all(|it| key_of(it).is_none()));
+    }
+}

@@ -1,0 +1,162 @@
+//! The queue that the options describe: where its records are, and what their table means.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::keys::require_known;
+use super::value;
+use super::{Environment, Queue};
+use crate::exit::{ExitError, usage};
+use crate::mapping::{Mapping, OnSuccess};
+use crate::query::Shard;
+use crate::store::{self, Location, Server};
+
+/// Where the records are.
+#[derive(Clone, Default, Args, Deserialize)]
+#[serde(default)]
+#[command(next_help_heading = "The table")]
+pub struct QueueOptions {
+    /// An option of every subcommand, typed in front of it as well.
+    #[arg(skip)]
+    #[serde(deserialize_with = "value::typed")]
+    pub db: Option<PathBuf>,
+
+    #[arg(skip)]
+    #[serde(deserialize_with = "value::typed")]
+    pub state_dir: Option<PathBuf>,
+
+    /// The table [default: BACKLOG]
+    #[arg(long, value_name = "NAME")]
+    #[serde(deserialize_with = "value::typed")]
+    pub table: Option<String>,
+
+    /// A queue of pgmq instead of a table (with a database postgres://...)
+    #[arg(long, value_name = "QUEUE", conflicts_with = "table")]
+    #[serde(deserialize_with = "value::typed")]
+    pub pgmq: Option<String>,
+
+    /// Only the I-th of N parts of the records, 2/3: other lines or machines take the others
+    #[arg(long, value_name = "I/N")]
+    #[serde(deserialize_with = "value::typed")]
+    pub shard: Option<Shard>,
+
+    /// A key of backlog.toml, id=order_id or 'status={column="state",new=[2,3]}'; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    #[serde(skip)]
+    pub set: Vec<Setting>,
+
+    /// Only rows for which this SQL condition holds, besides that of backlog.toml
+    #[arg(long = "where", value_name = "SQL")]
+    #[serde(skip)]
+    pub condition: Option<String>,
+}
+
+/// A key of backlog.toml with its value, as `--set` has them. The key may be one in a table,
+/// `status.new`.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    pub text: String,
+    pub keys: Table,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, as in id=order_id")?;
+        let mut path: Vec<&str> = key.trim().split('.').map(str::trim).collect();
+        require_known(path[0])?;
+        let mut value = toml_value(value);
+        while path.len() > 1 {
+            let name = path.pop().unwrap_or_default();
+            value = Value::Table(Table::from_iter([(name.into(), value)]));
+        }
+        Ok(Self { text: text.into(), keys: Table::from_iter([(path[0].into(), value)]) })
+    }
+}
+
+/// A value of TOML. A bare word is a text.
+fn toml_value(text: &str) -> Value {
+    let parsed = format!("value = {text}").parse::<Table>().ok();
+    let alone = parsed.filter(|table| table.len() == 1).and_then(|mut it| it.remove("value"));
+    alone.unwrap_or_else(|| Value::String(text.into()))
+}
+
+impl Queue {
+    pub(super) fn new(
+        name: String,
+        options: QueueOptions,
+        mapping: Mapping,
+        environment: &Environment,
+    ) -> Result<Self, ExitError> {
+        let db = options.db.as_ref().ok_or_else(|| {
+            usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
+        })?;
+        let db = location(db.clone(), options.pgmq.as_deref(), environment)?;
+        if let Location::Queue(..) = &db
+            && let Some(key) = of_a_table_only(&mapping, options.shard)
+        {
+            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
+        }
+        let usual = || environment.state_dir().filter(|_| db.file().is_none());
+        let state_dir = options.state_dir.or_else(usual);
+        let shard = options.shard;
+        Ok(Self { name, db, mapping, shard, state_dir, exec: Vec::new(), on_archive: None })
+    }
+}
+
+/// Whether it is hardly the name of a file.
+fn is_nearly_a_url(text: &str) -> bool {
+    let text = text.trim_start().to_ascii_lowercase();
+    let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
+    text.contains("://")
+        || text.contains("password=")
+        || starts.iter().any(|it| text.starts_with(it))
+}
+
+/// A key that means nothing for a queue of pgmq, besides those of its columns.
+fn of_a_table_only(mapping: &Mapping, shard: Option<Shard>) -> Option<&'static str> {
+    let Mapping { conditions, on_success, on_failure, on_archive, .. } = mapping;
+    let sets = matches!(on_success, OnSuccess::Set(columns) if !columns.is_empty());
+    let said = [
+        ("--shard", shard.is_some()),
+        ("--where", !conditions.is_empty()),
+        ("the columns of on_success", sets),
+        ("on_failure", !on_failure.is_empty()),
+        ("on_archive", !on_archive.is_empty()),
+    ];
+    said.into_iter().find(|(_, is_said)| *is_said).map(|(key, _)| key)
+}
+
+/// A file, or a server if it looks like a URL.
+fn location(
+    db: PathBuf,
+    pgmq: Option<&str>,
+    environment: &Environment,
+) -> Result<Location, ExitError> {
+    let Some(url) = db.to_str().filter(|text| store::is_url(text)) else {
+        // It may have a password in it, so nothing of it is said again.
+        if db.to_str().is_some_and(is_nearly_a_url) {
+            return Err(usage(
+                "--db looks like a connection string, but is no URL: write \
+                 postgres://user@host:port/database",
+            ));
+        }
+        return match pgmq {
+            None => Ok(Location::File(db)),
+            Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
+        };
+    };
+    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
+    let server = Server::new(url, &variable).map_err(|error| usage(format!("{error:#}")))?;
+    let server = Arc::new(server);
+    Ok(match pgmq {
+        None => Location::Server(server),
+        Some(queue) => Location::Queue(server, queue.into()),
+    })
+}

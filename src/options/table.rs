@@ -1,0 +1,272 @@
+//! The mapping of the table, from backlog.toml and `--set`.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, de::Error};
+use toml::Value;
+
+use super::value::{self, Several, text};
+use crate::date::{Dates, Format, Zone};
+use crate::exit::{ExitError, usage};
+use crate::mapping::{
+    Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
+    usual_values,
+};
+use crate::record::{self, Status};
+
+/// The keys that say what the columns of a table mean.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct TableOptions {
+    #[serde(deserialize_with = "id")]
+    id: Option<Several>,
+    #[serde(deserialize_with = "status")]
+    status: Option<StatusOption>,
+    #[serde(deserialize_with = "date")]
+    date_inserted: DateOption,
+    #[serde(deserialize_with = "value::typed")]
+    failures: Option<String>,
+    #[serde(deserialize_with = "value::typed")]
+    last_failure: Option<String>,
+    #[serde(deserialize_with = "value::typed")]
+    last_error: Option<String>,
+    #[serde(deserialize_with = "value::typed")]
+    payload: Option<String>,
+    #[serde(deserialize_with = "on_success")]
+    on_success: Option<OnSuccess>,
+    #[serde(deserialize_with = "assignments")]
+    on_failure: Vec<Assignment>,
+    #[serde(deserialize_with = "assignments")]
+    on_archive: Vec<Assignment>,
+}
+
+/// The status column and its values, as far as they are given; or that there is none.
+enum StatusOption {
+    None,
+    Column { column: Option<String>, values: [Option<Several>; 4] },
+}
+
+#[derive(Default)]
+struct DateOption {
+    column: Option<String>,
+    format: Option<Format>,
+    zone: Option<String>,
+}
+
+fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Several>, D::Error> {
+    Several::of_toml(Value::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+}
+
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOption>, D::Error> {
+    let Some(mut parts) = Parts::of(deserializer)? else { return Ok(Some(StatusOption::None)) };
+    let column = parts.text("column").map_err(D::Error::custom)?;
+    let mut values: [Option<Several>; 4] = Default::default();
+    for (values, part) in values.iter_mut().zip(["new", "error", "success", "archived"]) {
+        let given = parts.0.remove(part).map(Several::of_toml).transpose();
+        *values = given.map_err(|why| D::Error::custom(format!("{part}: {why}")))?;
+    }
+    Ok(Some(StatusOption::Column { column, values }))
+}
+
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateOption, D::Error> {
+    let Some(mut parts) = Parts::of(deserializer)? else {
+        return Err(D::Error::custom("write the column, or { column, format, zone }"));
+    };
+    let mut part = |name: &str| parts.text(name).map_err(D::Error::custom);
+    let format = part("format")?.map(|format| format.parse()).transpose();
+    Ok(DateOption {
+        column: part("column")?,
+        format: format.map_err(|why| D::Error::custom(format!("format: {why}")))?,
+        zone: part("zone")?,
+    })
+}
+
+/// The parts of a key that is a table.
+struct Parts(toml::Table);
+
+impl Parts {
+    /// None if the value is `false`.
+    fn of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        if value.as_bool() == Some(false) {
+            return Ok(None);
+        }
+        let Value::Table(parts) = value else {
+            return Err(D::Error::custom("write a column, or a table of its parts"));
+        };
+        Ok(Some(Self(parts)))
+    }
+
+    fn text(&mut self, part: &str) -> Result<Option<String>, String> {
+        let text = self.0.remove(part).map(text).transpose();
+        text.map_err(|why| format!("{part}: {why}"))
+    }
+}
+
+fn on_success<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnSuccess>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    if value.as_str() == Some("delete") {
+        return Ok(Some(OnSuccess::Delete));
+    }
+    let Value::Table(columns) = value else {
+        let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
+        return Err(D::Error::custom(legal));
+    };
+    let columns = all_assigned(columns).map_err(D::Error::custom)?;
+    Ok(Some(OnSuccess::Set(columns)))
+}
+
+fn assignments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Assignment>, D::Error> {
+    let Value::Table(columns) = Value::deserialize(deserializer)? else {
+        return Err(D::Error::custom("write columns to set, { tried_at = \"{now}\" }"));
+    };
+    all_assigned(columns).map_err(D::Error::custom)
+}
+
+fn all_assigned(columns: toml::Table) -> Result<Vec<Assignment>, String> {
+    let one = |(column, value): (String, Value)| {
+        let to = assigned(value).map_err(|error| format!("{column}: {error}"))?;
+        Ok(Assignment { column, to })
+    };
+    columns.into_iter().map(one).collect()
+}
+
+/// The value that a column is set to. Constants stand for themselves; what stands for something
+/// else is in
+/// braces.
+fn assigned(value: Value) -> Result<Assigned, String> {
+    let constant = |value| Ok(Assigned::Constant(value));
+    match value {
+        Value::Integer(number) => constant(record::Value::Integer(number)),
+        Value::Float(number) => constant(record::Value::Real(number)),
+        Value::Boolean(is) => constant(record::Value::Integer(is.into())),
+        Value::Table(mut table) => match (table.remove("text"), table.is_empty()) {
+            (Some(Value::String(text)), true) => constant(record::Value::Text(text)),
+            _ => Err("a table can only be { text = \"...\" }".into()),
+        },
+        Value::String(text) => match braced(&text) {
+            None => constant(record::Value::Text(text)),
+            Some("now") => Ok(Assigned::Now),
+            Some("error") => Ok(Assigned::Error),
+            Some("null") => constant(record::Value::Null),
+            Some(word) => match word.parse() {
+                Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
+                _ => Err(format!(
+                    "{text:?} stands for nothing; legal are {{now}}, {{error}}, {{null}} and {{+1}}, \
+                     or text as it is: {{ text = {text:?} }}"
+                )),
+            },
+        },
+        Value::Datetime(_) | Value::Array(_) => Err("write text, a number, true or false".into()),
+    }
+}
+
+/// The one word between braces, if that is all.
+fn braced(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('{')?.strip_suffix('}')?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ['+', '-', '_'].contains(&c);
+    word.chars().all(is_word).then_some(word)
+}
+
+/// The mapping that the options describe, for rows that meet these conditions.
+pub fn mapping(
+    options: TableOptions,
+    table: Option<String>,
+    conditions: Vec<String>,
+) -> Result<Mapping, ExitError> {
+    let usual = Mapping::default();
+    let name = |given: Option<String>, usual: Name| given.map_or(usual, Name::given);
+    let on_success = options.on_success.unwrap_or(usual.on_success);
+    let mapping = Mapping {
+        status: status_column(options.status, matches!(on_success, OnSuccess::Delete))?,
+        table: name(table, usual.table),
+        id: match options.id {
+            Some(Several(columns)) => columns.into_iter().map(Name::given).collect(),
+            None => usual.id,
+        },
+        inserted: name(options.date_inserted.column, usual.inserted),
+        dates: Dates {
+            format: options.date_inserted.format,
+            zone: options.date_inserted.zone.as_deref().map_or(Ok(Zone::UTC), zone)?,
+        },
+        failures: name(options.failures, usual.failures),
+        last_failure: name(options.last_failure, usual.last_failure),
+        last_error: name(options.last_error, usual.last_error),
+        conditions,
+        payload: options.payload,
+        on_success,
+        on_failure: options.on_failure,
+        on_archive: options.on_archive,
+    };
+    if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
+        return Err(usage("without a status column, say with --where which rows are pending"));
+    }
+    Ok(mapping)
+}
+
+/// Where the system keeps the rules of its time zones.
+const ZONES: &str = "/usr/share/zoneinfo";
+
+fn zone(text: &str) -> Result<Zone, ExitError> {
+    let is_part = |part: &str| {
+        let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
+        !part.is_empty() && part.chars().all(is_of_a_name)
+    };
+    let named = || {
+        let is_name = text.split('/').all(is_part);
+        let file = is_name.then(|| fs::read(Path::new(ZONES).join(text)).ok()).flatten()?;
+        Zone::from_rules(&file)
+    };
+    Zone::fixed(text).or_else(named).ok_or_else(|| {
+        usage(format!(
+            "{text:?} is no time zone of this system; write UTC, +02:00 or a name such as \
+             Europe/Berlin (which package tzdata knows)"
+        ))
+    })
+}
+
+fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusColumn, ExitError> {
+    let (column, given) = match given {
+        None => return Ok(StatusColumn::Usual),
+        Some(StatusOption::None) => return Ok(StatusColumn::None),
+        Some(StatusOption::Column { column, values }) => (column, values),
+    };
+    let column = column.map_or(Name::usual(STATUS), Name::given);
+    if given.iter().all(Option::is_none) {
+        return Ok(StatusColumn::Mapped { column, values: usual_values() });
+    }
+    let options = ["status.new", "status.error", "status.success", "status.archived"];
+    for (index, option) in options.into_iter().enumerate() {
+        let is_needed = match Status::OURS[index] {
+            Status::New | Status::Error => true,
+            Status::Success => !deletes,
+            Status::Archived | Status::Foreign => false,
+        };
+        if is_needed && given[index].is_none() {
+            return Err(usage(format!(
+                "some values of {} are given, but not those for {}: say {option} as well",
+                column.text,
+                Status::OURS[index].name()
+            )));
+        }
+    }
+    let values: StatusValues = given.map(|values| {
+        values.map_or_else(Vec::new, |Several(all)| all.iter().map(|it| status_value(it)).collect())
+    });
+    let [new, error, success, archived] = &values;
+    if let Some(value) =
+        success.iter().chain(archived).find(|value| new.contains(value) || error.contains(value))
+    {
+        return Err(usage(format!(
+            "{} cannot mean both that a record is pending and that it is not",
+            value.shown()
+        )));
+    }
+    Ok(StatusColumn::Mapped { column, values })
+}
+
+/// A number if it is written as one, else text; the column has the last word.
+fn status_value(text: &str) -> record::Value {
+    record::number(text).map_or_else(|| record::Value::Text(text.into()), record::Value::Integer)
+}

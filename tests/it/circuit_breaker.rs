@@ -422,9 +422,10 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
     let env = TestEnv::new();
     env.insert(16, HOUR_AGO);
     freeze(&env, "BETWEEN 4 AND 15");
-    // Record 16 is tried first and ends last, when those behind it have ended the pass.
-    let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 0.5; exit 1");
-    let args = ["process", "--ndays", "1", "--jobs", "2", "--", &handler];
+    // Record 16 is tried first and ends last, when those behind it have ended the pass: not so fast
+    // that it has not begun by then.
+    let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 1; exit 1");
+    let args = ["process", "--ndays", "1", "--jobs", "2", "--rate", "20/s", "--", &handler];
     env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row got nowhere"]);
     assert_eq!(env.handled(), ["16"]);
     env.run_at(MIDNIGHT + 1, &args);

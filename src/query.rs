@@ -94,8 +94,7 @@ pub struct Cursor {
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
     /// Where there are more of them than can be noted without fail: a slot further on, and those
-    /// that
-    /// were passed on the way to it.
+    /// that were passed on the way to it.
     pub ahead: Option<(Slot, Vec<Kept>)>,
     /// The last of so many records in a row that got nowhere that the pass ended: the next one
     /// begins behind it.
@@ -104,8 +103,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// The cursor as the next pass goes on from it, over a table whose ids have so many columns:
-    /// what
-    /// was noted for another table is none for this one.
+    /// what was noted for another table is none for this one.
     pub fn taken_up(self, id_columns: usize) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;
         let (ahead, more) = self.ahead.unzip();

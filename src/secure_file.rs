@@ -172,8 +172,7 @@ pub struct Resolved {
 }
 
 /// Resolves a path. For root it fails if a link on it is of somebody who is neither root nor the
-/// owner
-/// of what it leads to: it must not have root work on what its maker has no right to.
+/// owner of what it leads to: it must not have root work on what its maker has no right to.
 pub fn resolve(path: &Path) -> io::Result<Resolved> {
     let mut links = Vec::new();
     let followed = Followed::walk(path, &mut |name, uid| {
@@ -245,8 +244,7 @@ fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
 
 /// Whether nobody but root and this user can change what is on the way to a path that has no links:
 /// all directories above it are theirs, and nobody else can write them, or put anything in the
-/// place
-/// of what is theirs there.
+/// place of what is theirs there.
 pub fn is_trusted_way(path: &Path) -> bool {
     let is_theirs = |directory: &Path| {
         let is_safe = |found: &Metadata, is_last: bool| {

@@ -185,10 +185,8 @@ fn utf8(word: OsString) -> Result<String> {
 }
 
 /// The name of a queue as a part of a unit's, another one for each queue: what may not stand there
-/// is
-/// written as systemd-escape has it. So is a hyphen before a number at the end, which would be that
-/// of
-/// another queue's line.
+/// is written as systemd-escape has it. So is a hyphen before a number at the end, which would be
+/// that of another queue's line.
 fn unit_name(queue: &str) -> String {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     let number = queue.rfind('-').filter(|at| is_number(&queue[at + 1..]));

@@ -101,8 +101,7 @@ impl CronLine {
 }
 
 /// What tells a line from others: queue, table, policy, conditions and shard. The handler does not
-/// count,
-/// because two lines with different ones would be after the same records.
+/// count, because two lines with different ones would be after the same records.
 fn name(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> String {
     let mut name = format!("{} {} {}", queue.name, database.table().name, schedule.policy.line());
     for condition in &queue.mapping.conditions {

@@ -99,8 +99,7 @@ const UNMAPPED_SECS: i64 = DAY;
 const UNMAPPED_NAMED: usize = 5;
 
 /// Says that nothing is pending because no row has a status that is mapped, which else would pass
-/// for
-/// a queue without work.
+/// for a queue without work.
 fn say_if_unmapped(
     queue: &Queue,
     line: &CronLine,

@@ -24,8 +24,7 @@ pub struct Plan {
     pub kind: PlanKind,
     /// Behind this record it begins, and comes to it at the end: those before it got nowhere, so
     /// many in a row that they ended the last pass. Where failed records have an order of their
-    /// own,
-    /// which a limited pass and one by slots go on in, this is the place among the new ones.
+    /// own, which a limited pass and one by slots go on in, this is the place among the new ones.
     pub stuck: Option<Key>,
 }
 

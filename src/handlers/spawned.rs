@@ -45,8 +45,7 @@ pub struct Spawned {
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
     /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not,
-    /// and
-    /// there is one thing to wake up for instead of three.
+    /// and there is one thing to wake up for instead of three.
     _command: Command,
 }
 

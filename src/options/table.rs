@@ -133,8 +133,7 @@ fn all_assigned(columns: toml::Table) -> Result<Vec<Assignment>, String> {
 }
 
 /// The value that a column is set to. Constants stand for themselves; what stands for something
-/// else is in
-/// braces.
+/// else is in braces.
 fn assigned(value: Value) -> Result<Assigned, String> {
     let constant = |value| Ok(Assigned::Constant(value));
     match value {

@@ -361,8 +361,7 @@ impl Settlement {
 
 impl Settlement {
     /// The same without the text of the error, for a table that does not take it; `None` if there
-    /// is
-    /// no text in it.
+    /// is no text in it.
     pub fn without_error(&self) -> Option<Self> {
         let Counter::Set { failures, last_failure_at, last_error: Some(_) } = self.counter else {
             return None;

@@ -5,7 +5,6 @@ mod check;
 mod explain;
 mod list;
 mod picture;
-mod reckoning;
 mod simulation;
 mod status;
 

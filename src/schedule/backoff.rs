@@ -3,8 +3,11 @@
 //! waits is fixed by its id and its count, so it can be printed in advance.
 
 use super::delays::Delays;
+use super::{Reason, Verdict};
 use crate::hash::{draw, mulhi, phase};
-use crate::record::Id;
+use crate::query::Window;
+use crate::record::{Facts, Id, Status};
+use crate::time::Instant;
 
 /// Jitter without random draws: how the waits of several records that fail together are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub struct Backoff {
     pub name: String,
     /// As it is typed, with the options that make it what it is.
     pub line: String,
-    pub plain: Delays,
+    pub base: Delays,
     pub jitter: Jitter,
     /// At least 1.
     pub every_secs: i64,
@@ -73,25 +76,25 @@ impl Backoff {
     /// What no record's wait after that failure falls short of, in ticks.
     pub fn least_delay(&self, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
-        let plain = self.plain.wait(n.into());
+        let base = self.base.wait(n.into());
         let ticks = match &self.jitter {
-            Jitter::Spread { .. } => self.ticks(plain.into()),
-            Jitter::Drawn { .. } => self.nearest_tick(plain),
+            Jitter::Spread { .. } => self.ticks(base.into()),
+            Jitter::Drawn { .. } => self.nearest_tick(base),
         };
         self.at_least_one(n, ticks)
     }
 
     fn at_least_one(&self, n: u32, ticks: i64) -> i64 {
-        if self.plain.wait(n.into()) > 0 { ticks.max(1) } else { ticks.max(0) }
+        if self.base.wait(n.into()) > 0 { ticks.max(1) } else { ticks.max(0) }
     }
 
     /// The wait in milliseconds where it is drawn: at most what the plain wait may become.
     pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
         let Jitter::Drawn { unit_ms, widths } = &self.jitter else {
-            return self.plain.wait(n.into());
+            return self.base.wait(n.into());
         };
         let width = widths.wait(n.into()) / unit_ms;
-        self.plain.wait(n.into()).saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
+        self.base.wait(n.into()).saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
     }
 
     /// A record's phase, as far as the waits are spread.
@@ -114,7 +117,7 @@ impl Backoff {
     }
 
     fn offset_ms(&self, x: u64, n: u64) -> u128 {
-        self.plain.sum(n) + u128::from(mulhi(x, self.plain.wait(n.saturating_add(1))))
+        self.base.sum(n) + u128::from(mulhi(x, self.base.wait(n.saturating_add(1))))
     }
 
     /// When the first retry that is due later than `age` ticks after the first attempt is due, in
@@ -137,13 +140,13 @@ impl Backoff {
     pub fn count(&self, x: u64, age: i64) -> u64 {
         let Ok(age) = u128::try_from(age) else { return 0 };
         let end = (age + 1) * u128::from(self.every_ms());
-        let rows = self.plain.len() as u64;
+        let rows = self.base.len() as u64;
         if self.offset_ms(x, rows) >= end {
             return first_without(rows, |n| self.offset_ms(x, n) < end);
         }
         // Beyond the table the offsets lie a last wait apart.
         let beyond = end - 1 - self.offset_ms(x, rows);
-        let steps = beyond.checked_div(self.plain.last().into()).unwrap_or(u128::MAX);
+        let steps = beyond.checked_div(self.base.last().into()).unwrap_or(u128::MAX);
         rows.saturating_add(1).saturating_add(u64::try_from(steps).unwrap_or(u64::MAX))
     }
 
@@ -157,6 +160,44 @@ impl Backoff {
 
     fn nearest_tick(&self, ms: u64) -> i64 {
         self.ticks(u128::from(ms) + u128::from(self.every_ms() / 2))
+    }
+
+    pub fn next_attempt_at(&self, id: &Id, failures: u32, failed_at: Instant) -> Instant {
+        let tick = failed_at.tick(self.every_secs).saturating_add(self.delay(id, failures));
+        Instant(tick.saturating_mul(self.every_secs))
+    }
+
+    /// Ticks are compared, not seconds: a pass that starts 59.9 s after the last one does not
+    /// miss a wait of one minute.
+    pub fn verdict(&self, facts: Facts<'_>, now: Instant) -> Verdict {
+        if facts.status == Status::New {
+            return Verdict::Due(Reason::New);
+        }
+        let Some(last_failure_at) = facts.last_failure_at else {
+            return Verdict::Due(Reason::NoLastFailure);
+        };
+        if last_failure_at >= self.future(now) {
+            return Verdict::Due(Reason::ClockSetBack);
+        }
+        let until = self.next_attempt_at(facts.id, facts.failures, last_failure_at);
+        if until <= now { Verdict::Due(Reason::WaitOver) } else { Verdict::Wait { until } }
+    }
+
+    /// The verdict's inequality solved for the last failure, count by count and for the shortest
+    /// wait of any record, so that a store compares a column with constants.
+    pub fn window(&self, now: Instant) -> Window {
+        let tick = now.tick(self.every_secs);
+        let before = (1..=self.base.len())
+            .map(|f| self.least_delay(u32::try_from(f).unwrap_or(u32::MAX)))
+            .map(|delay| tick.saturating_sub(delay).saturating_add(1))
+            .map(|tick| Instant(tick.saturating_mul(self.every_secs)))
+            .collect();
+        Window::Failed { before, future: self.future(now) }
+    }
+
+    /// The end of the tick that `now` lies in: no failure was recorded later.
+    fn future(&self, now: Instant) -> Instant {
+        now.next_tick(self.every_secs)
     }
 }
 

@@ -6,18 +6,15 @@
 
 mod age_window;
 mod backoff;
-mod counted;
-mod coverage;
-mod curve;
 mod delays;
-mod delivery;
 mod forecast;
+mod formulas;
 mod keys;
 mod look;
-mod options;
 mod progressive;
 mod settle;
 mod slots;
+mod sns;
 mod spec;
 
 #[cfg(test)]
@@ -25,17 +22,17 @@ mod properties;
 #[cfg(test)]
 mod vectors;
 
-pub use age_window::AgeWindow;
+pub use age_window::{AgeWindow, gaps, overlaps};
 pub use backoff::{Backoff, Jitter};
-pub use coverage::{gaps, overlaps};
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
 pub use look::{Look, Verdict};
-pub use options::{EVERY_SECS, Options, duration};
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
 pub use settle::{End, Rules, charge, exhausted, expire, possible_writes, settle};
 pub use slots::{CATCH_UP, Slots, Span};
-pub use spec::{Spec, file_of, parse, parse_for_age, plain_fibonacci};
+pub use spec::{
+    EVERY_SECS, Options, Spec, duration, file_of, parse, parse_for_age, plain_fibonacci,
+};
 
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Status};

@@ -3,7 +3,7 @@
 //! load is even, and a record that grows into the next tier is neither tried twice nor
 //! left for longer than the new interval.
 
-use super::options::{Options, duration};
+use super::spec::{Options, duration};
 use crate::time::Instant;
 
 /// The tiers unless others are typed: the six lines of the progressive schedule.

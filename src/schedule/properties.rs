@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::backoff::{Backoff, Jitter};
-use super::options::Options;
 use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
+use super::spec::Options;
 use super::spec::parse;
 use super::{Forecast, Look, Moment, Policy, Rules, Verdict};
 use crate::query::{Slot, Window};
@@ -99,8 +99,8 @@ proptest! {
             let (this, next) = (backoff.delay(&id, failures), backoff.delay(&id, failures + 1));
             // The two roundings can take a tick each way.
             prop_assert!(this <= next + 1, "{spec}: {this}, then {next}");
-            let plain = |n: u32| i64::try_from(backoff.plain.wait(n.into()) / 60_000).unwrap();
-            let (low, high) = (plain(failures - 1), plain(failures));
+            let base = |n: u32| i64::try_from(backoff.base.wait(n.into()) / 60_000).unwrap();
+            let (low, high) = (base(failures - 1), base(failures));
             prop_assert!((low..=high + 1).contains(&this), "{spec}: {this} of {low}..{high}");
         }
     }
@@ -113,7 +113,7 @@ proptest! {
         let options = Options { every_secs: 60, salt: 0, spread: Some(100) };
         for (spec, _) in SPECS.iter().filter(|(_, whole)| *whole) {
             let backoff = backoff(spec, options);
-            let ticks = |n: u64| i64::try_from(backoff.plain.sum(n) / 60_000).unwrap();
+            let ticks = |n: u64| i64::try_from(backoff.base.sum(n) / 60_000).unwrap();
             let (from, to) = (ticks(n), ticks(n + 1));
             // Retry n begins where the lowest phase has it, ends where the highest has it, and
             // the next one begins just behind that.
@@ -214,7 +214,7 @@ fn the_longest_life_returns_at_once() {
     let options = Options { every_secs: 60, salt: 0, spread: Some(100) };
     for (spec, _) in SPECS.iter().filter(|(spec, _)| !spec.contains("jitter")) {
         let backoff = backoff(spec, options);
-        let last = i64::try_from(backoff.plain.last() / 60_000).unwrap();
+        let last = i64::try_from(backoff.base.last() / 60_000).unwrap();
         assert!(backoff.delay(&Id::Integer(7), u32::MAX) <= last + 1, "{spec}");
     }
 }

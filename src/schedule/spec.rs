@@ -1,14 +1,49 @@
-//! `--policy NAME:KEY=VALUE,...`: from what is typed to a [`Backoff`].
+//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, each made a [`Backoff`].
 
-use num_bigint::BigUint;
+use std::time::Duration;
 
 use super::backoff::{Backoff, Jitter};
-use super::curve::{self, Curve, half_up};
 use super::delays::Delays;
-use super::delivery;
+use super::formulas::{self, Curve};
 use super::keys::{Form, Keys, MAX_MS};
-use super::options::{EVERY_SECS, Options};
+use super::sns;
 use crate::time::DAY;
+
+/// How often cron starts a pass, unless `--every` says otherwise.
+pub const EVERY_SECS: i64 = 60;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// `--every`, the tick in seconds: at least 1.
+    pub every_secs: i64,
+    /// `--salt`: other records become neighbours in their phases.
+    pub salt: u64,
+    /// `--spread`, in percent; a key of the policy goes before it.
+    pub spread: Option<u8>,
+}
+
+impl Options {
+    /// What of this is not as usual, as it is typed behind the policy.
+    pub fn line(&self, usual_every_secs: i64) -> String {
+        let mut line = String::new();
+        if self.every_secs != usual_every_secs {
+            line += &format!(" --every {}", duration(self.every_secs));
+        }
+        if let Some(percent) = self.spread {
+            line += &format!(" --spread {percent}%");
+        }
+        if self.salt != 0 {
+            line += &format!(" --salt {}", self.salt);
+        }
+        line
+    }
+}
+
+/// Seconds as they are typed: `1h30m`.
+pub fn duration(secs: i64) -> String {
+    let duration = Duration::from_secs(secs.unsigned_abs());
+    humantime::format_duration(duration).to_string().replace(' ', "")
+}
 
 /// One policy: how it is written, and how its waits come about.
 struct Kind {
@@ -18,7 +53,7 @@ struct Kind {
 
 /// The shape of a policy: base delays and jitter.
 struct Shape {
-    plain: Delays,
+    base: Delays,
     /// Where the policy draws its waits unless it is told to spread them.
     drawn: Option<Jitter>,
     /// The waits to spread, where they are not the plain ones.
@@ -85,10 +120,10 @@ const DELIVERY: &str = "sns";
 pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
     let Spec { text: spec, file } = spec.into();
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-    let backoff = |plain, jitter, max_attempts| Backoff {
+    let backoff = |base, jitter, max_attempts| Backoff {
         name: spec.into(),
         line: format!("--policy {spec}{}", options.line(EVERY_SECS)),
-        plain,
+        base,
         jitter,
         every_secs: options.every_secs,
         salt: options.salt,
@@ -98,7 +133,7 @@ pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff,
         |percent: Option<u8>| Jitter::Spread { percent: percent.or(options.spread).unwrap_or(100) };
     if name == DELIVERY {
         let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
-        let phases = delivery::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
+        let phases = sns::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
         return Ok(backoff(phases.waits(), spread(None), Some(phases.max_attempts())));
     }
     let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
@@ -113,11 +148,11 @@ pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff,
     let shape = (kind.make)(&keys, options)?;
     let percent = keys.percent("spread")?.or(options.spread);
     Ok(match (shape.drawn, percent) {
-        (Some(drawn), None) => backoff(shape.plain, drawn, None),
+        (Some(drawn), None) => backoff(shape.base, drawn, None),
         (Some(_), Some(_)) if keys.has("jitter") => {
             return Err(format!("{name}: jitter and spread exclude each other; leave one out"));
         }
-        _ => backoff(shape.mean.unwrap_or(shape.plain), spread(percent), None),
+        _ => backoff(shape.mean.unwrap_or(shape.base), spread(percent), None),
     })
 }
 
@@ -136,7 +171,7 @@ pub fn parse_for_age<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<
             Backoff { line, ..spread }
         }
     };
-    if backoff.plain.last() == 0 {
+    if backoff.base.last() == 0 {
         return Err(format!("{}: its last wait is 0, so by age it never ends", spec.text));
     }
     Ok(backoff)
@@ -148,7 +183,7 @@ pub fn plain_fibonacci(options: Options) -> Backoff {
     Backoff {
         name: "fibonacci".into(),
         line: format!("--fibonacci{}", options.line(EVERY_SECS)),
-        plain: fibonacci_waits(MINUTE_MS, MAX_MS),
+        base: formulas::fibonacci(MINUTE_MS, MAX_MS),
         jitter: Jitter::Spread { percent: options.spread.unwrap_or(0) },
         every_secs: options.every_secs,
         salt: options.salt,
@@ -159,25 +194,20 @@ pub fn plain_fibonacci(options: Options) -> Backoff {
 /// Fibonacci(1), unless `unit=` says otherwise.
 const MINUTE_MS: u64 = 60_000;
 
-fn plain(plain: Delays) -> Shape {
-    Shape { plain, drawn: None, mean: None }
+fn base(base: Delays) -> Shape {
+    Shape { base, drawn: None, mean: None }
 }
 
 fn constant(keys: &Keys, _: Options) -> Result<Shape, String> {
     let delay = keys.required("delay")?;
     keys.max_above("delay", delay)?;
-    Ok(plain(Delays::listed([delay])))
+    Ok(base(Delays::listed([delay])))
 }
 
 fn fibonacci(keys: &Keys, _: Options) -> Result<Shape, String> {
     let unit = keys.above_zero("unit")?.unwrap_or(MINUTE_MS);
     let max = keys.max_above("unit", unit)?;
-    Ok(plain(fibonacci_waits(unit, max)))
-}
-
-fn fibonacci_waits(unit: u64, max: u64) -> Delays {
-    let next = |(this, next): &(u64, u64)| Some((*next, this.saturating_add(*next)));
-    Delays::rising(max, std::iter::successors(Some((unit, unit)), next).map(|(this, _)| this))
+    Ok(base(formulas::fibonacci(unit, max)))
 }
 
 /// Two of them: offset + first * base^n, and the Zaqar specification's from min to max.
@@ -186,22 +216,17 @@ fn exponential(keys: &Keys, _: Options) -> Result<Shape, String> {
         return between(keys, Curve::Exponential);
     }
     let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
-    let (numerator, denominator) = keys.ratio("base")?.ok_or_else(|| keys.missing("base"))?;
+    let base = keys.ratio("base")?.ok_or_else(|| keys.missing("base"))?;
     let offset = keys.duration("offset")?.unwrap_or(0);
     let max = keys.max_above("first", first.saturating_add(offset))?;
-    let waits = (0..).map(|n| {
-        let exact = BigUint::from(first) * BigUint::from(numerator).pow(n);
-        let rounded = half_up(&exact, &BigUint::from(denominator).pow(n));
-        offset.saturating_add(rounded)
-    });
-    let plain = Delays::rising(max, waits);
+    let base = formulas::exponential(first, base, offset, max);
     let drawn = keys.percent("jitter")?.map(|percent| Jitter::Drawn {
         unit_ms: 1,
         widths: Delays::listed(
-            (0..plain.len() as u64).map(|n| plain.wait(n) * u64::from(percent) / 100),
+            (0..base.len() as u64).map(|n| base.wait(n) * u64::from(percent) / 100),
         ),
     });
-    Ok(Shape { plain, drawn, mean: None })
+    Ok(Shape { base, drawn, mean: None })
 }
 
 fn linear(keys: &Keys, _: Options) -> Result<Shape, String> {
@@ -220,7 +245,7 @@ fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
     let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
     let ratio = keys.ratio("ratio")?.ok_or_else(|| keys.missing("ratio"))?;
     let max = keys.max_above("first", first)?;
-    Ok(plain(geometric_waits(first, ratio, max, options.every_secs)))
+    Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
 }
 
 fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
@@ -228,36 +253,20 @@ fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
     let ratio = keys.ratio("ratio")?.unwrap_or((5, 4));
     let max = keys.duration("max")?.unwrap_or(DAY.unsigned_abs() * 1000);
     keys.in_order("first", first, max)?;
-    Ok(plain(geometric_waits(first, ratio, max, options.every_secs)))
-}
-
-fn geometric_waits(first: u64, (over, under): (u64, u64), max: u64, every_secs: i64) -> Delays {
-    let tick = every_secs.unsigned_abs() * 1000;
-    let (first, max) = (first.div_ceil(tick), max.div_ceil(tick));
-    let grown = |ticks: &u64| {
-        let product = u128::from(*ticks) * u128::from(over) / u128::from(under);
-        Some((ticks + 1).max(u64::try_from(product).unwrap_or(u64::MAX)))
-    };
-    Delays::rising(
-        max.saturating_mul(tick),
-        std::iter::successors(Some(first), grown).map(|ticks| ticks.saturating_mul(tick)),
-    )
+    Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
 }
 
 /// n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
 fn sidekiq(keys: &Keys, _: Options) -> Result<Shape, String> {
-    let max = keys.max()?;
-    let low = |n: u64| secs(n.saturating_pow(4).saturating_add(15));
-    Ok(drawn_in_secs(max, low, |n| low(n).saturating_add(secs(30 * (n + 1))), None))
+    let high = |n| formulas::sidekiq(n).saturating_add(formulas::sidekiq_width(n));
+    Ok(drawn_in_secs(keys.max()?, formulas::sidekiq, high, None))
 }
 
 /// U[n^3, (n + 2)^3) seconds; spread, it is the mean of that.
 fn buckets(keys: &Keys, _: Options) -> Result<Shape, String> {
     let max = keys.max()?;
-    let cube = |n: u64| secs(n.saturating_pow(3));
-    let mean = (0..)
-        .map(|n: u64| secs((2 * n.saturating_pow(3)).saturating_add(3 * n * n + 2 * n + 1) / 2));
-    Ok(drawn_in_secs(max, cube, |n| cube(n + 2), Some(Delays::rising(max, mean))))
+    let mean = Delays::rising(max, (0..).map(formulas::bucket_mean));
+    Ok(drawn_in_secs(max, formulas::bucket, |n| formulas::bucket(n + 2), Some(mean)))
 }
 
 /// Waits drawn between two rising bounds, neither of which exceeds `max`.
@@ -267,19 +276,15 @@ fn drawn_in_secs(
     high: impl Fn(u64) -> u64,
     mean: Option<Delays>,
 ) -> Shape {
-    let plain = Delays::rising(max, (0..).map(&low));
-    let widths = (0..plain.len() as u64).map(|n| high(n).min(max) - low(n).min(max));
+    let base = Delays::rising(max, (0..).map(&low));
+    let widths = (0..base.len() as u64).map(|n| high(n).min(max) - low(n).min(max));
     let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
-    Shape { plain, drawn: Some(drawn), mean }
-}
-
-fn secs(secs: u64) -> u64 {
-    secs.saturating_mul(1000)
+    Shape { base, drawn: Some(drawn), mean }
 }
 
 /// `list:0s,10m,1h`: the n-th entry, then the last.
 fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
-    Ok(plain(Delays::listed(keys.entries()?)))
+    Ok(base(Delays::listed(keys.entries()?)))
 }
 
 /// Waits from min to max in `retries` steps.
@@ -293,5 +298,5 @@ fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
     let min = min.ok_or_else(|| keys.missing("min"))?;
     let max = keys.required("max")?;
     keys.in_order("min", min, max)?;
-    Ok(plain(Delays::listed(curve::between(curve, min, max, keys.retries()?))))
+    Ok(base(Delays::listed(formulas::between(curve, min, max, keys.retries()?))))
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::backoff::{Backoff, Jitter};
-use super::options::Options;
 use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
+use super::spec::Options;
 use super::spec::parse;
 use super::{Reason, Verdict};
 use crate::hash::{draw, fnv1a64, phase, splitmix64};
@@ -91,7 +91,7 @@ fn value(function: &str, row: &Row) -> String {
         "fnv1a64" => hex(fnv1a64(row.id.as_bytes())),
         "phase_text" => hex(phase(&Id::Text(row.id.into()), 0)),
         "rnd64" => hex(draw(row.params["seed"].parse().unwrap(), &row.integer_id(), row.n())),
-        "base" => (row.backoff().plain.wait(row.n().into()) / 1000).to_string(),
+        "base" => (row.backoff().base.wait(row.n().into()) / 1000).to_string(),
         "glide" => row.backoff().exact_delay(&row.integer_id(), row.n()).to_string(),
         "glide_ticks" => row.backoff().exact_delay(&row.integer_id(), row.n()).to_string(),
         "glide_offset" => {
@@ -113,7 +113,7 @@ fn value(function: &str, row: &Row) -> String {
             let retries = row.params["num"].parse::<u32>().unwrap() + more;
             let spec = format!("{kind}:min={min}s,max={max}s,retries={retries}");
             let options = Options { every_secs: 1, salt: 0, spread: None };
-            parse(spec.as_str(), options).unwrap().plain.wait(u64::from(row.n() - 1)).to_string()
+            parse(spec.as_str(), options).unwrap().base.wait(u64::from(row.n() - 1)).to_string()
         }
         "tier_phases" => {
             assert_eq!(row.params["m"], "1,12,144,288,1152,2304");

@@ -132,8 +132,7 @@ impl Dispatcher {
     }
 
     /// Where the next pass is to begin if it begins behind this record. Failed ones that have an
-    /// order
-    /// of their own are gone on behind in any case.
+    /// order of their own are gone on behind in any case.
     fn place(&self, record: &Record) -> Option<Key> {
         let is_in_order =
             record.status == Status::New || matches!(self.pass.plan.kind, PlanKind::Full);

@@ -151,8 +151,7 @@ impl Dispatcher {
     }
 
     /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That
-    /// a
-    /// search was ended because the pass is to stop is no error.
+    /// a search was ended because the pass is to stop is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.wake.stop.is_asked() {
             log::debug!("{error:#}");

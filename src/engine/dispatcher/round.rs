@@ -223,8 +223,7 @@ impl Dispatcher {
 
     /// Rehearses with a record that the table takes all that may have to be written, before any
     /// handler runs for nothing; once one record has shown it, it is believed of the others. False
-    /// if
-    /// the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
+    /// if the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
     fn rehearse(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
         if self.rehearsed {
             return Ok(true);
@@ -311,8 +310,7 @@ impl Dispatcher {
     }
 
     /// Writes the outcomes of the answered records and books them; says of the charges of the
-    /// claimed
-    /// ones, if there are any, how they went.
+    /// claimed ones, if there are any, how they went.
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let (look, rules) = (&self.pass.look, self.pass.look.rules);
@@ -405,8 +403,7 @@ impl Dispatcher {
 }
 
 /// Applies changes. Where the table refuses one that has the text of an error in it, that may be
-/// all
-/// that it refuses: the outcome is written without it.
+/// all that it refuses: the outcome is written without it.
 fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
     let mut applied = store.apply(changes)?;
     ensure!(applied.len() == changes.len(), "the store answered for some changes only");

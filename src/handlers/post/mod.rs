@@ -180,8 +180,7 @@ impl Shared {
     }
 
     /// Whether a record is charged for a host that cannot be reached: where it names the host
-    /// itself,
-    /// and where so few in a row found nobody there that it may be a moment's trouble.
+    /// itself, and where so few in a row found nobody there that it may be a moment's trouble.
     fn may_be_the_records_fault(&self) -> bool {
         self.records_name_host || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
     }

@@ -152,8 +152,7 @@ impl<In: Transport, C: Connector<In>> Connector<In> for Dial<C> {
 }
 
 /// Trust in the server's keep-alive: whether it keeps connections that it promised to keep. A
-/// request that meets the end
-/// of one is lost, and whether the server has seen it cannot be known.
+/// request that meets the end of one is lost, and whether the server has seen it cannot be known.
 #[derive(Debug, Default)]
 pub struct Trust {
     disappointments: AtomicU32,

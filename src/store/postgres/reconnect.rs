@@ -204,8 +204,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Does it in each interval, and at once if there is anything to be read from the sockets that
-    /// it
-    /// returned last.
+    /// it returned last.
     pub fn start(
         interval: Duration,
         mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,

@@ -50,10 +50,8 @@ impl Patient for Sessions {
 
 impl Sessions {
     /// A server that has just been started, or has recovered from a crash, has forgotten all
-    /// claims:
-    /// other passes get time to take theirs back. Recovery ends with a checkpoint, which has
-    /// nothing
-    /// to redo behind it, unlike those that are made while the server works.
+    /// claims: other passes get time to take theirs back. Recovery ends with a checkpoint, which
+    /// has nothing to redo behind it, unlike those that are made while the server works.
     pub fn wait_for_others(&mut self) -> Result<()> {
         let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
                    CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
@@ -84,8 +82,7 @@ impl Sessions {
     }
 
     /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
-    /// socket
-    /// of one: they are ended there, so that their locks are free.
+    /// socket of one: they are ended there, so that their locks are free.
     fn end_old(&mut self, reading: bool, claiming: bool) -> Result<(), SqlError> {
         if self.claims.pooled {
             return Ok(());

@@ -22,8 +22,7 @@ const SPELLING: &str =
     "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
 
 /// A transaction that can never write again once it has asked for anything, whatever a function
-/// sets
-/// in it; the default of a session could be set back for the transactions to come.
+/// sets in it; the default of a session could be set back for the transactions to come.
 const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
 
 /// How long a living server takes to answer.
@@ -37,9 +36,8 @@ pub struct Session {
     /// Whether it asks in transactions that cannot write.
     pub access: Access,
     /// Whether such a transaction has begun. It lasts until an error or the end, so that no
-    /// statement
-    /// costs more round trips, and is always taken back: nothing that was set in it or sent by it
-    /// stays.
+    /// statement costs more round trips, and is always taken back: nothing that was set in it or
+    /// sent by it stays.
     is_reading: bool,
     /// Whoever holds it keeps the session alive, and sees that it ends. The connection keeps its
     /// own to itself.

@@ -18,8 +18,7 @@ use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
 
 /// How long a row may be locked by somebody else before a settlement is tried again, and an attempt
-/// is
-/// not begun.
+/// is not begun.
 const LOCK_TIMEOUT: &str = "5s";
 
 pub struct Sessions {
@@ -202,8 +201,7 @@ impl Sessions {
 
 impl PgDatabase {
     /// The same as [`Self::lock_and_read`], one record after the other. Second locks that were
-    /// taken
-    /// for what cannot be read are given back: they outlive a statement that fails.
+    /// taken for what cannot be read are given back: they outlive a statement that fails.
     fn read_singly(&mut self, wanted: &[(&Id, Keys)], locks: bool) -> Result<Vec<Claim>, SqlError> {
         let second = |keys: &[(&Id, Keys)]| keys.iter().map(|(_, keys)| keys.second).collect();
         if locks {

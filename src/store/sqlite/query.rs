@@ -85,8 +85,8 @@ pub fn due(table: &Table, selection: &Query) -> Vec<String> {
 
 /// The columns of [`super::reader`]'s facts, each once and in this order: the id, the insertion
 /// date, the status, and FAILURES, LAST_FAILURE and the beginning of LAST_ERROR, as far as there
-/// are
-/// any. The last three only where they are asked about, so that an index can do without the row.
+/// are any. The last three only where they are asked about, so that an index can do without the
+/// row.
 pub fn facts(table: &Table, window: &Window) -> String {
     let columns = fact_columns(table, window).into_iter().map(|it| quote(&it.name));
     let snoozed = table.notes_snoozes(window);
@@ -214,8 +214,7 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
 }
 
 /// Whether the row belongs to the queue, and every column: at the end, because there may be one
-/// more
-/// at any time.
+/// more at any time.
 fn row(table: &Table) -> String {
     format!("{}, *", table.is_in_queue())
 }

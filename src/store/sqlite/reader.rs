@@ -255,9 +255,8 @@ impl SqliteDatabase {
     }
 
     /// A row as a record, if it can be one. Its first column is whether it belongs to the queue.
-    /// How
-    /// many there are is asked of the row, because a column may have been added since the statement
-    /// was prepared.
+    /// How many there are is asked of the row, because a column may have been added since the
+    /// statement was prepared.
     fn record(&self, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
         let columns = self.names(row.as_ref());
         let in_queue = row.get(0)?;
@@ -341,13 +340,11 @@ fn is_same(found: ValueRef<'_>, mapped: &Value) -> bool {
 /// A row of more bytes than this is looked at before it is read.
 const LARGE: usize = 16 << 20;
 /// What becomes of a row's bytes until its handler has them: a copy, and a line in which a
-/// character
-/// may take six.
+/// character may take six.
 const COPIES: usize = 7;
 
 /// Fails if a row is too big to be handled in the memory that there is, which would end the pass
-/// and
-/// not only this row.
+/// and not only this row.
 fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     let length = |index| {
         Ok(match row.get_ref(index)? {

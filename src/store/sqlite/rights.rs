@@ -77,8 +77,7 @@ impl Rights {
 }
 
 /// Fails if something stands beside the database that SQLite would wait for, or that somebody has
-/// put
-/// there who may not write the database: SQLite would take what it says for its own.
+/// put there who may not write the database: SQLite would take what it says for its own.
 fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for end in BESIDE {
         let mut beside = path.to_path_buf().into_os_string();

@@ -277,8 +277,7 @@ impl Directory {
     }
 
     /// Puts a file of the database's owner in the place of one of root's, unless a pass has locks
-    /// on
-    /// that.
+    /// on that.
     fn replace(&self, name: &str) -> Result<()> {
         let path = self.place.path.join(name);
         let not_replaced = |error: io::Error| not_opened(&path, &error);

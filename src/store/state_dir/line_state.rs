@@ -21,8 +21,7 @@ pub struct LineState {
 
 impl LineState {
     /// A line of JSON, and a second one that may be lost: a write of more than a page can be cut by
-    /// a
-    /// kill. Both say how far on they lead, so that none is taken for one of another time.
+    /// a kill. Both say how far on they lead, so that none is taken for one of another time.
     pub fn to_text(&self) -> String {
         let Cursor { reached, kept, ahead, stuck } = &self.cursor;
         let mut json = json!({ "began_at": self.began_at.map(|at| at.0) });

@@ -135,9 +135,8 @@ impl StateDir {
 
     /// Notes that a pass with this token is at work, after the handlers have been ended that passes
     /// killed together with their watchdogs have left. Called before anything is claimed: fails
-    /// where
-    /// such handlers may live on. Without a note this pass may leave some itself, so that it cannot
-    /// be written is only a warning.
+    /// where such handlers may live on. Without a note this pass may leave some itself, so that it
+    /// cannot be written is only a warning.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
         let directory = self.made()?;
         let shared = self.file(&self.own_name(PASSES))?;

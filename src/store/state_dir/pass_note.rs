@@ -130,8 +130,7 @@ impl Drop for PassNote {
 }
 
 /// Ends the handlers of passes of this user's that were killed together with their watchdogs; root
-/// ends
-/// those of all, or of the user whose word the file is. None is left when this returns.
+/// ends those of all, or of the user whose word the file is. None is left when this returns.
 pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
         if noted.is_none() || !locks::lock_at(file, offset(slot))? {

@@ -4,7 +4,6 @@
 mod cancel;
 mod endpoint;
 mod failure;
-mod known;
 mod parameters;
 mod passfile;
 #[cfg(test)]

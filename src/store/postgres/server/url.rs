@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::known::{known, legal};
+use super::parameters::{known, legal};
 
 /// What to do about a URL that libpq would cut in places that nobody meant.
 const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \

@@ -4,8 +4,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::curve::{self, Curve};
 use super::delays::Delays;
+use super::formulas::{self, Curve};
 
 /// The delivery phases: how often a record is retried in each, and how long it waits there, in
 /// seconds.
@@ -173,7 +173,7 @@ impl Phases {
         let phase = |count: u32, wait: u64| (0..count).map(move |_| wait);
         let waits = phase(self.immediate, 0)
             .chain(phase(self.pre_backoff, min))
-            .chain(curve::between(self.function, min, max, self.backoff))
+            .chain(formulas::between(self.function, min, max, self.backoff))
             .chain(phase(self.post_backoff, max));
         Delays::listed(waits)
     }

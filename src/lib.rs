@@ -4,29 +4,31 @@
 //! # The way of the data
 //!
 //! ```text
-//! main -> cli -> config -> command -> engine -> { policy | store | handler } -> summary -> report -> main
+//! main -> cli -> options -> commands -> engine -> { schedule | store | handlers } -> tally -> report -> main
 //! ```
 //!
-//! | module      | owns                                                                   |
-//! |-------------|------------------------------------------------------------------------|
-//! | `cli`       | what the user types                                                    |
-//! | `config`    | what that means: nothing behind it sees a raw flag                     |
-//! | `command`   | one file for each subcommand: acquires, calls one function, reports     |
-//! | `engine`    | one pass: claim, handle, settle; where the three parts below meet      |
-//! | `policy`    | WHEN: pure functions of a record and an instant                        |
-//! | `store`     | WHERE: the table, the claims on its records, the state directory       |
-//! | `handler`   | WHAT: a process for each record, one for many, or a webhook            |
-//! | `simulation`| the engine on a table in memory with a stepped clock                   |
-//! | `report`    | text, JSON and pictures out of what the others found; never prints     |
-//! | `crontab`   | what cron and systemd are told, and what a crontab says                |
-//! | `mapping`, `record`, `selection` | plain data that they share                        |
-//! | `instant`, `date`, `hash`, `clock`, `exit`, `lock`, `authorities`, `secure_file` | small things that they share |
-//! | `terminal`  | standard error: the log and the progress bar                           |
+//! | module       | owns                                                                   |
+//! |--------------|------------------------------------------------------------------------|
+//! | `cli`        | subcommands and their options, as clap parses them                     |
+//! | `options`    | the groups of options, merged from all layers; nothing behind it sees a raw flag |
+//! | `commands`   | one file for each subcommand: acquires, calls one function, reports     |
+//! | `engine`     | one pass: claim, handle, settle; where the three parts below meet      |
+//! | `schedule`   | WHEN: pure functions of a record and an instant                        |
+//! | `store`      | WHERE: the table, the claims on its records, the state directory       |
+//! | `handlers`   | WHAT: a process for each record, one for many, or a webhook            |
+//! | `simulation` | the engine on a table in memory with a stepped clock                   |
+//! | `report`     | text, JSON and pictures out of what the others found; never prints     |
+//! | `crontab`    | crontab lines and systemd units, written and read                      |
+//! | `mapping`, `record`, `query` | plain data that they share                             |
+//! | `time`, `date`, `hash`, `clock`, `exit`, `lock`, `tls_roots`, `secure_file` | small things that they share |
+//! | `terminal`   | standard error: the log and the progress bar                           |
+//!
+//! docs/architecture.md has the route of one record, the threads, and where to add what.
 //!
 //! # Invariants
 //!
-//! - Imports point down only; policy, store and handler do not know each other.
-//! - The machine's clocks are read here and nowhere else.
+//! - Imports point down only; schedule, store and handlers do not know each other.
+//! - The machine's clocks are read in this file and nowhere else.
 //! - A record is handled only under a claim, and only after it was read again under that claim.
 //! - A claim is never a value in a row: it ends with the process that holds it.
 //! - An outcome that a handler has given is written, whatever else fails in its pass; a record that

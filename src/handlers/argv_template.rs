@@ -73,13 +73,16 @@ pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'
     Some((name, meant(name)?))
 }
 
+/// How many bytes a character of UTF-8 takes at most.
+const LONGEST_CHAR: usize = 4;
+
 /// Whether a name is one slip of the finger away from that of a column. Of less than four letters
 /// too many are.
 fn is_near(name: &str, column: &str) -> bool {
     let (name, column) = (name.to_lowercase(), column.to_lowercase());
     column.chars().count() >= 4
         // What awk and jq have in braces may be long.
-        && name.len().abs_diff(column.len()) <= char::MAX_LEN_UTF8
+        && name.len().abs_diff(column.len()) <= LONGEST_CHAR
         && strsim::damerau_levenshtein(&name, &column) <= 1
 }
 

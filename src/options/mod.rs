@@ -33,7 +33,7 @@ use crate::query::{Order, Shard};
 use crate::store::Location;
 
 /// How long a command or the answer to a webhook may take, unless told otherwise.
-const TIMEOUT: Duration = Duration::from_hours(1);
+const TIMEOUT: Duration = Duration::from_secs(3_600);
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);

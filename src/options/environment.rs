@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::keys::{self, successor, variable};
+use super::keys::{key_of, long_of, successor, variable};
 use super::layers::{Layers, Origin};
 use crate::exit::{ExitError, usage};
 use crate::store::TOKEN;
@@ -63,16 +63,16 @@ impl Environment {
     /// All options that stand in the environment for a queue.
     pub fn layer(&self, queue: &str) -> Result<Layers, ExitError> {
         let mut layer = Layers::default();
-        for key in keys::OPTIONS {
-            if let Some(value) = self.option(&keys::long(key))? {
+        // Few variables are about this program, and there are many options.
+        for name in self.variables.keys() {
+            let Some(long) = name.to_str().and_then(long_of) else { continue };
+            let Some(value) = self.option(&long)? else { continue };
+            if let Some(key) = key_of(&long) {
                 layer.insert(key, Value::String(value), Origin::Environment);
-            }
-        }
-        for long in keys::retired() {
-            if let (Some(_), Some(now)) = (self.option(long)?, successor(long)) {
+            } else if let Some(now) = successor(&long) {
                 return Err(usage(format!(
                     "the variable {} is retired; use {now}",
-                    variable(long)
+                    variable(&long)
                 )));
             }
         }

@@ -8,6 +8,7 @@ use super::environment::Environment;
 use super::keys::{EXEC, PATHS, POST, TABLES, require_known, unknown};
 use super::layers::{Layers, Origin};
 use super::source_file::SourceFile;
+use super::value::text;
 use crate::exit::{ExitError, usage};
 use crate::record::one_line;
 
@@ -107,8 +108,7 @@ pub fn layer(keys: Table, directory: Option<&Path>, origin: Origin) -> Result<La
         require_known(&key)?;
         let wrong = |error: String| format!("{key}: {error}");
         if key == "where" {
-            let Value::String(condition) = value else { return Err(wrong("write text".into())) };
-            layer.conditions = vec![condition];
+            layer.conditions = vec![text(value).map_err(wrong)?];
             continue;
         }
         let value = with_parts(&key, value).map_err(wrong)?;

@@ -126,7 +126,13 @@ pub fn long(key: &str) -> String {
 
 /// The key of a long option, if it has one.
 pub fn key_of(long: &str) -> Option<&'static str> {
-    OPTIONS.into_iter().find(|key| self::long(key) == long)
+    let key = match long {
+        "allow-host" => "allow_hosts".into(),
+        "on-archive" => "exec_on_archive".into(),
+        "allow-hosts" | "exec-on-archive" => return None,
+        long => long.replace('-', "_"),
+    };
+    OPTIONS.into_iter().find(|option| *option == key)
 }
 
 /// The variable that an option stands in.
@@ -134,9 +140,10 @@ pub fn variable(long: &str) -> String {
     format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// The options of earlier versions.
-pub fn retired() -> impl Iterator<Item = &'static str> {
-    RETIRED.iter().map(|(long, ..)| *long)
+/// The long option that a variable stands for, if it were one.
+pub fn long_of(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix("BACKLOG_")?;
+    Some(name.to_ascii_lowercase().replace('_', "-"))
 }
 
 /// What is written instead of an option of an earlier version, if it is one.
@@ -217,6 +224,7 @@ mod tests {
             assert!(longs.remove(none));
         }
         assert_eq!(longs, OPTIONS.iter().map(|key| long(key)).collect());
-        assert!(retired().all(|it| key_of(it).is_none()));
+        assert!(RETIRED.iter().all(|(long, ..)| key_of(long).is_none()));
+        assert!(OPTIONS.iter().all(|key| key_of(&long(key)) == Some(key)));
     }
 }

@@ -14,7 +14,7 @@ use super::layers::{Complaint, Layers, Origin};
 use super::limits::OrderOption;
 use super::queue::{QueueOptions, Setting};
 use super::table::{TableOptions, mapping};
-use super::value::CommandLine;
+use super::value::{CommandLine, text};
 use super::{
     Compared, DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule,
     ScheduleOptions, simulated,
@@ -65,11 +65,17 @@ pub struct Resolved<'a> {
 }
 
 impl TypedOptions {
-    /// The layer of `--set`. Several settings of one table make one.
+    /// The layer of `--set`. Several settings of one table make one, and several conditions narrow
+    /// each other.
     fn set(&self) -> Result<Layers, ExitError> {
-        let mut all = Table::new();
+        let (mut all, mut conditions) = (Table::new(), Vec::new());
         for Setting { keys, .. } in &self.queue.set {
             for (key, value) in keys.clone() {
+                if key == "where" {
+                    conditions
+                        .push(text(value).map_err(|why| usage(format!("--set {key}: {why}")))?);
+                    continue;
+                }
                 match (all.get_mut(&key), value) {
                     (Some(Value::Table(parts)), Value::Table(more)) => parts.extend(more),
                     (_, value) => {
@@ -78,7 +84,10 @@ impl TypedOptions {
                 }
             }
         }
-        layer(all, None, Origin::Set).map_err(|error| usage(format!("--set {error}")))
+        let layer = layer(all, None, Origin::Set);
+        let mut layer = layer.map_err(|error| usage(format!("--set {error}")))?;
+        layer.conditions = conditions;
+        Ok(layer)
     }
 }
 
@@ -121,8 +130,8 @@ impl Sources {
         let environment = self.environment.layer(&name)?;
         let set = typed.set()?;
         // These do not take the place of the file's, they narrow it.
-        let narrower = [self.environment.option("where")?, set.conditions.first().cloned()];
-        let narrower = narrower.into_iter().flatten().chain(typed.queue.condition.clone());
+        let narrower = self.environment.option("where")?.into_iter();
+        let narrower = narrower.chain(set.conditions.clone()).chain(typed.queue.condition.clone());
         let says_where =
             |key: &str| typed.layer.says(key) || set.says(key) || environment.says(key);
         if named.is_none() && typed.is_about_a_table && !says_where("db") && !says_where("table") {

@@ -90,6 +90,11 @@ fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
     assert_eq!(line(&b, &["--queue", "q", "--table", "c"]), "c --ndays 9");
     assert_eq!(line(&b, &["--set", "table=c", "--set", "ndays=0.5"]), "c --ndays 0.5");
     assert_eq!(line(&b, &["--set", "table=c", "--table", "a"]), "a --ndays 9");
+    for (conditions, says) in [(["1", "no_such = 1"], 1), (["1", "1"], 0)] {
+        let [one, other] = conditions.map(|it| format!("where={it}"));
+        let args = ["status", "--ndays", "5", "--set", &one, "--set", &other];
+        assert_eq!(env.run(&args).exit, Some(says), "both hold");
+    }
     // Whoever chooses a schedule chooses all of it.
     assert_eq!(line(&b, &["--progressive"]), "b --progressive");
     let env_policy = [("BACKLOG_PROGRESSIVE", "1d/5m,7d/1h"), ("BACKLOG_EVERY", "5m")];

@@ -47,10 +47,10 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let state = opened.state_dir(Some(state_dir))?;
     let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
     let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };
-    let moment = policy.moment(None, NOW, false);
+    let time = policy.pass_time(None, NOW, false);
     let pass = Pass {
         store: Box::new(Unwatched(opened.into_store(&state, clock())?)),
-        look: Look { policy, rules, moment, shard: None, kept: HashMap::new() },
+        look: Look { policy, rules, time, shard: None, kept: HashMap::new() },
         limits: PassLimits::NONE,
         clock: clock(),
         plan: Plan::full(Order::Newest),

@@ -72,7 +72,7 @@ fn each(
 fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanation<'a> {
     let facts = record.facts();
     // A line has one pass in each tick.
-    let now = look.moment.now;
+    let now = look.time.now;
     let next_pass = last
         .began_at
         .filter(|at| *at <= now)
@@ -94,12 +94,12 @@ fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanat
 /// row still shows it.
 fn last_pass(record: &Record, look: &Look, at: Instant, last: &LineState) -> (Instant, LastPass) {
     let facts = record.facts();
-    let mut moment = look.policy.moment(None, at, false);
+    let mut time = look.policy.pass_time(None, at, false);
     let until = last.cursor.reached.as_ref().and_then(Reached::slot).map(|slot| slot.tick);
-    if let (Some(span), Some(after), Some(until)) = (&mut moment.span, last.began_behind, until) {
+    if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
         *span = Span { after, until };
     }
-    let then = Look { moment, ..look.clone() };
+    let then = Look { time, ..look.clone() };
     let failed_since = facts.last_failure_at.filter(|failed_at| *failed_at >= at);
     let words = match (failed_since, then.verdict(facts)) {
         (Some(failed_at), _) => LastPass::Tried { failed_at },

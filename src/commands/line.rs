@@ -73,10 +73,10 @@ impl CronLine {
 
     /// What a pass would look at now.
     pub fn look(&self, now: Instant, drain: bool) -> Look {
-        let moment = self.policy.moment(self.reached(), now, drain);
+        let time = self.policy.pass_time(self.reached(), now, drain);
         let kept = self.last.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
-        Look { policy: self.policy.clone(), rules: self.rules, moment, shard: self.shard, kept }
+        Look { policy: self.policy.clone(), rules: self.rules, time, shard: self.shard, kept }
     }
 
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass

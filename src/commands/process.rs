@@ -54,7 +54,7 @@ pub fn run(
         line: line.name.clone(),
         line_state: LineState {
             began_at: Some(now),
-            began_behind: look.moment.span.map(|span| span.after),
+            began_behind: look.time.span.map(|span| span.after),
             cursor: line.last.cursor.clone(),
             unmapped_sought_at: line.last.unmapped_sought_at,
         },

@@ -74,7 +74,7 @@ impl Plan {
     fn searches(&self, look: &Look) -> VecDeque<Search> {
         let search = |statuses: &[Status], kind: Kind| Search {
             selection: Query {
-                window: look.policy.window(look.moment, statuses),
+                window: look.policy.window(look.time, statuses),
                 statuses: statuses.to_vec(),
                 order: self.order,
                 after: None,
@@ -99,7 +99,7 @@ impl Plan {
             }
             PlanKind::Slots => {
                 let (first, last) = behind(new, stuck);
-                let is_new_only = look.moment.span.is_some_and(Span::is_empty);
+                let is_new_only = look.time.span.is_some_and(Span::is_empty);
                 let slots = (!is_new_only).then(|| search(errors, Kind::Slots));
                 (std::iter::once(first).chain(slots).collect(), last)
             }
@@ -108,7 +108,7 @@ impl Plan {
         searches.extend(last);
         if let Some(max_age) = look.rules.max_age_secs {
             let mut too_old = search(&[Status::Error], Kind::TooOld);
-            let until = look.moment.now.saturating_sub(max_age);
+            let until = look.time.now.saturating_sub(max_age);
             too_old.selection.window =
                 Window::Inserted { from: Instant(i64::MIN), until: Some(until) };
             searches.push(too_old);

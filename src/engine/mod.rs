@@ -260,7 +260,7 @@ fn stop_of(pass: &Pass) -> Arc<Stop> {
 
 /// Where the next pass goes on if this one comes to nothing, or has nothing to do.
 fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
-    let span = pass.look.moment.span;
+    let span = pass.look.time.span;
     // Where the last pass got stuck is over once there is nothing to do.
     let is_news = span.is_some() || !any && pass.plan.stuck.is_some();
     let none = HashMap::new();

@@ -140,7 +140,7 @@ impl Table {
         let policy = line.policy.clone();
         let look = Look {
             rules: self.rules(&policy),
-            moment: policy.moment(reached, now, false),
+            time: policy.pass_time(reached, now, false),
             policy,
             shard: None,
             kept,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::hash::phase;
 use crate::record::{Facts, Record, Status, counted, cut_line, one_line};
 use crate::schedule::{
-    AgeWindow, Backoff, CATCH_UP, End, Jitter, Look, Moment, Obstacle, Planned, Policy, Reason,
+    AgeWindow, Backoff, CATCH_UP, End, Jitter, Look, Obstacle, PassTime, Planned, Policy, Reason,
     Rules, Slots, Tiers, Verdict, duration,
 };
 use crate::time::{DAY, Instant, days, span};
@@ -34,7 +34,7 @@ pub enum LastPass {
 
 pub fn explanation(explanation: &Explanation) -> String {
     let Explanation { record, look, verdict, .. } = explanation;
-    let (rules, now) = (look.rules, look.moment.now);
+    let (rules, now) = (look.rules, look.time.now);
     let mut text = format!("record {}: {}\n", record.id, state(record, rules));
     let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {}\n", one_line(words));
     say("policy", &look.policy.line());
@@ -151,8 +151,8 @@ fn reason_text(reason: Reason) -> &'static str {
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
 /// pending.
 fn arithmetic(look: &Look, facts: Facts<'_>) -> Vec<String> {
-    let Look { policy, moment, .. } = look;
-    let moment = *moment;
+    let Look { policy, time, .. } = look;
+    let time = *time;
     if !facts.status.is_pending() {
         return Vec::new();
     }
@@ -169,10 +169,10 @@ fn arithmetic(look: &Look, facts: Facts<'_>) -> Vec<String> {
         Policy::Counted(backoff) => by_count(backoff, facts),
         Policy::Slots(slots) => {
             let mut words = match slots {
-                Slots::Progressive(tiers) => progressive(tiers, facts, moment.now),
-                Slots::ByAge(backoff) => by_age(backoff, facts, moment),
+                Slots::Progressive(tiers) => progressive(tiers, facts, time.now),
+                Slots::ByAge(backoff) => by_age(backoff, facts, time),
             };
-            words.extend(behind(slots, moment));
+            words.extend(behind(slots, time));
             words
         }
     }
@@ -192,9 +192,9 @@ fn by_plain_age(age: &AgeWindow) -> String {
 }
 
 /// After a sleep slots are worked off later than they come.
-fn behind(slots: &Slots, moment: Moment) -> Option<String> {
-    let until = moment.span?.until;
-    (until < moment.now.tick(slots.every_secs())).then(|| {
+fn behind(slots: &Slots, time: PassTime) -> Option<String> {
+    let until = time.span?.until;
+    (until < time.now.tick(slots.every_secs())).then(|| {
         format!(
             "passes of this line are behind and catch up, {CATCH_UP} ticks in each: the next one \
              comes to {}",
@@ -273,8 +273,8 @@ fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
     vec![once, place]
 }
 
-fn by_age(backoff: &Backoff, facts: Facts<'_>, moment: Moment) -> Vec<String> {
-    let (Some(inserted_at), Some(span)) = (facts.inserted_at, moment.span) else {
+fn by_age(backoff: &Backoff, facts: Facts<'_>, time: PassTime) -> Vec<String> {
+    let (Some(inserted_at), Some(span)) = (facts.inserted_at, time.span) else {
         return vec!["its insertion date cannot be read, so it has no slots".into()];
     };
     let every = backoff.every_secs;

@@ -1,6 +1,6 @@
 //! The forecast: attempts that a record will have, if every one of them fails.
 
-use super::{Look, Moment, Verdict, exhausted};
+use super::{Look, PassTime, Verdict, exhausted};
 use crate::record::{Facts, Status};
 use crate::time::Instant;
 
@@ -10,7 +10,7 @@ pub struct Forecast<'a> {
     /// The record as it will be.
     facts: Facts<'a>,
     /// The pass that will try it next.
-    next: Option<Moment>,
+    next: Option<PassTime>,
 }
 
 /// One attempt to come.
@@ -26,16 +26,16 @@ pub struct Planned {
 impl<'a> Forecast<'a> {
     /// There is no pass before `soonest`.
     pub fn new(look: &'a Look, facts: Facts<'a>, soonest: Instant) -> Self {
-        let Look { policy, moment, .. } = look;
+        let Look { policy, time, .. } = look;
         let next = match look.verdict(facts) {
-            Verdict::Due(_) if moment.now < soonest => {
-                Some(policy.moment(moment.span.map(|span| span.after), soonest, false))
+            Verdict::Due(_) if time.now < soonest => {
+                Some(policy.pass_time(time.span.map(|span| span.after), soonest, false))
             }
-            Verdict::Due(_) => Some(*moment),
+            Verdict::Due(_) => Some(*time),
             Verdict::Wait { until } if facts.due_at.or(facts.snoozed_until) == Some(until) => {
-                Some(policy.moment(None, until, false))
+                Some(policy.pass_time(None, until, false))
             }
-            Verdict::Wait { .. } => policy.next_attempt(facts, *moment),
+            Verdict::Wait { .. } => policy.next_attempt(facts, *time),
             Verdict::Archive(_) | Verdict::Never(_) => None,
         };
         Self { look, facts, next }
@@ -46,28 +46,28 @@ impl Iterator for Forecast<'_> {
     type Item = Planned;
 
     fn next(&mut self) -> Option<Planned> {
-        let moment = self.next.take()?;
+        let time = self.next.take()?;
         let Look { policy, rules, .. } = self.look;
-        if exhausted(self.facts, *rules, moment.now).is_some() {
+        if exhausted(self.facts, *rules, time.now).is_some() {
             return None;
         }
         let attempt = self.facts.failures.saturating_add(1);
         self.facts = Facts {
             status: Status::Error,
             failures: attempt,
-            last_failure_at: Some(moment.now),
+            last_failure_at: Some(time.now),
             due_at: None,
             snoozed_until: None,
             ..self.facts
         };
-        let is_last = exhausted(self.facts, *rules, moment.now).is_some();
+        let is_last = exhausted(self.facts, *rules, time.now).is_some();
         if !is_last {
-            self.next = policy.next_attempt(self.facts, moment).map(|next| {
+            self.next = policy.next_attempt(self.facts, time).map(|next| {
                 // A wait of nothing ends with the next pass.
-                let soonest = moment.now.next_tick(policy.every_secs());
-                Moment { now: next.now.max(soonest), ..next }
+                let soonest = time.now.next_tick(policy.every_secs());
+                PassTime { now: next.now.max(soonest), ..next }
             });
         }
-        Some(Planned { at: moment.now, attempt, is_last })
+        Some(Planned { at: time.now, attempt, is_last })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{End, Moment, Obstacle, Policy, Reason, Rules, exhausted};
+use super::{End, Obstacle, PassTime, Policy, Reason, Rules, exhausted};
 use crate::query::{Kept, Shard};
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
@@ -12,7 +12,7 @@ use crate::time::Instant;
 pub struct Look {
     pub policy: Policy,
     pub rules: Rules,
-    pub moment: Moment,
+    pub time: PassTime,
     /// The only records that are looked at, if not all.
     pub shard: Option<Shard>,
     /// Records that have kept a slot, which earlier passes could not try them for.
@@ -41,14 +41,14 @@ impl Look {
         }
         let snoozed_until = facts
             .snoozed_until
-            .filter(|until| facts.status == Status::Error && *until > self.moment.now);
+            .filter(|until| facts.status == Status::Error && *until > self.time.now);
         let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
             None => later(self.scheduled(facts), snoozed_until),
-            Some(until) if until > self.moment.now => Verdict::Wait { until },
+            Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
         };
-        match (exhausted(facts, self.rules, self.moment.now), verdict) {
+        match (exhausted(facts, self.rules, self.time.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
@@ -58,7 +58,7 @@ impl Look {
     fn scheduled(&self, facts: Facts<'_>) -> Verdict {
         match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
             Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
-            None => self.policy.verdict(facts, self.moment),
+            None => self.policy.verdict(facts, self.time),
         }
     }
 
@@ -76,12 +76,12 @@ impl Look {
             snoozed_until: None,
             ..record.facts()
         };
-        let Some(until) = settlement.not_before.filter(|until| *until > self.moment.now) else {
-            return self.policy.next_attempt(facts, self.moment).map(|next| next.now);
+        let Some(until) = settlement.not_before.filter(|until| *until > self.time.now) else {
+            return self.policy.next_attempt(facts, self.time).map(|next| next.now);
         };
         // Of the slots the first one counts that comes after it.
-        let moment = self.policy.moment(None, until, false);
-        self.policy.next_attempt(facts, moment).map(|next| next.now.max(until))
+        let time = self.policy.pass_time(None, until, false);
+        self.policy.next_attempt(facts, time).map(|next| next.now.max(until))
     }
 }
 

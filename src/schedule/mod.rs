@@ -52,7 +52,7 @@ pub enum Policy {
 /// When a pass looks at a record. It selects at `selected_at` and looks again at `now`, just
 /// before the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct PassTime {
     /// Ages are measured here, so that a record does not slip out of its window while it queues.
     pub selected_at: Instant,
     /// Waits are measured here, so that what another pass has tried in between waits.
@@ -89,19 +89,19 @@ pub enum Obstacle {
 
 impl Policy {
     /// What a pass at `now` looks at. `reached` is where the last one came to, for slots.
-    pub fn moment(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Moment {
+    pub fn pass_time(&self, reached: Option<Slot>, now: Instant, drain: bool) -> PassTime {
         let span = match self {
             Self::Slots(slots) => Some(slots.span(reached, now, drain)),
             Self::Age(_) | Self::Counted(_) => None,
         };
-        Moment { selected_at: now, now, span }
+        PassTime { selected_at: now, now, span }
     }
 
     /// What a store has to look for among records with one of these statuses.
-    pub fn window(&self, moment: Moment, statuses: &[Status]) -> Window {
-        match (self, moment.span) {
-            (Self::Age(age), _) => age.window(moment.selected_at),
-            (Self::Counted(backoff), _) => backoff.window(moment.now),
+    pub fn window(&self, time: PassTime, statuses: &[Status]) -> Window {
+        match (self, time.span) {
+            (Self::Age(age), _) => age.window(time.selected_at),
+            (Self::Counted(backoff), _) => backoff.window(time.now),
             (Self::Slots(slots), Some(span)) if statuses == [Status::Error] => {
                 Window::Inserted { from: slots.oldest(span), until: None }
             }
@@ -110,16 +110,16 @@ impl Policy {
     }
 
     /// Is the record due, as far as the schedule goes? [`Look`] also knows where it ends.
-    fn verdict(&self, facts: Facts<'_>, moment: Moment) -> Verdict {
+    fn verdict(&self, facts: Facts<'_>, time: PassTime) -> Verdict {
         if !facts.status.is_pending() {
             return Verdict::Never(Obstacle::NotPending);
         }
         match self {
-            Self::Age(age) => age.verdict(facts.inserted_at, moment.selected_at),
-            Self::Counted(backoff) => backoff.verdict(facts, moment.now),
+            Self::Age(age) => age.verdict(facts.inserted_at, time.selected_at),
+            Self::Counted(backoff) => backoff.verdict(facts, time.now),
             Self::Slots(slots) => {
-                let span = moment.span.unwrap_or_else(|| slots.span(None, moment.now, false));
-                slots.verdict(facts, span, moment.now)
+                let span = time.span.unwrap_or_else(|| slots.span(None, time.now, false));
+                slots.verdict(facts, span, time.now)
             }
         }
     }
@@ -127,20 +127,20 @@ impl Policy {
     /// When a record that has just failed, as `facts` has it, is due again, if the policy alone
     /// decides that: the instant, and what a pass looks at then. `moment` is that of the pass
     /// in which it failed.
-    pub fn next_attempt(&self, facts: Facts<'_>, moment: Moment) -> Option<Moment> {
+    pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
         match self {
             Self::Age(_) => None,
             Self::Counted(backoff) => {
                 let at = backoff.next_attempt_at(facts.id, facts.failures, facts.last_failure_at?);
-                Some(Moment { selected_at: at, now: at, span: None })
+                Some(PassTime { selected_at: at, now: at, span: None })
             }
             Self::Slots(slots) => {
-                let span = moment.span.unwrap_or_else(|| slots.span(None, moment.now, false));
+                let span = time.span.unwrap_or_else(|| slots.span(None, time.now, false));
                 let slot = slots.next(facts.id, facts.inserted_at?, Slot::end_of(span.until))?;
-                let now = moment.now.tick(slots.every_secs());
+                let now = time.now.tick(slots.every_secs());
                 let (tick, span) = slots.pass_for(slot, span, now);
                 let at = slots.instant(tick);
-                Some(Moment { selected_at: at, now: at, span: Some(span) })
+                Some(PassTime { selected_at: at, now: at, span: Some(span) })
             }
         }
     }

@@ -9,7 +9,7 @@ use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::{Forecast, Look, Moment, Policy, Rules, Verdict};
+use super::{Forecast, Look, PassTime, Policy, Rules, Verdict};
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Id, Status};
 use crate::time::{DAY, Instant};
@@ -188,19 +188,19 @@ proptest! {
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
         let rules = Rules::default();
-        let moment = policy.moment(reached, NOW, false);
+        let time = policy.pass_time(reached, NOW, false);
         let look =
-            Look { policy: policy.clone(), rules, moment, shard: None, kept: HashMap::new() };
+            Look { policy: policy.clone(), rules, time, shard: None, kept: HashMap::new() };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);
         let (mut reached, mut now, mut tried) = (reached, NOW, Vec::new());
         while now <= last.min(Instant(NOW.0 + 40 * DAY)) {
-            let moment = policy.moment(reached, now, false);
-            if matches!(policy.verdict(facts, moment), Verdict::Due(_)) {
+            let time = policy.pass_time(reached, now, false);
+            if matches!(policy.verdict(facts, time), Verdict::Due(_)) {
                 tried.push(now);
             }
-            reached = moment.span.map(|span| Slot::end_of(span.until));
+            reached = time.span.map(|span| Slot::end_of(span.until));
             now = now.saturating_add(300);
         }
         let foretold: Vec<_> =
@@ -363,8 +363,8 @@ fn a_cursor_in_the_future_counts_as_none() {
 }
 
 #[test]
-fn a_moment_without_slots_has_no_span() {
+fn a_pass_time_without_slots_has_no_span() {
     let options = Options { every_secs: 60, salt: 0, spread: None };
-    let moment = Policy::Counted(backoff("even", options)).moment(None, NOW, false);
-    assert_eq!(moment, Moment { selected_at: NOW, now: NOW, span: None });
+    let time = Policy::Counted(backoff("even", options)).pass_time(None, NOW, false);
+    assert_eq!(time, PassTime { selected_at: NOW, now: NOW, span: None });
 }

@@ -16,7 +16,7 @@ use crate::handlers::{Script, Scripted};
 use crate::lock::lock;
 use crate::query::{Cursor, Order, Slot};
 use crate::record::Facts;
-use crate::schedule::{CATCH_UP, Forecast, Look, Moment, Policy, Rules};
+use crate::schedule::{CATCH_UP, Forecast, Look, PassTime, Policy, Rules};
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
 
@@ -85,18 +85,18 @@ impl Course {
 
     /// What a pass at `now` looks at, if there was one in each tick since `first`.
     fn look(&self, first: Instant, now: Instant) -> Look {
-        let moment = self.moment(first, now);
+        let time = self.pass_time(first, now);
         Look {
             policy: self.policy.clone(),
             rules: self.rules,
-            moment,
+            time,
             shard: None,
             kept: HashMap::new(),
         }
     }
 
-    fn moment(&self, first: Instant, now: Instant) -> Moment {
-        self.policy.moment(self.reached_before(first, now), now, false)
+    fn pass_time(&self, first: Instant, now: Instant) -> PassTime {
+        self.policy.pass_time(self.reached_before(first, now), now, false)
     }
 
     fn reached_before(&self, first: Instant, now: Instant) -> Option<Slot> {
@@ -125,7 +125,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
     };
     let next = course.clone();
     let next_at = move |facts: Facts<'_>, now| {
-        Some(next.policy.next_attempt(facts, next.moment(first_pass, now))?.now)
+        Some(next.policy.next_attempt(facts, next.pass_time(first_pass, now))?.now)
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));

@@ -165,7 +165,7 @@ impl Dispatcher {
 
     /// A record that another pass holds when its slot comes keeps the slot.
     pub(super) fn keep_slot(&mut self, id: &Id) {
-        if self.pass.look.moment.span.is_none() || self.pass.look.kept.contains_key(id) {
+        if self.pass.look.time.span.is_none() || self.pass.look.kept.contains_key(id) {
             return;
         }
         if let Ok(Found::Record(record)) = self.pass.store.reader().read(id)

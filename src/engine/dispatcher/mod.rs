@@ -82,7 +82,7 @@ struct InHand {
 impl Dispatcher {
     pub fn new(pass: Pass, due: DueQueue, wake: Wake, handlers: Handlers) -> Self {
         let now = pass.clock.monotonic();
-        let cursor = PassCursor::new(pass.look.moment.span, &pass.plan, &pass.look.kept);
+        let cursor = PassCursor::new(pass.look.time.span, &pass.plan, &pass.look.kept);
         Self {
             handler: handlers.handler,
             on_archive: handlers.on_archive,
@@ -197,9 +197,9 @@ impl Dispatcher {
         if self.is_cut_short() || !self.pass.limits.drain {
             return Again::No;
         }
-        let moment = self.pass.look.moment;
-        let come_to = moment.span.map(|span| Slot::end_of(span.until));
-        self.pass.look.moment = self.pass.look.policy.moment(come_to, self.pass.clock.now(), true);
+        let time = self.pass.look.time;
+        let come_to = time.span.map(|span| Slot::end_of(span.until));
+        self.pass.look.time = self.pass.look.policy.pass_time(come_to, self.pass.clock.now(), true);
         self.note_what_was_left_out();
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
@@ -232,7 +232,7 @@ impl Dispatcher {
         for id in self.in_hand.keys() {
             self.cursor.came_back(id);
         }
-        let come_to = self.cursor.come_to(self.pass.look.moment.span, cut_short);
+        let come_to = self.cursor.come_to(self.pass.look.time.span, cut_short);
         self.pass.observer.reached(&come_to);
         let observed = self.pass.observer.finished();
         let durable = self.pass.store.finish();

@@ -190,7 +190,7 @@ impl Dispatcher {
             return Ok(None);
         }
         let now = self.pass.clock.now();
-        self.pass.look.moment.now = now;
+        self.pass.look.time.now = now;
         let reason = match self.pass.look.verdict(record.facts()) {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {

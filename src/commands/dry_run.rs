@@ -6,8 +6,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::cron_line::CronLine;
 use super::handlers::require;
-use super::line::CronLine;
 use super::open_for;
 use crate::engine::DueQueue;
 use crate::exit::Exit;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::line::CronLine;
+use super::cron_line::CronLine;
 use super::{find, open_for};
 use crate::exit::Exit;
 use crate::mapping::Counting;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::line::CronLine;
+use super::cron_line::CronLine;
 use super::open_for;
 use crate::cli::List;
 use crate::exit::{Exit, usage};

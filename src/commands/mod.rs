@@ -4,6 +4,7 @@
 mod add;
 mod check;
 mod cron_arguments;
+mod cron_line;
 mod crontab;
 mod crontab_lines;
 mod dry_run;
@@ -11,7 +12,6 @@ mod edit;
 mod explain;
 mod handlers;
 mod init;
-mod line;
 mod list;
 mod process;
 mod simulate;

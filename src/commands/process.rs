@@ -10,8 +10,8 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::cron_line::CronLine;
 use super::handlers::{HandlerContext, handlers, require, series};
-use super::line::CronLine;
 use super::{open, open_for};
 use crate::clock::Clock;
 use crate::engine::{self, Observer, Pass, SettledAttempt, Stopped, Tally, Wake};

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::line::CronLine;
+use super::cron_line::CronLine;
 use super::{open, require_columns};
 use crate::cli::Simulate;
 use crate::clock::Clock;

@@ -7,10 +7,10 @@
 mod age_window;
 mod backoff;
 mod delays;
+mod due_rule;
 mod forecast;
 mod formulas;
 mod keys;
-mod look;
 mod progressive;
 mod settle;
 mod slots;
@@ -24,9 +24,9 @@ mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
 pub use backoff::{Backoff, Jitter};
+pub use due_rule::{Look, Verdict};
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
-pub use look::{Look, Verdict};
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
 pub use settle::{End, Rules, charge, exhausted, expire, possible_writes, settle};
 pub use slots::{CATCH_UP, Slots, Span};

@@ -12,7 +12,7 @@ use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, SettledAtt
 use crate::handlers::{Script, Scripted};
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::schedule::{AgeWindow, Look, Policy, Rules};
+use crate::schedule::{AgeWindow, Capabilities, Look, Policy, RetryLimits};
 use crate::store::{Access, Location, Server, TOKEN, Unwatched};
 use crate::time::{DAY, Instant};
 
@@ -46,11 +46,19 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let opened = Location::Server(server).open(&Mapping::default(), Access::ReadWrite)?;
     let state = opened.state_dir(Some(state_dir))?;
     let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
-    let rules = Rules { has_counter: counts, can_snooze: counts, ..Rules::default() };
+    let capabilities =
+        Capabilities { has_counter: counts, can_snooze: counts, ..Capabilities::default() };
     let time = policy.pass_time(None, NOW, false);
     let pass = Pass {
         store: Box::new(Unwatched(opened.into_store(&state, clock())?)),
-        look: Look { policy, rules, time, shard: None, kept: HashMap::new() },
+        look: Look {
+            policy,
+            limits: RetryLimits::default(),
+            capabilities,
+            time,
+            shard: None,
+            kept: HashMap::new(),
+        },
         limits: PassLimits::NONE,
         clock: clock(),
         plan: Plan::full(Order::Newest),

@@ -6,13 +6,14 @@ use crate::engine::{Plan, PlanKind};
 use crate::options::{PassSettings, Queue, Schedule};
 use crate::query::{Kept, Reached, Shard, Slot};
 use crate::record::Status;
-use crate::schedule::{Look, Policy, Rules};
+use crate::schedule::{Capabilities, Look, Policy, RetryLimits};
 use crate::store::{Database, LineLock, LineState, StateDir};
 use crate::time::Instant;
 
 pub struct CronLine {
     pub policy: Policy,
-    pub rules: Rules,
+    pub limits: RetryLimits,
+    pub capabilities: Capabilities,
     pub state: StateDir,
     pub name: String,
     shard: Option<Shard>,
@@ -58,12 +59,21 @@ impl CronLine {
         database: &dyn Database,
     ) -> Self {
         let table = database.table();
-        let rules = schedule.rules(table.counting(), table.can_be(Status::Archived));
+        let capabilities = table.counting().capabilities(table.can_be(Status::Archived));
         let is_kept = database.table().due_at.is_some();
         let policy = schedule.policy.clone();
         let cursor = last.cursor.taken_up(table.id.len());
         let last = LineState { cursor, ..last };
-        Self { policy, rules, state, name, shard: queue.shard, is_kept, last }
+        Self {
+            policy,
+            limits: schedule.limits,
+            capabilities,
+            state,
+            name,
+            shard: queue.shard,
+            is_kept,
+            last,
+        }
     }
 
     /// Where a pass by slots begins.
@@ -76,7 +86,14 @@ impl CronLine {
         let time = self.policy.pass_time(self.reached(), now, drain);
         let kept = self.last.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
-        Look { policy: self.policy.clone(), rules: self.rules, time, shard: self.shard, kept }
+        Look {
+            policy: self.policy.clone(),
+            limits: self.limits,
+            capabilities: self.capabilities,
+            time,
+            shard: self.shard,
+            kept,
+        }
     }
 
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass

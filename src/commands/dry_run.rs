@@ -33,7 +33,7 @@ pub fn run(
     let plan = line.plan(settings, now);
     let limits = &settings.limits;
     let look = line.look(now, limits.drain);
-    let counts = look.rules.has_counter;
+    let counts = look.capabilities.has_counter;
     let mut candidates = DueQueue::new(&plan, look.clone());
     let mut left = limits.max_records.unwrap_or(u64::MAX);
     // What is said of each due record at once, or, of an id that is not unique, below.

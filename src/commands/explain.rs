@@ -12,7 +12,7 @@ use crate::options::{Queue, Resolved, Schedule};
 use crate::query::Reached;
 use crate::record::{Record, one_line};
 use crate::report::{self, Explanation, LastPass};
-use crate::schedule::{Forecast, Look, Obstacle, Rules, Span, Verdict};
+use crate::schedule::{Forecast, Look, Obstacle, Span, Verdict};
 use crate::store::{Access, Database, LineState};
 use crate::time::Instant;
 
@@ -41,10 +41,10 @@ pub fn run(
 fn without_schedule(queue: &Queue, ids: &[String], out: &mut dyn Write) -> Result<Exit> {
     let mut database = open_for(queue, None, Access::ReadOnly)?;
     let table = database.table();
-    let rules = Rules { has_counter: table.counting() != Counting::No, ..Rules::default() };
+    let has_counter = table.counting() != Counting::No;
     let unknown = Schedule::unknown();
     each(&mut *database, ids, out, |record| {
-        format!("{}  {unknown}\n", report::unscheduled(record, rules))
+        format!("{}  {unknown}\n", report::unscheduled(record, has_counter))
     })
 }
 

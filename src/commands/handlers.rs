@@ -40,7 +40,7 @@ impl HandlerContext {
             ("BACKLOG_TABLE", table.name.clone()),
             (store::TOKEN, token.into()),
         ];
-        let most = settings.schedule.max_attempts;
+        let most = settings.schedule.limits.max_attempts;
         env.extend(most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string())));
         let hello = Hello {
             queue: queue.name.clone(),

@@ -173,11 +173,11 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     if schedule.policy.needs_counter() {
         table.require_counter(&schedule.policy.line(), true)?;
     }
-    if schedule.max_attempts.is_some() {
+    if schedule.limits.max_attempts.is_some() {
         table.require_counter("a limit of attempts", false)?;
         table.require_archived("a limit of attempts")?;
     }
-    if schedule.max_age_secs.is_some() {
+    if schedule.limits.max_age_secs.is_some() {
         table.require_archived("a limit of age")?;
     }
     Ok(())

@@ -45,8 +45,8 @@ pub fn run(
     };
     let now = clock.now();
     let mut look = line.look(now, settings.limits.drain);
-    look.rules.may_give_up = settings.gives_up().is_some();
-    look.rules.series =
+    look.capabilities.may_give_up = settings.gives_up().is_some();
+    look.capabilities.series =
         settings.handler.as_ref().and_then(|handler| series(handler, database.table()));
     let observer = PassObserver {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,

@@ -83,7 +83,7 @@ fn simulate(
 ) -> Result<Vec<(Run, Figures)>> {
     let one = |course: &Course| {
         let run = simulation::run(scenario, course, clock)?;
-        let is_cohort = is_cohort && course.rules.max_attempts.is_none();
+        let is_cohort = is_cohort && course.limits.max_attempts.is_none();
         let figures = simulation::figures(&run, scenario, is_cohort);
         Ok((run, figures))
     };
@@ -129,9 +129,14 @@ fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Co
         })
         .collect();
     let course = |schedule: Schedule| {
-        let counts = schedule.policy.needs_counter() || schedule.max_attempts.is_some();
+        let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
         let counting = if counts { Counting::Dated } else { Counting::No };
-        Course { rules: schedule.rules(counting, true), policy: schedule.policy, reached: None }
+        Course {
+            limits: schedule.limits,
+            capabilities: counting.capabilities(true),
+            policy: schedule.policy,
+            reached: None,
+        }
     };
     let courses = schedules.into_iter().map(course).collect();
     let scenario = Scenario {
@@ -156,7 +161,12 @@ fn from_table(
     let course = |schedule: &Schedule| {
         require_columns(database.table(), schedule)?;
         let line = CronLine::new(queue, schedule, &*database)?;
-        Ok(Course { reached: line.reached(), policy: line.policy, rules: line.rules })
+        Ok(Course {
+            reached: line.reached(),
+            policy: line.policy,
+            limits: line.limits,
+            capabilities: line.capabilities,
+        })
     };
     let courses = schedules.iter().map(course).collect::<Result<_>>()?;
     let mut rows = Vec::new();

@@ -2,16 +2,16 @@
 //! last.
 
 use crate::record::{Outcome, Record, Settlement, Transition, counted};
-use crate::schedule::{End, Look, Policy, Rules};
+use crate::schedule::{End, Look, Policy};
 
-pub fn begun(record: &Record, rules: Rules) {
-    log::info!("processing record {}{}", record.id, attempt(record, rules));
+pub fn begun(record: &Record, look: &Look) {
+    log::info!("processing record {}{}", record.id, attempt(record, look));
 }
 
 /// `written` is `None` if the row was left to the application.
 pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, look: &Look) {
     // Most of this is never said, and then costs nothing.
-    let (id, attempt) = (&record.id, || attempt(record, look.rules));
+    let (id, attempt) = (&record.id, || attempt(record, look));
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \
@@ -30,7 +30,7 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             | Outcome::Snooze { error, .. },
             Transition::Archived,
         ) => {
-            let after = if look.rules.has_counter {
+            let after = if look.capabilities.has_counter {
                 format!(" after {}", counted(record.next_attempt().into(), "attempt"))
             } else {
                 String::new()
@@ -108,9 +108,9 @@ fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
 
 /// ` (attempt 3/5)`, ` (attempt 3)` where attempts are not limited, nothing where they are not
 /// counted.
-fn attempt(record: &Record, rules: Rules) -> String {
+fn attempt(record: &Record, look: &Look) -> String {
     let attempt = record.next_attempt();
-    match (rules.has_counter, rules.max_attempts) {
+    match (look.capabilities.has_counter, look.limits.max_attempts) {
         (true, Some(most)) => format!(" (attempt {attempt}/{most})"),
         (true, None) => format!(" (attempt {attempt})"),
         (false, _) => String::new(),

@@ -106,7 +106,7 @@ impl Plan {
         };
         // What got nowhere comes behind everything else.
         searches.extend(last);
-        if let Some(max_age) = look.rules.max_age_secs {
+        if let Some(max_age) = look.limits.max_age_secs {
             let mut too_old = search(&[Status::Error], Kind::TooOld);
             let until = look.time.now.saturating_sub(max_age);
             too_old.selection.window =

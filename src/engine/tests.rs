@@ -15,7 +15,7 @@ use crate::lock::lock;
 use crate::mapping::{Counting, Mapping};
 use crate::query::{Cursor, Kept, Order, Reached};
 use crate::record::{Id, Status};
-use crate::schedule::{AgeWindow, Look, Options, Policy, Rules, Slots, Tiers};
+use crate::schedule::{AgeWindow, Capabilities, Look, Options, Policy, RetryLimits, Slots, Tiers};
 use crate::schedule::{
     EVERY_SECS, PROGRESSIVE_EVERY_SECS, Spec, parse, parse_for_age, plain_fibonacci,
 };
@@ -118,14 +118,9 @@ impl Table {
         self.dir.path().join("backlog.db")
     }
 
-    fn rules(&self, policy: &Policy) -> Rules {
-        Rules {
-            has_counter: self.is_counted,
-            can_snooze: self.is_counted,
-            can_archive: true,
-            max_attempts: policy.max_attempts().filter(|_| policy.needs_counter()),
-            ..Rules::default()
-        }
+    fn capabilities(&self) -> Capabilities {
+        let counting = if self.is_counted { Counting::Dated } else { Counting::No };
+        counting.capabilities(true)
     }
 
     /// One pass of a line.
@@ -139,7 +134,8 @@ impl Table {
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
         let policy = line.policy.clone();
         let look = Look {
-            rules: self.rules(&policy),
+            limits: limits(&policy),
+            capabilities: self.capabilities(),
             time: policy.pass_time(reached, now, false),
             policy,
             shard: None,
@@ -178,6 +174,11 @@ impl Table {
     }
 }
 
+fn limits(policy: &Policy) -> RetryLimits {
+    let max_attempts = policy.max_attempts().filter(|_| policy.needs_counter());
+    RetryLimits { max_attempts, max_age_secs: None }
+}
+
 fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {
     let mut tried = Tried::new();
     for (id, at) in lock(log).iter() {
@@ -206,14 +207,13 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     };
     let policy = line.policy.clone();
     let counting = if is_counted { Counting::Dated } else { Counting::No };
-    let rules = Rules {
-        has_counter: counting != Counting::No,
-        can_snooze: is_counted,
-        can_archive: true,
-        max_attempts: policy.max_attempts().filter(|_| policy.needs_counter()),
-        ..Rules::default()
+    let course = Course {
+        limits: limits(&policy),
+        capabilities: counting.capabilities(true),
+        policy,
+        reached: None,
     };
-    let run = simulation::run(&scenario, &Course { policy, rules, reached: None }, clock(0));
+    let run = simulation::run(&scenario, &course, clock(0));
     let mut tried = Tried::new();
     for attempt in run.unwrap().attempts {
         tried.entry(i64::from(attempt.row) + 1).or_default().push(attempt.at);

@@ -7,8 +7,7 @@ use serde::Deserialize;
 
 use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, TiersOption, WholeSecs};
 use crate::exit::{ExitError, usage};
-use crate::mapping::Counting;
-use crate::schedule::{self, AgeWindow, Options, Policy, Rules, Slots, Spec, Tiers};
+use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Slots, Spec, Tiers};
 use crate::secure_file;
 
 /// By which rule records are due, and when they are given up.
@@ -94,8 +93,7 @@ pub struct Pace {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pub policy: Policy,
-    pub max_attempts: Option<u32>,
-    pub max_age_secs: Option<i64>,
+    pub limits: RetryLimits,
 }
 
 impl Schedule {
@@ -109,7 +107,8 @@ impl Schedule {
         };
         let max_attempts = args.max_attempts.map(|most| most.0);
         let max_attempts = max_attempts.or_else(|| own_max_attempts(&policy));
-        Ok(Some(Self { policy, max_attempts, max_age_secs: args.max_age.map(|age| age.0) }))
+        let max_age_secs = args.max_age.map(|age| age.0);
+        Ok(Some(Self { policy, limits: RetryLimits { max_attempts, max_age_secs } }))
     }
 
     /// The one that was chosen, where there must be one.
@@ -121,20 +120,6 @@ impl Schedule {
     /// What is said instead of when a record is due, where none was chosen and none need be.
     pub fn unknown() -> String {
         format!("schedule unknown: use one of {CHOICES}, or say it in backlog.toml")
-    }
-
-    /// With what the table has to count failures in, and whether it can archive.
-    pub fn rules(&self, counting: Counting, can_archive: bool) -> Rules {
-        let Self { max_attempts, max_age_secs, .. } = *self;
-        Rules {
-            has_counter: counting != Counting::No,
-            can_snooze: counting == Counting::Dated,
-            can_archive,
-            may_give_up: false,
-            max_attempts,
-            series: None,
-            max_age_secs,
-        }
     }
 }
 
@@ -207,7 +192,7 @@ pub fn simulated(compared: &Compared<'_>) -> Result<Vec<Schedule>, ExitError> {
     }
     let schedule = |policy: Policy| {
         let max_attempts = compared.max_attempts.or_else(|| own_max_attempts(&policy));
-        Schedule { policy, max_attempts, max_age_secs: None }
+        Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None } }
     };
     Ok(policies.into_iter().map(schedule).collect())
 }

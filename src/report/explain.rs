@@ -8,7 +8,7 @@ use crate::hash::phase;
 use crate::record::{Facts, Record, Status, counted, cut_line, one_line};
 use crate::schedule::{
     AgeWindow, Backoff, CATCH_UP, End, Jitter, Look, Obstacle, PassTime, Planned, Policy, Reason,
-    Rules, Slots, Tiers, Verdict, duration,
+    RetryLimits, Slots, Tiers, Verdict, duration,
 };
 use crate::time::{DAY, Instant, days, span};
 
@@ -34,8 +34,9 @@ pub enum LastPass {
 
 pub fn explanation(explanation: &Explanation) -> String {
     let Explanation { record, look, verdict, .. } = explanation;
-    let (rules, now) = (look.rules, look.time.now);
-    let mut text = format!("record {}: {}\n", record.id, state(record, rules));
+    let now = look.time.now;
+    let has_counter = look.capabilities.has_counter;
+    let mut text = format!("record {}: {}\n", record.id, state(record, has_counter, look.limits));
     let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {}\n", one_line(words));
     say("policy", &look.policy.line());
     match &explanation.last_pass {
@@ -50,11 +51,8 @@ pub fn explanation(explanation: &Explanation) -> String {
         say("next", &format!("had its last attempt; the first pass from {until} on archives it"));
     }
     for (index, planned) in explanation.attempts.iter().enumerate() {
-        let number = if rules.has_counter {
-            format!(", attempt {}", planned.attempt)
-        } else {
-            String::new()
-        };
+        let number =
+            if has_counter { format!(", attempt {}", planned.attempt) } else { String::new() };
         let last = if planned.is_last { "; if it fails, the record is archived" } else { "" };
         say(if index == 0 { "next" } else { "" }, &format!("{}{number}{last}", planned.at));
     }
@@ -65,8 +63,9 @@ pub fn explanation(explanation: &Explanation) -> String {
 }
 
 /// What can be told of a record of which it is not known when it is due.
-pub fn unscheduled(record: &Record, rules: Rules) -> String {
-    let mut text = format!("record {}: {}\n", record.id, state(record, rules));
+pub fn unscheduled(record: &Record, has_counter: bool) -> String {
+    let mut text =
+        format!("record {}: {}\n", record.id, state(record, has_counter, RetryLimits::default()));
     if !matches!(record.status, Status::New | Status::Error) {
         let never = verdict_now(Verdict::Never(Obstacle::NotPending), record);
         text += &format!("  {:<10}  {}\n", "now", one_line(&never));
@@ -74,13 +73,13 @@ pub fn unscheduled(record: &Record, rules: Rules) -> String {
     text
 }
 
-fn state(record: &Record, rules: Rules) -> String {
+fn state(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
     let mut words = cut_line(&record.status_text);
     if let Some(at) = record.inserted_at {
         words += &format!(", inserted {at}");
     }
-    if rules.has_counter {
-        words += &match rules.max_attempts {
+    if has_counter {
+        words += &match limits.max_attempts {
             Some(most) => {
                 format!(", {} of {} failed", record.failures, counted(most.into(), "attempt"))
             }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{End, Obstacle, PassTime, Policy, Reason, Rules, exhausted};
+use super::{Capabilities, End, Obstacle, PassTime, Policy, Reason, RetryLimits, exhausted};
 use crate::query::{Kept, Shard};
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
@@ -11,7 +11,8 @@ use crate::time::Instant;
 #[derive(Debug, Clone)]
 pub struct Look {
     pub policy: Policy,
-    pub rules: Rules,
+    pub limits: RetryLimits,
+    pub capabilities: Capabilities,
     pub time: PassTime,
     /// The only records that are looked at, if not all.
     pub shard: Option<Shard>,
@@ -48,7 +49,7 @@ impl Look {
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
         };
-        match (exhausted(facts, self.rules, self.time.now), verdict) {
+        match (exhausted(facts, self.limits, self.time.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,

@@ -47,8 +47,8 @@ impl Iterator for Forecast<'_> {
 
     fn next(&mut self) -> Option<Planned> {
         let time = self.next.take()?;
-        let Look { policy, rules, .. } = self.look;
-        if exhausted(self.facts, *rules, time.now).is_some() {
+        let Look { policy, limits, .. } = self.look;
+        if exhausted(self.facts, *limits, time.now).is_some() {
             return None;
         }
         let attempt = self.facts.failures.saturating_add(1);
@@ -60,7 +60,7 @@ impl Iterator for Forecast<'_> {
             snoozed_until: None,
             ..self.facts
         };
-        let is_last = exhausted(self.facts, *rules, time.now).is_some();
+        let is_last = exhausted(self.facts, *limits, time.now).is_some();
         if !is_last {
             self.next = policy.next_attempt(self.facts, time).map(|next| {
                 // A wait of nothing ends with the next pass.

@@ -28,15 +28,30 @@ pub use due_rule::{Look, Verdict};
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
-pub use settle::{End, Rules, charge, exhausted, expire, possible_writes, settle};
+pub use settle::{
+    Capabilities, End, RetryLimits, charge, exhausted, expire, possible_writes, settle,
+};
 pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{
     EVERY_SECS, Options, Spec, duration, file_of, parse, parse_for_age, plain_fibonacci,
 };
 
+use crate::mapping::Counting;
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Status};
 use crate::time::Instant;
+
+impl Counting {
+    /// What a table with these columns can do. `can_archive` says whether it can archive.
+    pub fn capabilities(self, can_archive: bool) -> Capabilities {
+        Capabilities {
+            has_counter: self != Self::No,
+            can_snooze: self == Self::Dated,
+            can_archive,
+            ..Capabilities::default()
+        }
+    }
+}
 
 /// The rule by which a pass decides what is due.
 #[derive(Debug, Clone, PartialEq, Eq)]

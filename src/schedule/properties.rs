@@ -9,7 +9,7 @@ use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::{Forecast, Look, PassTime, Policy, Rules, Verdict};
+use super::{Capabilities, Forecast, Look, PassTime, Policy, RetryLimits, Verdict};
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Id, Status};
 use crate::time::{DAY, Instant};
@@ -187,10 +187,16 @@ proptest! {
         let inserted_at = Some(Instant(NOW.0 - age));
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
-        let rules = Rules::default();
         let time = policy.pass_time(reached, NOW, false);
         let look =
-            Look { policy: policy.clone(), rules, time, shard: None, kept: HashMap::new() };
+            Look {
+                policy: policy.clone(),
+                limits: RetryLimits::default(),
+                capabilities: Capabilities::default(),
+                time,
+                shard: None,
+                kept: HashMap::new(),
+            };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);

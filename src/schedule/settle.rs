@@ -6,9 +6,9 @@ use crate::record::{
 };
 use crate::time::{Instant, WRITABLE};
 
-/// The rules of settling, besides the record and its outcome.
+/// What the table and the handler can do, as far as settling goes by it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Rules {
+pub struct Capabilities {
     /// Whether the table has a column to count failures in.
     pub has_counter: bool,
     /// Whether it also has one for the last of them: without it a snoozed record would be due again
@@ -19,10 +19,15 @@ pub struct Rules {
     pub can_archive: bool,
     /// Whether the handler is one of those that may give records up.
     pub may_give_up: bool,
-    /// The number of the last attempt, if there is one.
-    pub max_attempts: Option<u32>,
     /// What tells the series of attempts of a record apart, if the handler goes by them.
     pub series: Option<SeriesSource>,
+}
+
+/// The limits that the user sets to the retries of a record.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RetryLimits {
+    /// The number of the last attempt, if there is one.
+    pub max_attempts: Option<u32>,
     /// A record that fails when it is older than this has failed for the last time.
     pub max_age_secs: Option<i64>,
 }
@@ -36,27 +41,27 @@ pub enum End {
 
 /// Why a failed record that is still pending is not tried again, if it is not: the pass that made
 /// its last attempt never lived to write its end, or it has grown too old since.
-pub fn exhausted(facts: Facts<'_>, rules: Rules, now: Instant) -> Option<End> {
+pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<End> {
     if facts.status != Status::Error {
         return None;
     }
-    if rules.max_attempts.is_some_and(|most| facts.failures >= most) {
+    if limits.max_attempts.is_some_and(|most| facts.failures >= most) {
         return Some(End::Attempts);
     }
-    too_old(facts.inserted_at, rules, now).then_some(End::Age)
+    too_old(facts.inserted_at, limits, now).then_some(End::Age)
 }
 
-fn too_old(inserted_at: Option<Instant>, rules: Rules, now: Instant) -> bool {
-    let limit = rules.max_age_secs.map(|max_age| now.saturating_sub(max_age));
+fn too_old(inserted_at: Option<Instant>, limits: RetryLimits, now: Instant) -> bool {
+    let limit = limits.max_age_secs.map(|max_age| now.saturating_sub(max_age));
     limit.zip(inserted_at).is_some_and(|(limit, inserted_at)| inserted_at < limit)
 }
 
 /// What is written before the handler runs: the attempt counts as failed until it is known to
 /// have gone otherwise, so that a record that kills its processor is charged for it.
-pub fn charge(record: &Record, now: Instant, rules: Rules) -> Settlement {
+pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");
-    let last_error = match rules.series {
+    let last_error = match capabilities.series {
         Some(source) => Series::of(record, source).open(&last_error),
         None => last_error,
     };
@@ -65,20 +70,26 @@ pub fn charge(record: &Record, now: Instant, rules: Rules) -> Settlement {
 }
 
 /// What is written when the handler has answered. `now` is the instant of the answer.
-pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> Settlement {
+pub fn settle(
+    record: &Record,
+    outcome: &Outcome,
+    now: Instant,
+    capabilities: Capabilities,
+    limits: RetryLimits,
+) -> Settlement {
     let attempt = record.next_attempt();
-    let error = || snooze::plain(&last_error(record, outcome, now, rules));
+    let error = || snooze::plain(&last_error(record, outcome, now, capabilities.series));
     match outcome {
         Outcome::Success => not_counted(Transition::Succeeded, now),
         Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Transition::Undone, now),
-        Outcome::Snooze { after, .. } if rules.can_snooze => {
+        Outcome::Snooze { after, .. } if capabilities.can_snooze => {
             // What lies later cannot be written.
             let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
             let error = not_before.map_or_else(error, |until| snooze::noted(until, &error()));
             let counter = failed(record.failures, now, error);
             Settlement { transition: Transition::Failed, counter, at: now, not_before }
         }
-        Outcome::GiveUp { .. } if rules.can_archive => {
+        Outcome::GiveUp { .. } if capabilities.can_archive => {
             let counter = failed(attempt, now, error());
             Settlement { transition: Transition::Archived, counter, at: now, not_before: None }
         }
@@ -86,8 +97,8 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
         | Outcome::Unanswered { .. }
         | Outcome::Snooze { .. }
         | Outcome::GiveUp { .. } => {
-            let last = rules.max_attempts.is_some_and(|most| attempt >= most)
-                || too_old(record.inserted_at, rules, now);
+            let last = limits.max_attempts.is_some_and(|most| attempt >= most)
+                || too_old(record.inserted_at, limits, now);
             let transition = if last { Transition::Archived } else { Transition::Failed };
             let counter = failed(attempt, now, error());
             Settlement { transition, counter, at: now, not_before: None }
@@ -96,9 +107,14 @@ pub fn settle(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
 }
 
 /// What the last error says of an outcome, and of the series of attempts that it belongs to.
-fn last_error(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) -> String {
+fn last_error(
+    record: &Record,
+    outcome: &Outcome,
+    now: Instant,
+    series: Option<SeriesSource>,
+) -> String {
     let error = outcome.error().unwrap_or_default();
-    let Some(source) = rules.series else { return error.into() };
+    let Some(source) = series else { return error.into() };
     let series = Series::of(record, source);
     match outcome {
         Outcome::Unanswered { reach: Reach::MayHaveWorked, .. } => series.open(error),
@@ -114,17 +130,23 @@ fn last_error(record: &Record, outcome: &Outcome, now: Instant, rules: Rules) ->
 
 /// All that a pass may come to write for a record, one settlement after the other: what a table
 /// must take before the first handler runs.
-pub fn possible_writes(record: &Record, now: Instant, rules: Rules) -> Vec<Vec<Settlement>> {
-    let unlimited = Rules { max_attempts: None, max_age_secs: None, ..rules };
+pub fn possible_writes(
+    record: &Record,
+    now: Instant,
+    capabilities: Capabilities,
+    limits: RetryLimits,
+) -> Vec<Vec<Settlement>> {
+    let RetryLimits { max_attempts, max_age_secs } = limits;
+    let unlimited = RetryLimits::default();
     let failure = Outcome::Failure { error: "proof".into() };
     let mut ends = vec![
-        settle(record, &Outcome::Success, now, rules),
-        settle(record, &failure, now, unlimited),
+        settle(record, &Outcome::Success, now, capabilities, limits),
+        settle(record, &failure, now, capabilities, unlimited),
     ];
-    if rules.may_give_up || rules.max_attempts.is_some() || rules.max_age_secs.is_some() {
+    if capabilities.may_give_up || max_attempts.is_some() || max_age_secs.is_some() {
         ends.push(expire(now));
     }
-    let charge = rules.has_counter.then(|| charge(record, now, rules));
+    let charge = capabilities.has_counter.then(|| charge(record, now, capabilities));
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
 }
 
@@ -149,15 +171,15 @@ mod tests {
     use crate::record::fixture;
 
     const NOW: Instant = Instant(1_795_232_400);
-    const COUNTED: Rules = Rules {
+    const COUNTED: Capabilities = Capabilities {
         has_counter: true,
         can_snooze: true,
         can_archive: true,
         may_give_up: false,
-        max_attempts: Some(3),
         series: None,
-        max_age_secs: None,
     };
+    const THREE: RetryLimits = RetryLimits { max_attempts: Some(3), max_age_secs: None };
+    const NONE: RetryLimits = RetryLimits { max_attempts: None, max_age_secs: None };
 
     fn record(status: Status, failures: u32) -> Record {
         let status_text = status.name().into();
@@ -175,7 +197,7 @@ mod tests {
 
     #[test]
     fn success_takes_the_charge_back() {
-        let settlement = settle(&record(Status::Error, 2), &Outcome::Success, NOW, COUNTED);
+        let settlement = settle(&record(Status::Error, 2), &Outcome::Success, NOW, COUNTED, THREE);
         assert_eq!(settlement, not_counted(Transition::Succeeded, NOW));
     }
 
@@ -184,21 +206,21 @@ mod tests {
         for (failures, transition) in
             [(0, Transition::Failed), (1, Transition::Failed), (2, Transition::Archived)]
         {
-            let settlement = settle(&record(Status::Error, failures), &failure(), NOW, COUNTED);
+            let settlement =
+                settle(&record(Status::Error, failures), &failure(), NOW, COUNTED, THREE);
             assert_eq!(settlement, written(transition, failures + 1));
         }
-        let unlimited = Rules { max_attempts: None, ..COUNTED };
-        let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, unlimited);
+        let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, COUNTED, NONE);
         assert_eq!(settlement, written(Transition::Failed, u32::MAX));
     }
 
     #[test]
     fn a_snooze_is_not_charged_where_there_is_a_counter() {
         let snooze = Outcome::Snooze { error: "refused".into(), after: None };
-        let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED);
+        let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED, THREE);
         assert_eq!(settlement, written(Transition::Failed, 2));
-        let undated = Rules { can_snooze: false, ..COUNTED };
-        let settlement = settle(&record(Status::Error, 1), &snooze, NOW, undated);
+        let undated = Capabilities { can_snooze: false, ..COUNTED };
+        let settlement = settle(&record(Status::Error, 1), &snooze, NOW, undated, THREE);
         assert_eq!(settlement, written(Transition::Failed, 2));
     }
 
@@ -206,7 +228,7 @@ mod tests {
     fn a_snooze_says_until_when_where_it_is_known() {
         let after = Some(std::time::Duration::from_millis(600_001));
         let snooze = Outcome::Snooze { error: "refused".into(), after };
-        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
+        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED, THREE);
         assert_eq!(settlement.not_before, Some(NOW.saturating_add(601)));
         let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
             unreachable!()
@@ -218,7 +240,7 @@ mod tests {
     fn a_snooze_beyond_all_dates_ends_with_the_last_of_them() {
         let snooze =
             Outcome::Snooze { error: "refused".into(), after: Some(std::time::Duration::MAX) };
-        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED);
+        let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED, THREE);
         let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
             unreachable!()
         };
@@ -229,10 +251,10 @@ mod tests {
     #[test]
     fn what_the_handler_gives_up_is_archived_and_charged_where_that_can_be() {
         let hopeless = Outcome::GiveUp { error: "refused".into() };
-        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, COUNTED);
+        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, COUNTED, THREE);
         assert_eq!(settlement, written(Transition::Archived, 1));
-        let unable = Rules { can_archive: false, max_attempts: None, ..COUNTED };
-        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, unable);
+        let unable = Capabilities { can_archive: false, ..COUNTED };
+        let settlement = settle(&record(Status::New, 0), &hopeless, NOW, unable, NONE);
         assert_eq!(settlement, written(Transition::Failed, 1));
     }
 
@@ -242,7 +264,7 @@ mod tests {
             [Outcome::Interrupted, Outcome::Unable { error: "not found".into(), ends_pass: true }]
         {
             for status in Status::PENDING {
-                let settlement = settle(&record(status, 1), &outcome, NOW, COUNTED);
+                let settlement = settle(&record(status, 1), &outcome, NOW, COUNTED, THREE);
                 assert_eq!(settlement, not_counted(Transition::Undone, NOW));
                 assert_eq!(settlement.status(status), status);
             }
@@ -251,8 +273,7 @@ mod tests {
 
     #[test]
     fn only_a_record_that_was_tried_can_have_run_out_of_attempts() {
-        let exhausted =
-            |status, failures| exhausted(record(status, failures).facts(), COUNTED, NOW);
+        let exhausted = |status, failures| exhausted(record(status, failures).facts(), THREE, NOW);
         assert_eq!(exhausted(Status::Error, 3), Some(End::Attempts));
         assert_eq!(exhausted(Status::Error, 2), None);
         assert_eq!(exhausted(Status::New, 3), None);
@@ -260,18 +281,19 @@ mod tests {
 
     #[test]
     fn age_gives_up_what_has_failed_and_never_what_was_not_tried() {
-        let rules = Rules { max_age_secs: Some(100), ..Rules::default() };
+        let limits = RetryLimits { max_age_secs: Some(100), ..NONE };
         let aged = |status, age| Record {
             inserted_at: Some(NOW.saturating_sub(age)),
             ..record(status, 0)
         };
         for (age, over) in [(100, None), (101, Some(End::Age))] {
-            assert_eq!(exhausted(aged(Status::Error, age).facts(), rules, NOW), over);
-            assert_eq!(exhausted(aged(Status::New, age).facts(), rules, NOW), None);
-            let settlement = settle(&aged(Status::New, age), &failure(), NOW, rules);
+            assert_eq!(exhausted(aged(Status::Error, age).facts(), limits, NOW), over);
+            assert_eq!(exhausted(aged(Status::New, age).facts(), limits, NOW), None);
+            let settlement =
+                settle(&aged(Status::New, age), &failure(), NOW, Capabilities::default(), limits);
             assert_eq!(settlement.transition == Transition::Archived, over.is_some());
         }
-        assert_eq!(exhausted(record(Status::Error, 9).facts(), rules, NOW), None, "undated");
+        assert_eq!(exhausted(record(Status::Error, 9).facts(), limits, NOW), None, "undated");
     }
 
     /// An event in a record's life: the end of an attempt, or an edit between two.
@@ -290,17 +312,17 @@ mod tests {
     /// A record's life under one set of rules.
     struct Life {
         record: Record,
-        rules: Rules,
+        capabilities: Capabilities,
     }
 
     impl Life {
         fn write(&mut self, settlement: Settlement) {
             self.record.status = settlement.status(self.record.status);
             if let Counter::Set { failures, last_failure_at, last_error } = settlement.counter {
-                if self.rules.has_counter {
+                if self.capabilities.has_counter {
                     self.record.failures = failures;
                 }
-                if self.rules.can_snooze {
+                if self.capabilities.can_snooze {
                     self.record.last_failure_at = Some(last_failure_at);
                 }
                 self.record.last_error = last_error;
@@ -310,7 +332,7 @@ mod tests {
         /// The series of the attempt that comes to this, if it is sent.
         fn live(&mut self, event: Event, now: Instant) -> Option<Option<i64>> {
             let before = self.record.clone();
-            let number = Series::of(&before, self.rules.series.unwrap()).number;
+            let number = Series::of(&before, self.capabilities.series.unwrap()).number;
             let error = || "HTTP 500: no".to_string();
             let after = Some(std::time::Duration::from_secs(60));
             let unanswered = |reach| Outcome::Unanswered { error: error(), reach };
@@ -321,8 +343,8 @@ mod tests {
                 Event::Unsent => unanswered(Reach::NotSent),
                 Event::Stopped => return Some(number),
                 Event::Killed => {
-                    if self.rules.has_counter {
-                        self.write(charge(&before, now, self.rules));
+                    if self.capabilities.has_counter {
+                        self.write(charge(&before, now, self.capabilities));
                     }
                     return Some(number);
                 }
@@ -335,7 +357,7 @@ mod tests {
                     return None;
                 }
             };
-            self.write(settle(&before, &outcome, now, self.rules));
+            self.write(settle(&before, &outcome, now, self.capabilities, NONE));
             (!matches!(event, Event::Unsent)).then_some(number)
         }
     }
@@ -371,14 +393,13 @@ mod tests {
         ) {
             let is_exact = has_counter && is_dated;
             let source = if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError };
-            let rules = Rules {
+            let capabilities = Capabilities {
                 has_counter,
                 can_snooze: is_dated,
-                max_attempts: None,
                 series: Some(source),
                 ..COUNTED
             };
-            let mut life = Life { record: Record { last_error, ..fixture::record() }, rules };
+            let mut life = Life { record: Record { last_error, ..fixture::record() }, capabilities };
             let (mut now, mut over) = (NOW, Vec::new());
             let mut current: Option<Option<i64>> = None;
             for (event, later) in events {
@@ -406,9 +427,8 @@ mod tests {
         let attempted = record(Status::Error, 2);
         for reach in [Reach::MayHaveWorked, Reach::NotSent, Reach::Nobody] {
             let outcome = Outcome::Unanswered { error: "refused".into(), reach };
-            let unlimited = Rules { max_attempts: None, ..COUNTED };
             assert_eq!(
-                settle(&attempted, &outcome, NOW, unlimited),
+                settle(&attempted, &outcome, NOW, COUNTED, NONE),
                 written(Transition::Failed, 3)
             );
         }

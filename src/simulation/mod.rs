@@ -16,7 +16,7 @@ use crate::handlers::{Script, Scripted};
 use crate::lock::lock;
 use crate::query::{Cursor, Order, Slot};
 use crate::record::Facts;
-use crate::schedule::{CATCH_UP, Forecast, Look, PassTime, Policy, Rules};
+use crate::schedule::{CATCH_UP, Capabilities, Forecast, Look, PassTime, Policy, RetryLimits};
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
 
@@ -42,7 +42,8 @@ impl Scenario {
 #[derive(Debug, Clone)]
 pub struct Course {
     pub policy: Policy,
-    pub rules: Rules,
+    pub limits: RetryLimits,
+    pub capabilities: Capabilities,
     /// Where its last pass came to, by slots.
     pub reached: Option<Slot>,
 }
@@ -88,7 +89,8 @@ impl Course {
         let time = self.pass_time(first, now);
         Look {
             policy: self.policy.clone(),
-            rules: self.rules,
+            limits: self.limits,
+            capabilities: self.capabilities,
             time,
             shard: None,
             kept: HashMap::new(),

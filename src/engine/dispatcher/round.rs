@@ -228,7 +228,12 @@ impl Dispatcher {
         if self.rehearsed {
             return Ok(true);
         }
-        let possible_writes = schedule::possible_writes(record, now, self.pass.look.rules);
+        let possible_writes = schedule::possible_writes(
+            record,
+            now,
+            self.pass.look.capabilities,
+            self.pass.look.limits,
+        );
         let proof = match self.pass.store.rehearse(record, &possible_writes)? {
             Rehearsal::Refused(why) => {
                 self.rehearse_without_error(record, &possible_writes, why)?
@@ -313,23 +318,24 @@ impl Dispatcher {
     /// claimed ones, if there are any, how they went.
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
-        let (look, rules) = (&self.pass.look, self.pass.look.rules);
+        let look = &self.pass.look;
+        let (capabilities, limits) = (look.capabilities, look.limits);
         let mut changes = Vec::with_capacity(ended.len() + claimed.len());
         for attempt in ended {
             let Some(InHand { record, charged, .. }) = self.in_hand.get(&attempt.id) else {
                 bail!("record {} was answered but is not in hand", attempt.id);
             };
-            let settlement = schedule::settle(record, &attempt.outcome, now, rules);
+            let settlement = schedule::settle(record, &attempt.outcome, now, capabilities, limits);
             let retry_at = look.retry_at(record, &settlement);
             let change = RowWrite::new(record, charged.as_ref(), settlement);
             changes.push(RowWrite { retry_at, ..change });
         }
         let charge = |record: &Record| {
-            let charge = schedule::charge(record, now, rules);
+            let charge = schedule::charge(record, now, capabilities);
             let plain = charge.without_error().filter(|_| self.without_error);
             plain.unwrap_or(charge)
         };
-        let charged = claimed.iter().filter(|_| rules.has_counter);
+        let charged = claimed.iter().filter(|_| capabilities.has_counter);
         changes.extend(
             charged.map(|Claimed { record, .. }| RowWrite::new(record, None, charge(record))),
         );
@@ -391,7 +397,7 @@ impl Dispatcher {
                 return None;
             }
         };
-        attempt_log::begun(&record, self.pass.look.rules);
+        attempt_log::begun(&record, &self.pass.look);
         self.pass.look.kept.remove(&record.id);
         self.cursor.handed_out(&record, slot);
         let id = record.id.clone();

@@ -12,7 +12,7 @@ use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, SettledAtt
 use crate::handlers::{Script, Scripted};
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::schedule::{AgeWindow, Capabilities, Look, Policy, RetryLimits};
+use crate::schedule::{AgeWindow, Capabilities, Look, Policy, RetryLimits, Schedule};
 use crate::store::{Access, Location, Server, TOKEN, Unwatched};
 use crate::time::{DAY, Instant};
 
@@ -52,11 +52,11 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let pass = Pass {
         store: Box::new(Unwatched(opened.into_store(&state, clock())?)),
         look: Look {
-            policy,
-            limits: RetryLimits::default(),
+            schedule: Schedule { policy, limits: RetryLimits::default(), shard: None },
+
             capabilities,
             time,
-            shard: None,
+
             kept: HashMap::new(),
         },
         limits: PassLimits::NONE,

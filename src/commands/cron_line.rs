@@ -4,19 +4,17 @@ use anyhow::Result;
 
 use crate::engine::{Plan, PlanKind};
 use crate::options::{PassSettings, Queue, Schedule};
-use crate::query::{Kept, Reached, Shard, Slot};
+use crate::query::{Kept, Reached, Slot};
 use crate::record::Status;
-use crate::schedule::{Capabilities, Look, Policy, RetryLimits};
+use crate::schedule::{Capabilities, Look, Policy};
 use crate::store::{Database, LineLock, LineState, StateDir};
 use crate::time::Instant;
 
 pub struct CronLine {
-    pub policy: Policy,
-    pub limits: RetryLimits,
+    pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub state: StateDir,
     pub name: String,
-    shard: Option<Shard>,
     /// Whether the store keeps the schedule itself.
     is_kept: bool,
     /// What the last pass left.
@@ -61,19 +59,10 @@ impl CronLine {
         let table = database.table();
         let capabilities = table.counting().capabilities(table.can_be(Status::Archived));
         let is_kept = database.table().due_at.is_some();
-        let policy = schedule.policy.clone();
+        let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let cursor = last.cursor.taken_up(table.id.len());
         let last = LineState { cursor, ..last };
-        Self {
-            policy,
-            limits: schedule.limits,
-            capabilities,
-            state,
-            name,
-            shard: queue.shard,
-            is_kept,
-            last,
-        }
+        Self { schedule, capabilities, state, name, is_kept, last }
     }
 
     /// Where a pass by slots begins.
@@ -83,23 +72,16 @@ impl CronLine {
 
     /// What a pass would look at now.
     pub fn look(&self, now: Instant, drain: bool) -> Look {
-        let time = self.policy.pass_time(self.reached(), now, drain);
+        let time = self.schedule.policy.pass_time(self.reached(), now, drain);
         let kept = self.last.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
-        Look {
-            policy: self.policy.clone(),
-            limits: self.limits,
-            capabilities: self.capabilities,
-            time,
-            shard: self.shard,
-            kept,
-        }
+        Look { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
     }
 
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
     /// short, and for slots.
     pub fn plan(&self, settings: &PassSettings, now: Instant) -> Plan {
-        let kind = match &self.policy {
+        let kind = match &self.schedule.policy {
             _ if self.is_kept => PlanKind::Full,
             Policy::Slots(slots) => {
                 if self.reached().is_some_and(|slot| slot.tick > now.tick(slots.every_secs())) {

@@ -76,7 +76,7 @@ fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanat
     let next_pass = last
         .began_at
         .filter(|at| *at <= now)
-        .map_or(now, |at| at.next_tick(look.policy.every_secs()).max(now));
+        .map_or(now, |at| at.next_tick(look.schedule.policy.every_secs()).max(now));
     Explanation {
         record,
         look,
@@ -94,7 +94,7 @@ fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanat
 /// row still shows it.
 fn last_pass(record: &Record, look: &Look, at: Instant, last: &LineState) -> (Instant, LastPass) {
     let facts = record.facts();
-    let mut time = look.policy.pass_time(None, at, false);
+    let mut time = look.schedule.policy.pass_time(None, at, false);
     let until = last.cursor.reached.as_ref().and_then(Reached::slot).map(|slot| slot.tick);
     if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
         *span = Span { after, until };

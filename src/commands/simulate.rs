@@ -83,7 +83,7 @@ fn simulate(
 ) -> Result<Vec<(Run, Figures)>> {
     let one = |course: &Course| {
         let run = simulation::run(scenario, course, clock)?;
-        let is_cohort = is_cohort && course.limits.max_attempts.is_none();
+        let is_cohort = is_cohort && course.schedule.limits.max_attempts.is_none();
         let figures = simulation::figures(&run, scenario, is_cohort);
         Ok((run, figures))
     };
@@ -131,12 +131,7 @@ fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Co
     let course = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
         let counting = if counts { Counting::Dated } else { Counting::No };
-        Course {
-            limits: schedule.limits,
-            capabilities: counting.capabilities(true),
-            policy: schedule.policy,
-            reached: None,
-        }
+        Course { capabilities: counting.capabilities(true), schedule, reached: None }
     };
     let courses = schedules.into_iter().map(course).collect();
     let scenario = Scenario {
@@ -163,8 +158,7 @@ fn from_table(
         let line = CronLine::new(queue, schedule, &*database)?;
         Ok(Course {
             reached: line.reached(),
-            policy: line.policy,
-            limits: line.limits,
+            schedule: line.schedule,
             capabilities: line.capabilities,
         })
     };

@@ -45,7 +45,8 @@ pub fn run(
 fn report(database: &mut dyn Database, look: Option<&Look>, now: Instant) -> Result<StatusReport> {
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
-    let mut due = look.map(|look| DueReport { line: look.policy.line(), ..DueReport::default() });
+    let mut due =
+        look.map(|look| DueReport { line: look.schedule.policy.line(), ..DueReport::default() });
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         keep_older(&mut oldest_pending, &record);
         let (Some(due), Some(look)) = (&mut due, look) else {

@@ -94,14 +94,16 @@ pub fn expired(record: &Record, end: End) {
 /// Whether a record was tried because it was NEW, and will never be due again. Said as an error,
 /// once, because no later pass sees the record.
 fn is_stranded(record: &Record, look: &Look) -> bool {
-    record.inserted_at.is_none() && matches!(look.policy, Policy::Slots(_))
+    record.inserted_at.is_none() && matches!(look.schedule.policy, Policy::Slots(_))
 }
 
 /// `will retry at ...`, as far as the policy alone decides that.
 fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
     match look.retry_at(record, settlement) {
         Some(at) => format!("will retry at {at}"),
-        None if matches!(look.policy, Policy::Slots(_)) => "has had all its retries".into(),
+        None if matches!(look.schedule.policy, Policy::Slots(_)) => {
+            "has had all its retries".into()
+        }
         None => "will retry".into(),
     }
 }
@@ -110,7 +112,7 @@ fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
 /// counted.
 fn attempt(record: &Record, look: &Look) -> String {
     let attempt = record.next_attempt();
-    match (look.capabilities.has_counter, look.limits.max_attempts) {
+    match (look.capabilities.has_counter, look.schedule.limits.max_attempts) {
         (true, Some(most)) => format!(" (attempt {attempt}/{most})"),
         (true, None) => format!(" (attempt {attempt})"),
         (false, _) => String::new(),

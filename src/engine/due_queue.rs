@@ -74,7 +74,7 @@ impl Plan {
     fn searches(&self, look: &Look) -> VecDeque<Search> {
         let search = |statuses: &[Status], kind: Kind| Search {
             selection: Query {
-                window: look.policy.window(look.time, statuses),
+                window: look.schedule.policy.window(look.time, statuses),
                 statuses: statuses.to_vec(),
                 order: self.order,
                 after: None,
@@ -106,7 +106,7 @@ impl Plan {
         };
         // What got nowhere comes behind everything else.
         searches.extend(last);
-        if let Some(max_age) = look.limits.max_age_secs {
+        if let Some(max_age) = look.schedule.limits.max_age_secs {
             let mut too_old = search(&[Status::Error], Kind::TooOld);
             let until = look.time.now.saturating_sub(max_age);
             too_old.selection.window =

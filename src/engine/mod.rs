@@ -225,7 +225,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         return Ok(Tally::of_nothing(due.unusable(), due.take_broken()));
     }
     pass.observer.selected(due.known());
-    log::debug!("{} records due under {}", due.known(), pass.look.policy.line());
+    log::debug!("{} records due under {}", due.known(), pass.look.schedule.policy.line());
     pass.store.start_watchdog(&pass.token)?;
     let (sender, events) = channel();
     let wake = Wake { events: sender, stop: stop.clone() };

@@ -15,7 +15,9 @@ use crate::lock::lock;
 use crate::mapping::{Counting, Mapping};
 use crate::query::{Cursor, Kept, Order, Reached};
 use crate::record::{Id, Status};
-use crate::schedule::{AgeWindow, Capabilities, Look, Options, Policy, RetryLimits, Slots, Tiers};
+use crate::schedule::{
+    AgeWindow, Capabilities, Look, Options, Policy, RetryLimits, Schedule, Slots, Tiers,
+};
 use crate::schedule::{
     EVERY_SECS, PROGRESSIVE_EVERY_SECS, Spec, parse, parse_for_age, plain_fibonacci,
 };
@@ -134,11 +136,9 @@ impl Table {
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
         let policy = line.policy.clone();
         let look = Look {
-            limits: limits(&policy),
             capabilities: self.capabilities(),
             time: policy.pass_time(reached, now, false),
-            policy,
-            shard: None,
+            schedule: schedule(policy),
             kept,
         };
         let kind = match line.policy {
@@ -174,9 +174,9 @@ impl Table {
     }
 }
 
-fn limits(policy: &Policy) -> RetryLimits {
+fn schedule(policy: Policy) -> Schedule {
     let max_attempts = policy.max_attempts().filter(|_| policy.needs_counter());
-    RetryLimits { max_attempts, max_age_secs: None }
+    Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None }, shard: None }
 }
 
 fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {
@@ -208,9 +208,8 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     let policy = line.policy.clone();
     let counting = if is_counted { Counting::Dated } else { Counting::No };
     let course = Course {
-        limits: limits(&policy),
         capabilities: counting.capabilities(true),
-        policy,
+        schedule: schedule(policy),
         reached: None,
     };
     let run = simulation::run(&scenario, &course, clock(0));

@@ -23,8 +23,10 @@ pub use handler::{HEADER, Handler, HandlerOptions, WEBHOOK_SECRET};
 pub use layers::{Layers, Origin};
 pub use limits::{OrderOption, PassOptions};
 pub use queue::QueueOptions;
-pub use schedule::{Compared, Pace, Schedule, ScheduleOptions, simulated};
+pub use schedule::{Compared, Pace, ScheduleOptions, simulated};
 pub use sources::{Resolved, Sources, TypedOptions};
+
+pub use crate::schedule::Schedule;
 
 use crate::engine::PassLimits;
 use crate::exit::ExitError;

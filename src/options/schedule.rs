@@ -7,7 +7,9 @@ use serde::Deserialize;
 
 use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, TiersOption, WholeSecs};
 use crate::exit::{ExitError, usage};
-use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Slots, Spec, Tiers};
+use crate::schedule::{
+    self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Spec, Tiers,
+};
 use crate::secure_file;
 
 /// By which rule records are due, and when they are given up.
@@ -89,13 +91,6 @@ pub struct Pace {
     pub salt: Option<u64>,
 }
 
-/// When records are due, and when they are given up.
-#[derive(Debug, Clone)]
-pub struct Schedule {
-    pub policy: Policy,
-    pub limits: RetryLimits,
-}
-
 impl Schedule {
     /// The one that was chosen, if one was.
     pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
@@ -108,7 +103,7 @@ impl Schedule {
         let max_attempts = args.max_attempts.map(|most| most.0);
         let max_attempts = max_attempts.or_else(|| own_max_attempts(&policy));
         let max_age_secs = args.max_age.map(|age| age.0);
-        Ok(Some(Self { policy, limits: RetryLimits { max_attempts, max_age_secs } }))
+        Ok(Some(Self { policy, limits: RetryLimits { max_attempts, max_age_secs }, shard: None }))
     }
 
     /// The one that was chosen, where there must be one.
@@ -192,7 +187,7 @@ pub fn simulated(compared: &Compared<'_>) -> Result<Vec<Schedule>, ExitError> {
     }
     let schedule = |policy: Policy| {
         let max_attempts = compared.max_attempts.or_else(|| own_max_attempts(&policy));
-        Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None } }
+        Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None }, shard: None }
     };
     Ok(policies.into_iter().map(schedule).collect())
 }

@@ -36,9 +36,10 @@ pub fn explanation(explanation: &Explanation) -> String {
     let Explanation { record, look, verdict, .. } = explanation;
     let now = look.time.now;
     let has_counter = look.capabilities.has_counter;
-    let mut text = format!("record {}: {}\n", record.id, state(record, has_counter, look.limits));
+    let mut text =
+        format!("record {}: {}\n", record.id, state(record, has_counter, look.schedule.limits));
     let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {}\n", one_line(words));
-    say("policy", &look.policy.line());
+    say("policy", &look.schedule.policy.line());
     match &explanation.last_pass {
         None => say("last pass", "none of this line is known"),
         Some((at, last)) => say("last pass", &format!("{at}: {}", last_pass(last, record))),
@@ -150,7 +151,7 @@ fn reason_text(reason: Reason) -> &'static str {
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
 /// pending.
 fn arithmetic(look: &Look, facts: Facts<'_>) -> Vec<String> {
-    let Look { policy, time, .. } = look;
+    let (policy, time) = (&look.schedule.policy, &look.time);
     let time = *time;
     if !facts.status.is_pending() {
         return Vec::new();

@@ -3,19 +3,16 @@
 
 use std::collections::HashMap;
 
-use super::{Capabilities, End, Obstacle, PassTime, Policy, Reason, RetryLimits, exhausted};
-use crate::query::{Kept, Shard};
+use super::{Capabilities, End, Obstacle, PassTime, Reason, Schedule, exhausted};
+use crate::query::Kept;
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
 
 #[derive(Debug, Clone)]
 pub struct Look {
-    pub policy: Policy,
-    pub limits: RetryLimits,
+    pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub time: PassTime,
-    /// The only records that are looked at, if not all.
-    pub shard: Option<Shard>,
     /// Records that have kept a slot, which earlier passes could not try them for.
     pub kept: HashMap<Id, Kept>,
 }
@@ -37,7 +34,7 @@ impl Look {
     /// A record that has grown too old is given up at once, one that has had its last attempt
     /// when it would be due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
-        if self.shard.is_some_and(|shard| !shard.holds(facts.id)) {
+        if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
         }
         let snoozed_until = facts
@@ -49,7 +46,7 @@ impl Look {
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
         };
-        match (exhausted(facts, self.limits, self.time.now), verdict) {
+        match (exhausted(facts, self.schedule.limits, self.time.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
@@ -59,7 +56,7 @@ impl Look {
     fn scheduled(&self, facts: Facts<'_>) -> Verdict {
         match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
             Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
-            None => self.policy.verdict(facts, self.time),
+            None => self.schedule.policy.verdict(facts, self.time),
         }
     }
 
@@ -78,11 +75,11 @@ impl Look {
             ..record.facts()
         };
         let Some(until) = settlement.not_before.filter(|until| *until > self.time.now) else {
-            return self.policy.next_attempt(facts, self.time).map(|next| next.now);
+            return self.schedule.policy.next_attempt(facts, self.time).map(|next| next.now);
         };
         // Of the slots the first one counts that comes after it.
-        let time = self.policy.pass_time(None, until, false);
-        self.policy.next_attempt(facts, time).map(|next| next.now.max(until))
+        let time = self.schedule.policy.pass_time(None, until, false);
+        self.schedule.policy.next_attempt(facts, time).map(|next| next.now.max(until))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The forecast: attempts that a record will have, if every one of them fails.
 
-use super::{Look, PassTime, Verdict, exhausted};
+use super::{Look, PassTime, Schedule, Verdict, exhausted};
 use crate::record::{Facts, Status};
 use crate::time::Instant;
 
@@ -26,7 +26,7 @@ pub struct Planned {
 impl<'a> Forecast<'a> {
     /// There is no pass before `soonest`.
     pub fn new(look: &'a Look, facts: Facts<'a>, soonest: Instant) -> Self {
-        let Look { policy, time, .. } = look;
+        let (policy, time) = (&look.schedule.policy, &look.time);
         let next = match look.verdict(facts) {
             Verdict::Due(_) if time.now < soonest => {
                 Some(policy.pass_time(time.span.map(|span| span.after), soonest, false))
@@ -47,7 +47,7 @@ impl Iterator for Forecast<'_> {
 
     fn next(&mut self) -> Option<Planned> {
         let time = self.next.take()?;
-        let Look { policy, limits, .. } = self.look;
+        let Schedule { policy, limits, .. } = &self.look.schedule;
         if exhausted(self.facts, *limits, time.now).is_some() {
             return None;
         }

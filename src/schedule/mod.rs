@@ -37,7 +37,7 @@ pub use spec::{
 };
 
 use crate::mapping::Counting;
-use crate::query::{Slot, Window};
+use crate::query::{Shard, Slot, Window};
 use crate::record::{Facts, Status};
 use crate::time::Instant;
 
@@ -51,6 +51,15 @@ impl Counting {
             ..Capabilities::default()
         }
     }
+}
+
+/// When the records of a line are due, and when they are given up.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pub policy: Policy,
+    pub limits: RetryLimits,
+    /// The only records that are looked at, if not all.
+    pub shard: Option<Shard>,
 }
 
 /// The rule by which a pass decides what is due.

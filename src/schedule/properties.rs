@@ -9,7 +9,7 @@ use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::{Capabilities, Forecast, Look, PassTime, Policy, RetryLimits, Verdict};
+use super::{Capabilities, Forecast, Look, PassTime, Policy, RetryLimits, Schedule, Verdict};
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Id, Status};
 use crate::time::{DAY, Instant};
@@ -190,11 +190,13 @@ proptest! {
         let time = policy.pass_time(reached, NOW, false);
         let look =
             Look {
-                policy: policy.clone(),
-                limits: RetryLimits::default(),
+                schedule: Schedule {
+                    policy: policy.clone(),
+                    limits: RetryLimits::default(),
+                    shard: None,
+                },
                 capabilities: Capabilities::default(),
                 time,
-                shard: None,
                 kept: HashMap::new(),
             };
         let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();

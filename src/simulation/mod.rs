@@ -16,7 +16,7 @@ use crate::handlers::{Script, Scripted};
 use crate::lock::lock;
 use crate::query::{Cursor, Order, Slot};
 use crate::record::Facts;
-use crate::schedule::{CATCH_UP, Capabilities, Forecast, Look, PassTime, Policy, RetryLimits};
+use crate::schedule::{CATCH_UP, Capabilities, Forecast, Look, PassTime, Policy, Schedule};
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
 
@@ -41,8 +41,7 @@ impl Scenario {
 /// A simulated crontab line, whose policy counts in ticks.
 #[derive(Debug, Clone)]
 pub struct Course {
-    pub policy: Policy,
-    pub limits: RetryLimits,
+    pub schedule: Schedule,
     pub capabilities: Capabilities,
     /// Where its last pass came to, by slots.
     pub reached: Option<Slot>,
@@ -80,7 +79,7 @@ impl Run {
 impl Course {
     /// The instant of the first pass at `at` or later: passes start with the ticks.
     fn pass_at(&self, at: Instant) -> Instant {
-        let every_secs = self.policy.every_secs();
+        let every_secs = self.schedule.policy.every_secs();
         Instant(at.saturating_add(every_secs - 1).tick(every_secs).saturating_mul(every_secs))
     }
 
@@ -88,21 +87,19 @@ impl Course {
     fn look(&self, first: Instant, now: Instant) -> Look {
         let time = self.pass_time(first, now);
         Look {
-            policy: self.policy.clone(),
-            limits: self.limits,
+            schedule: self.schedule.clone(),
             capabilities: self.capabilities,
             time,
-            shard: None,
             kept: HashMap::new(),
         }
     }
 
     fn pass_time(&self, first: Instant, now: Instant) -> PassTime {
-        self.policy.pass_time(self.reached_before(first, now), now, false)
+        self.schedule.policy.pass_time(self.reached_before(first, now), now, false)
     }
 
     fn reached_before(&self, first: Instant, now: Instant) -> Option<Slot> {
-        let every_secs = self.policy.every_secs();
+        let every_secs = self.schedule.policy.every_secs();
         let (tick, passes) = (now.tick(every_secs), now.tick(every_secs) - first.tick(every_secs));
         match self.reached {
             Some(slot) if passes <= 0 => Some(slot),
@@ -117,7 +114,7 @@ impl Course {
 
 /// Runs one course through the scenario.
 pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
-    let policy = &course.policy;
+    let policy = &course.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let first_pass = course.pass_at(start);
     let first = |facts: Facts<'_>| {
@@ -127,7 +124,7 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
     };
     let next = course.clone();
     let next_at = move |facts: Facts<'_>, now| {
-        Some(next.policy.next_attempt(facts, next.pass_time(first_pass, now))?.now)
+        Some(next.schedule.policy.next_attempt(facts, next.pass_time(first_pass, now))?.now)
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));

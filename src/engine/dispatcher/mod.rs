@@ -199,12 +199,13 @@ impl Dispatcher {
         }
         let time = self.pass.look.time;
         let come_to = time.span.map(|span| Slot::end_of(span.until));
-        self.pass.look.time = self.pass.look.policy.pass_time(come_to, self.pass.clock.now(), true);
+        self.pass.look.time =
+            self.pass.look.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
         self.note_what_was_left_out();
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
-        let errors_too = self.pass.look.policy.needs_counter();
+        let errors_too = self.pass.look.schedule.policy.needs_counter();
         self.due = self.due.again(self.pass.look.clone(), busy, errors_too);
         if was_busy {
             return Again::AfterOthers;

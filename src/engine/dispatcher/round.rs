@@ -232,7 +232,7 @@ impl Dispatcher {
             record,
             now,
             self.pass.look.capabilities,
-            self.pass.look.limits,
+            self.pass.look.schedule.limits,
         );
         let proof = match self.pass.store.rehearse(record, &possible_writes)? {
             Rehearsal::Refused(why) => {
@@ -319,7 +319,7 @@ impl Dispatcher {
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let look = &self.pass.look;
-        let (capabilities, limits) = (look.capabilities, look.limits);
+        let (capabilities, limits) = (look.capabilities, look.schedule.limits);
         let mut changes = Vec::with_capacity(ended.len() + claimed.len());
         for attempt in ended {
             let Some(InHand { record, charged, .. }) = self.in_hand.get(&attempt.id) else {

@@ -6,7 +6,6 @@ use std::ops::Deref;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The options of one subcommand that are its own.
-#[derive(Clone)]
 pub struct Deferred<T>(Box<T>);
 
 impl<T> Deref for Deferred<T> {

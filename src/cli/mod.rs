@@ -23,7 +23,7 @@ pub use typed::{Typed, first_line};
 ///
 /// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
 /// (BACKLOG_MAX_RUNTIME=4m30s): what is typed counts first, then the environment, then the file.
-#[derive(Clone, Parser)]
+#[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 pub struct Cli {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Global {
     /// The SQLite database, or a PostgreSQL server: postgres://user@host/database
     #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE|URL")]
@@ -68,7 +68,7 @@ pub struct Global {
     pub verbose: u8,
 }
 
-#[derive(Clone, Subcommand)]
+#[derive(Subcommand)]
 pub enum Command {
     /// Create the table
     Init(Deferred<Init>),
@@ -146,21 +146,21 @@ impl Command {
     }
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Init {
     /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
     #[arg(long)]
     pub minimal: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Add {
     /// JSON documents; `-` reads one from each line of standard input
     #[arg(required = true, value_name = "PAYLOAD")]
     pub payloads: Vec<String>,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Process {
     /// Print what would be tried, and why not the others; touch nothing
     #[arg(long, conflicts_with_all = ["drain", "wait"])]
@@ -179,14 +179,14 @@ pub struct Process {
     pub all_queues: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Status {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct List {
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
@@ -201,14 +201,14 @@ pub struct List {
     pub json: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Explain {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Edit {
     /// The records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
@@ -219,7 +219,7 @@ pub struct Edit {
     pub dry_run: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 #[command(group = clap::ArgGroup::new("which").args(["ids", "all"]).required(true))]
 pub struct Restore {
     /// The records
@@ -235,14 +235,14 @@ pub struct Restore {
     pub dry_run: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Check {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Crontab {
     /// Six lines, one for each age, instead of one
     #[arg(long)]
@@ -253,7 +253,7 @@ pub struct Crontab {
     pub systemd: bool,
 }
 
-#[derive(Clone, Args)]
+#[derive(Args)]
 pub struct Simulate {
     /// A policy, as behind `process --policy`; several are compared
     #[arg(long, value_name = "SPEC")]

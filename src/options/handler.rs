@@ -12,7 +12,7 @@ use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook};
 
 /// What handles the records, as it is typed.
-#[derive(Clone, Default, Args, Deserialize)]
+#[derive(Default, Args, Deserialize)]
 #[serde(default)]
 #[command(next_help_heading = "The handler")]
 pub struct HandlerOptions {

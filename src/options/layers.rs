@@ -95,8 +95,12 @@ impl Layers {
 
     /// The keys that are not turned off, with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        let said = self.values.iter().filter(|(key, (value, _))| !is_off(key, value));
-        said.map(|(key, (value, _))| (key.as_str(), value))
+        self.said().map(|(key, value, _)| (key, value))
+    }
+
+    fn said(&self) -> impl Iterator<Item = (&str, &Value, Origin)> {
+        let all = self.values.iter().map(|(key, (value, origin))| (key.as_str(), value, *origin));
+        all.filter(|(key, value, _)| !is_off(key, value))
     }
 
     /// One group of options. The complaint is about the first value that is none.
@@ -116,13 +120,12 @@ impl Layers {
 
     /// All values that are none for a group of options.
     pub fn complaints<Group: DeserializeOwned>(&self) -> Vec<Complaint> {
-        let complaint = |(key, (value, origin)): (&String, &(Value, Origin))| {
-            let alone = Table::from_iter([(key.clone(), value.clone())]);
+        let complaint = |(key, value, origin): (&str, &Value, Origin)| {
+            let alone = Table::from_iter([(key.into(), value.clone())]);
             let why = alone.try_into::<Group>().err()?.message().to_string();
-            Some(Complaint { key: key.clone(), value: shown(key, value), origin: *origin, why })
+            Some(Complaint { key: key.into(), value: shown(key, value), origin, why })
         };
-        let said = self.values.iter().filter(|(key, (value, _))| !is_off(key, value));
-        said.filter_map(complaint).collect()
+        self.said().filter_map(complaint).collect()
     }
 
     /// What in it is for nobody else to read, if there is such a thing.

@@ -10,7 +10,7 @@ use crate::engine::RateLimit;
 use crate::query;
 
 /// How far a pass goes, and how.
-#[derive(Clone, Default, Args, Deserialize)]
+#[derive(Default, Args, Deserialize)]
 #[serde(default)]
 pub struct PassOptions {
     /// Handlers at a time; with --stream so many processes, each with its --window [default: 1]
@@ -72,7 +72,7 @@ pub struct PassOptions {
 }
 
 /// The order of a pass or a list.
-#[derive(Clone, Default, Args, Deserialize)]
+#[derive(Default, Args, Deserialize)]
 #[serde(default)]
 pub struct OrderOption {
     /// Which records go first [default: newest]

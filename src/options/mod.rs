@@ -23,7 +23,7 @@ pub use handler::{HEADER, Handler, HandlerOptions, WEBHOOK_SECRET};
 pub use layers::{Layers, Origin};
 pub use limits::{OrderOption, PassOptions};
 pub use queue::QueueOptions;
-pub use schedule::{Compared, Pace, ScheduleOptions, simulated};
+pub use schedule::{Pace, ScheduleOptions};
 pub use sources::{Resolved, Sources, TypedOptions};
 
 pub use crate::schedule::Schedule;
@@ -39,9 +39,6 @@ const TIMEOUT: Duration = Duration::from_secs(3_600);
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// What is said of a command whose first word is empty.
-const EMPTY_COMMAND: &str = "the command is empty: its first word must name a program";
 
 /// The name of a queue that has none.
 pub const DEFAULT_QUEUE: &str = "default";
@@ -128,7 +125,7 @@ impl PassSettings {
 /// Fails if a command names no program, which would be looked for in vain for each record.
 fn require_program(argv: &[OsString]) -> Result<(), &'static str> {
     if argv.first().is_some_and(|program| program.is_empty()) {
-        return Err(EMPTY_COMMAND);
+        return Err("the command is empty: its first word must name a program");
     }
     Ok(())
 }

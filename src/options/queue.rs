@@ -17,7 +17,7 @@ use crate::query::Shard;
 use crate::store::{self, Location, Server};
 
 /// Where the records are.
-#[derive(Clone, Default, Args, Deserialize)]
+#[derive(Default, Args, Deserialize)]
 #[serde(default)]
 #[command(next_help_heading = "The table")]
 pub struct QueueOptions {

@@ -13,7 +13,7 @@ use crate::schedule::{
 use crate::secure_file;
 
 /// By which rule records are due, and when they are given up.
-#[derive(Clone, Default, Args, Deserialize)]
+#[derive(Default, Args, Deserialize)]
 #[serde(default)]
 #[command(group = clap::ArgGroup::new("when")
     .args(["ndays", "fibonacci", "policy", "progressive"])
@@ -70,7 +70,7 @@ pub struct ScheduleOptions {
 }
 
 /// The tick, the spread and the salt of a policy.
-#[derive(Clone, Default, Args, Deserialize)]
+#[derive(Default, Args, Deserialize)]
 #[serde(default)]
 pub struct Pace {
     /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
@@ -159,34 +159,26 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     }
 }
 
-/// The policies to be compared by a simulation: those with an option of their own first, then the
-/// others as typed.
-pub struct Compared<'a> {
-    pub fibonacci: bool,
-    pub progressive: Option<&'a TiersOption>,
-    pub policies: &'a [String],
-    pub by_age: bool,
-    pub pace: &'a Pace,
-    pub max_attempts: Option<u32>,
-}
-
-pub fn simulated(compared: &Compared<'_>) -> Result<Vec<Schedule>, ExitError> {
-    let options = options(compared.pace, schedule::EVERY_SECS);
+/// The schedules that a simulation compares: those with an option of their own first, then the
+/// policies as typed.
+pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Schedule>, ExitError> {
+    let options = options(&chosen.pace, schedule::EVERY_SECS);
     let mut policies = Vec::new();
-    if compared.fibonacci {
+    if chosen.fibonacci {
         policies.push(Policy::Counted(schedule::plain_fibonacci(options)));
     }
-    if let Some(tiers) = compared.progressive {
-        policies.push(progressive(tiers.0.as_deref(), compared.pace)?);
+    if let Some(tiers) = &chosen.progressive {
+        policies.push(progressive(tiers.0.as_deref(), &chosen.pace)?);
     }
-    for spec in compared.policies {
-        policies.push(by_spec(spec, options, compared.by_age)?);
+    for spec in specs {
+        policies.push(by_spec(spec, options, chosen.by_age)?);
     }
     if policies.is_empty() {
         return Err(usage("no policies: use --policy SPEC, --fibonacci or --progressive"));
     }
     let schedule = |policy: Policy| {
-        let max_attempts = compared.max_attempts.or_else(|| own_max_attempts(&policy));
+        let typed = chosen.max_attempts.map(|most| most.0);
+        let max_attempts = typed.or_else(|| own_max_attempts(&policy));
         Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None }, shard: None }
     };
     Ok(policies.into_iter().map(schedule).collect())

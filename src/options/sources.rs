@@ -13,11 +13,11 @@ use super::keys::{EXEC, OF_THE_FILE, long, variable};
 use super::layers::{Complaint, Layers, Origin};
 use super::limits::OrderOption;
 use super::queue::{QueueOptions, Setting};
+use super::schedule::simulated;
 use super::table::{TableOptions, mapping};
 use super::value::{CommandLine, text};
 use super::{
-    Compared, DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule,
-    ScheduleOptions, simulated,
+    DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule, ScheduleOptions,
 };
 use crate::exit::{ExitError, usage};
 
@@ -59,6 +59,8 @@ pub struct TypedOptions {
 /// The options of one queue, all layers together.
 pub struct Resolved<'a> {
     name: String,
+    /// The values of all keys, and of those that the subcommand knows.
+    all: Layers,
     layers: Layers,
     typed: &'a TypedOptions,
     sources: &'a Sources,
@@ -146,7 +148,11 @@ impl Sources {
             usual.insert("max_attempts", Value::String(PGMQ_ATTEMPTS.into()), Origin::Usual);
             layers = layers.over(usual);
         }
-        Ok(Resolved { name, layers, typed, sources: self })
+        let all = layers.clone();
+        // Commands that show a queue look at this one as well.
+        let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
+        layers.retain(|key| is_known(key) || OF_THE_FILE.contains(&key));
+        Ok(Resolved { name, all, layers, typed, sources: self })
     }
 
     /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and its
@@ -187,16 +193,7 @@ impl Resolved<'_> {
 
     /// A group of options, as far as the subcommand knows them.
     fn read<Group: DeserializeOwned>(&self) -> Result<Group, ExitError> {
-        self.known().read().map_err(|complaint| self.refusal(&complaint))
-    }
-
-    fn known(&self) -> Layers {
-        let mut layers = self.layers.clone();
-        let known = &self.typed.known;
-        // Commands that show a queue look at this one as well.
-        let is_known = |key: &str| known.contains(key) || key == "exec_on_archive";
-        layers.retain(|key| is_known(key) || OF_THE_FILE.contains(&key));
-        layers
+        self.layers.read().map_err(|complaint| self.refusal(&complaint))
     }
 
     /// Where the records are, and what their table means.
@@ -238,20 +235,15 @@ impl Resolved<'_> {
 
     /// The schedules that a simulation compares; of policies as many as were typed.
     pub fn simulated(&self, typed: &[String]) -> Result<Vec<Schedule>, ExitError> {
-        let mut layers = self.known();
-        let is_typed = !typed.is_empty();
-        layers.retain(|key| key != "policy" || !is_typed);
-        let options: ScheduleOptions =
-            layers.read().map_err(|complaint| self.refusal(&complaint))?;
-        let policies = if is_typed { typed.to_vec() } else { options.policy.into_iter().collect() };
-        simulated(&Compared {
-            fibonacci: options.fibonacci,
-            progressive: options.progressive.as_ref(),
-            policies: &policies,
-            by_age: options.by_age,
-            pace: &options.pace,
-            max_attempts: options.max_attempts.map(|most| most.0),
-        })
+        if typed.is_empty() {
+            let options = self.schedule_options()?;
+            return simulated(&options, options.policy.as_slice());
+        }
+        // Several may be typed, which one schedule does not have.
+        let mut layers = self.layers.clone();
+        layers.remove("policy");
+        let options = layers.read().map_err(|complaint| self.refusal(&complaint))?;
+        simulated(&options, typed)
     }
 
     /// The handler that was chosen, if one was.
@@ -275,7 +267,7 @@ impl Resolved<'_> {
 
     /// What a pass would say of the options that were not typed.
     pub fn complaints(&self) -> Vec<String> {
-        let layers = &self.layers;
+        let layers = &self.all;
         let of_groups = [
             layers.complaints::<QueueOptions>(),
             layers.complaints::<TableOptions>(),

@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::num::ParseIntError;
-use std::ops::Deref;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de::Error};
 use toml::Value;
 
-use super::EMPTY_COMMAND;
+use super::require_program;
 use crate::record::split;
 use crate::time::DAY;
 
@@ -225,14 +224,6 @@ impl Several {
     }
 }
 
-impl Deref for TiersOption {
-    type Target = Option<String>;
-
-    fn deref(&self) -> &Option<String> {
-        &self.0
-    }
-}
-
 impl FromStr for TiersOption {
     type Err = String;
 
@@ -252,10 +243,9 @@ impl FromStr for CommandLine {
 
 impl CommandLine {
     fn checked(words: Vec<String>) -> Result<Self, String> {
-        if words.first().is_some_and(String::is_empty) {
-            return Err(EMPTY_COMMAND.into());
-        }
-        Ok(Self(words.into_iter().map(OsString::from).collect()))
+        let words: Vec<_> = words.into_iter().map(OsString::from).collect();
+        require_program(&words)?;
+        Ok(Self(words))
     }
 
     /// The words of a command, as backlog.toml has them.

@@ -77,19 +77,19 @@ pub fn run(
     };
     // It goes when the pass has ended, however that was.
     let mut _running = None;
-    let summary = engine::run(pass, |wake| {
+    let tally = engine::run(pass, |wake| {
         heed_signals(wake)?;
         _running = line.state.begin_pass(&token)?;
         handlers(settings, &context, clock)
     })?;
-    if summary.found_nothing {
+    if tally.found_nothing {
         say_if_unmapped(queue, &line, now, terminal)?;
     }
     if terminal.attended {
         let elapsed = clock.monotonic().saturating_duration_since(began);
-        terminal.say(&report::summary(&summary, elapsed));
+        terminal.say(&report::summary(&tally, elapsed));
     }
-    exit(&summary, settings.strict)
+    exit(&tally, settings.strict)
 }
 
 /// Cron is told that no row has a status that is mapped once in this time: a table may be so for
@@ -165,14 +165,14 @@ fn token() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn exit(summary: &Tally, strict: bool) -> Result<Exit> {
-    match &summary.stopped {
+fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
+    match &tally.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
         Some(Stopped::Stuck(error)) => return Err(anyhow!(error.clone())),
         Some(Stopped::Unable(error) | Stopped::Failures(error)) => {
             return Err(anyhow!("{error}; the pass stops here"));
         }
-        Some(Stopped::Runtime) if summary.attempts() == 0 && summary.interrupted > 0 => {
+        Some(Stopped::Runtime) if tally.attempts() == 0 && tally.interrupted > 0 => {
             return Err(anyhow!(
                 "no handler ended within --max-runtime and --grace, so nothing was done; give them \
                  more time"
@@ -180,14 +180,14 @@ fn exit(summary: &Tally, strict: bool) -> Result<Exit> {
         }
         Some(Stopped::Runtime) | None => {}
     }
-    for error in &summary.incomplete {
+    for error in &tally.incomplete {
         log::error!("{error}");
     }
-    let Tally { archived, expired, unable, refused, ambiguous, .. } = summary;
-    let Tally { unusable, incomplete, lost, faults, .. } = summary;
+    let Tally { archived, expired, unable, refused, ambiguous, .. } = tally;
+    let Tally { unusable, incomplete, lost, faults, .. } = tally;
     let left = unable + refused + ambiguous + unusable + incomplete.len() as u64;
     let lost = archived + expired + left + lost + faults > 0;
-    let failed = lost || strict && summary.failed + summary.snoozed > 0;
+    let failed = lost || strict && tally.failed + tally.snoozed > 0;
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 

@@ -239,13 +239,13 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     watch.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
     watch.wait_for(&wake, || handler.join());
-    let mut summary = shared.with(Dispatcher::finish)?;
+    let mut tally = shared.with(Dispatcher::finish)?;
     if let Some(on_archive) = on_archive {
         watch.wait_for(&wake, || on_archive.join());
-        summary.stopped = summary.stopped.or(wake.signalled().map(Stopped::Signal));
+        tally.stopped = tally.stopped.or(wake.signalled().map(Stopped::Signal));
     }
-    summary.faults = handler.faults();
-    Ok(summary)
+    tally.faults = handler.faults();
+    Ok(tally)
 }
 
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \

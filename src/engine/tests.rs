@@ -7,6 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use anyhow::Result;
 use rusqlite::Connection;
 use tempfile::TempDir;
+use test_support::mixed_ages;
 
 use super::{Handlers, Observer, Pass, PassLimits, Plan, PlanKind, SettledAttempt};
 use crate::clock::Clock;
@@ -230,15 +231,6 @@ fn minutes(tried: Tried) -> Tried {
 fn ticks(every: i64, secs: i64) -> impl Iterator<Item = i64> {
     let step = usize::try_from(every).unwrap();
     (MIDNIGHT..=MIDNIGHT + secs).step_by(step).map(|now| now + now / MINUTE * 37 % 50)
-}
-
-/// Ages in seconds of 200 records, from now to older than every line, bounds included.
-fn mixed_ages() -> Vec<i64> {
-    let bounds = [1, 7, 14, 30, 180, 360].map(|days| days * DAY);
-    let at_bounds = bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
-    // Quadratic, so that the young, who are tried often, are there but do not prevail.
-    let others = (0..200 - 18).map(|i: i64| i * i * 1_097 % (420 * DAY));
-    at_bounds.chain(others).collect()
 }
 
 #[test]

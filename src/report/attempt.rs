@@ -24,21 +24,21 @@ pub fn joblog_line(attempt: &SettledAttempt) -> String {
 }
 
 /// `12 attempts in 1.3s: 9 succeeded, 3 failed`
-pub fn summary(summary: &Tally, elapsed: Duration) -> String {
+pub fn summary(tally: &Tally, elapsed: Duration) -> String {
     let counts = [
-        (summary.succeeded, "succeeded"),
-        (summary.failed, "failed and will be tried again"),
-        (summary.snoozed, "snoozed"),
-        (summary.archived, "failed and archived"),
-        (summary.expired, "archived without an attempt"),
-        (summary.changed, "changed by the application meanwhile"),
-        (summary.lost, "lost to somebody else meanwhile"),
-        (summary.interrupted, "interrupted"),
-        (summary.unable, "left as it was, because the handler could not be run or reached"),
-        (summary.refused, "not tried or not settled, because the row could not be read or written"),
-        (summary.ambiguous, "not tried, because more than one row has the id"),
-        (summary.unusable, "not tried, because the id is none"),
-        (summary.busy, "in the hands of another pass"),
+        (tally.succeeded, "succeeded"),
+        (tally.failed, "failed and will be tried again"),
+        (tally.snoozed, "snoozed"),
+        (tally.archived, "failed and archived"),
+        (tally.expired, "archived without an attempt"),
+        (tally.changed, "changed by the application meanwhile"),
+        (tally.lost, "lost to somebody else meanwhile"),
+        (tally.interrupted, "interrupted"),
+        (tally.unable, "left as it was, because the handler could not be run or reached"),
+        (tally.refused, "not tried or not settled, because the row could not be read or written"),
+        (tally.ambiguous, "not tried, because more than one row has the id"),
+        (tally.unusable, "not tried, because the id is none"),
+        (tally.busy, "in the hands of another pass"),
     ];
     let counts: Vec<_> = counts
         .into_iter()
@@ -48,12 +48,12 @@ pub fn summary(summary: &Tally, elapsed: Duration) -> String {
     if counts.is_empty() {
         return "nothing was due".into();
     }
-    let why = match &summary.stopped {
+    let why = match &tally.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
         Some(Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
     };
     let secs = elapsed.as_secs_f64();
-    let attempts = counted(summary.attempts(), "attempt");
+    let attempts = counted(tally.attempts(), "attempt");
     format!("{attempts} in {secs:.1}s: {}{why}", counts.join(", "))
 }

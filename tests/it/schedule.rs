@@ -2,17 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use test_support::mixed_ages;
+
 use crate::cron::{Line, example_lines};
 use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
-
-/// Ages in seconds of 200 records, from now to older than every line, bounds included.
-fn mixed_ages() -> Vec<i64> {
-    let bounds = [1, 7, 14, 30, 180, 360].map(|days| days * DAY);
-    let at_bounds = bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
-    // Quadratic, so that the young, who are tried often, are there but do not prevail.
-    let others = (0..200 - 18).map(|i: i64| i * i * 1_097 % (420 * DAY));
-    at_bounds.chain(others).collect()
-}
 
 /// What a joblog says: for each record the instants at which it was tried.
 fn attempts(env: &TestEnv) -> BTreeMap<i64, Vec<i64>> {

@@ -65,7 +65,7 @@ impl Dispatcher {
 
     /// A record that the table does not let be tried or settled, and why.
     pub(super) fn refuse(&mut self, record: &Record, what: String) {
-        self.summary.refused += 1;
+        self.tally.refused += 1;
         self.breaker.say(&record.id, what);
         self.forget_slot(&record.id);
         self.got_nowhere(record);
@@ -73,7 +73,7 @@ impl Dispatcher {
 
     /// A row that cannot be read. To pass over it costs nothing, so it ends no pass.
     pub(super) fn unreadable(&mut self, id: &Id, why: &str) {
-        self.summary.refused += 1;
+        self.tally.refused += 1;
         self.breaker.say(id, format!("is not tried: it could not be read: {why}"));
         self.forget_slot(id);
     }
@@ -107,9 +107,9 @@ impl Dispatcher {
     /// was.
     pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
-        if ends_pass && self.summary.stopped.is_none() {
+        if ends_pass && self.tally.stopped.is_none() {
             // If it is the first one, no record can be to blame.
-            let is_first = self.summary.attempts() == 0 && self.breaker.in_a_row.is_empty();
+            let is_first = self.tally.attempts() == 0 && self.breaker.in_a_row.is_empty();
             self.breaker.last = if is_first { None } else { self.place(record) };
             self.stop(Stopped::Unable(format!("record {} {what}", record.id)));
         } else {
@@ -128,7 +128,7 @@ impl Dispatcher {
     /// Whether records that got nowhere have ended the pass. What ends later changes no more of
     /// that.
     fn is_stuck(&self) -> bool {
-        matches!(self.summary.stopped, Some(Stopped::Stuck(_) | Stopped::Unable(_)))
+        matches!(self.tally.stopped, Some(Stopped::Stuck(_) | Stopped::Unable(_)))
     }
 
     /// Where the next pass is to begin if it begins behind this record. Failed ones that have an
@@ -147,7 +147,7 @@ impl Dispatcher {
             self.breaker.last = self.place(record).or(self.breaker.last.take());
         }
         let in_a_row = self.breaker.in_a_row.len();
-        if in_a_row >= MOST_IN_A_ROW && self.summary.stopped.is_none() {
+        if in_a_row >= MOST_IN_A_ROW && self.tally.stopped.is_none() {
             self.stop(Stopped::Stuck(format!(
                 "{in_a_row} records in a row got nowhere, the last one is {id}: the pass stops here, \
                  and the next one begins behind them"

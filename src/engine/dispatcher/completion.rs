@@ -38,10 +38,10 @@ impl Dispatcher {
             }
         };
         if *applied == WriteResult::ClaimLost {
-            self.summary.lost += 1;
+            self.tally.lost += 1;
             attempt_log::lost(&record, &attempt.outcome);
         } else {
-            self.summary.count(&attempt.outcome, written);
+            self.tally.count(&attempt.outcome, written);
             attempt_log::ended(&record, &attempt.outcome, written, &self.pass.look);
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
@@ -84,7 +84,7 @@ impl Dispatcher {
         self.failures_in_a_row += 1;
         let failures = self.failures_in_a_row;
         if self.pass.limits.max_consecutive_failures.is_some_and(|most| failures >= most)
-            && self.summary.stopped.is_none()
+            && self.tally.stopped.is_none()
         {
             let failed = counted(failures.into(), "attempt");
             self.stop(Stopped::Failures(format!(

@@ -69,7 +69,7 @@ pub struct Dispatcher {
     is_gone: bool,
     /// Why nothing more is begun, if that is an error.
     error: Option<anyhow::Error>,
-    summary: Tally,
+    tally: Tally,
 }
 
 struct InHand {
@@ -105,7 +105,7 @@ impl Dispatcher {
             is_lost: false,
             is_gone: false,
             error: None,
-            summary: Tally::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Dispatcher {
     /// Whether nothing more is begun, although there may be more that is due.
     fn is_cut_short(&self) -> bool {
         self.error.is_some()
-            || self.summary.stopped.is_some()
+            || self.tally.stopped.is_some()
             || self.wake.stop.is_asked()
             || self.left == Some(0)
     }
@@ -189,7 +189,7 @@ impl Dispatcher {
                 self.handler.begin_no_more();
             }
         }
-        self.summary.stopped.get_or_insert(why);
+        self.tally.stopped.get_or_insert(why);
     }
 
     /// Selects anew, if this is a drain and there may be more to do.
@@ -210,7 +210,7 @@ impl Dispatcher {
         if was_busy {
             return Again::AfterOthers;
         }
-        let progress = self.summary.take_progress();
+        let progress = self.tally.take_progress();
         match self.due.any(self.pass.store.reader()) {
             Ok(any) if any && progress => Again::Now,
             Ok(_) => Again::No,
@@ -226,8 +226,8 @@ impl Dispatcher {
     pub fn finish(&mut self) -> Result<Tally> {
         self.settle_rest();
         // A signal that came when everything was settled, and found nobody waiting for it.
-        self.summary.stopped =
-            self.summary.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
+        self.tally.stopped =
+            self.tally.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
         let cut_short = self.is_cut_short();
         self.begin_behind_them();
         for id in self.in_hand.keys() {
@@ -241,8 +241,8 @@ impl Dispatcher {
         let Some(error) = self.error.take() else {
             durable?;
             observed?;
-            self.summary.busy = self.busy.len() as u64;
-            return Ok(self.summary.clone());
+            self.tally.busy = self.busy.len() as u64;
+            return Ok(self.tally.clone());
         };
         let succeeded = self.unsettled.iter().filter(|it| it.outcome == Outcome::Success);
         let succeeded: Vec<_> = succeeded.map(|attempt| attempt.id.to_string()).collect();
@@ -275,20 +275,20 @@ impl Dispatcher {
 
     /// A drain searches again, and finds the same once more.
     fn note_what_was_left_out(&mut self) {
-        if self.summary.incomplete.is_empty() {
-            self.summary.incomplete.extend(self.due.take_broken());
+        if self.tally.incomplete.is_empty() {
+            self.tally.incomplete.extend(self.due.take_broken());
         }
-        self.summary.unusable = self.summary.unusable.max(self.due.unusable());
+        self.tally.unusable = self.tally.unusable.max(self.due.unusable());
     }
 
     /// Says what was not tried, once for all.
     fn report_leftovers(&mut self) {
         self.breaker.say_repeated();
         self.note_what_was_left_out();
-        self.summary.ambiguous = self.ambiguous.len() as u64;
+        self.tally.ambiguous = self.ambiguous.len() as u64;
         if !self.ambiguous.is_empty() {
-            let records = counted(self.summary.ambiguous, "record");
-            let (first, are) = (some_of(&self.ambiguous), was_or_were(self.summary.ambiguous));
+            let records = counted(self.tally.ambiguous, "record");
+            let (first, are) = (some_of(&self.ambiguous), was_or_were(self.tally.ambiguous));
             log::error!("{records} {are} not tried: more than one row has the id {first}");
         }
     }

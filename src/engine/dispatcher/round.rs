@@ -278,7 +278,7 @@ impl Dispatcher {
         let change = RowWrite::new(record, None, settlement);
         match self.pass.store.apply(&[change])?.first() {
             Some(WriteResult::Written) => {
-                self.summary.expired += 1;
+                self.tally.expired += 1;
                 attempt_log::expired(record, end);
                 self.tell_of_archived(record, record.failures, record.last_error.as_deref());
             }

@@ -1,18 +1,18 @@
 //! The engine on a server with a handler that does nothing, for bench/postgres.rs to measure.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant as Monotonic;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 
 use crate::clock::Clock;
-use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, SettledAttempt};
-use crate::handlers::{Script, Scripted};
+use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
+use crate::handlers::Script;
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::schedule::{AgeWindow, Capabilities, Look, Policy, RetryLimits, Schedule};
+use crate::schedule::{AgeWindow, Capabilities, Policy, RetryLimits, Schedule};
+use crate::stop::Stop;
 use crate::store::{Access, Location, Server, TOKEN, Unwatched};
 use crate::time::{DAY, Instant};
 
@@ -48,23 +48,19 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
     let capabilities =
         Capabilities { has_counter: counts, can_snooze: counts, ..Capabilities::default() };
-    let time = policy.pass_time(None, NOW, false);
+    let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
+    let stop = Stop::new(clock(), Duration::ZERO, None)?;
     let pass = Pass {
-        store: Box::new(Unwatched(opened.into_store(&state, clock())?)),
-        look: Look {
-            schedule: Schedule { policy, limits: RetryLimits::default(), shard: None },
-
-            capabilities,
-            time,
-
-            kept: HashMap::new(),
-        },
+        store: Box::new(Unwatched(opened.into_store(&state, None, clock())?)),
+        line: CronLine::new(schedule, capabilities),
+        began_at: NOW,
+        order: Order::Newest,
         limits: PassLimits::NONE,
         clock: clock(),
-        plan: Plan::full(Order::Newest),
+        stop: stop.clone(),
         token: format!("{TOKEN}-bench"),
         observer: Box::new(Silent),
     };
-    let tally = engine::run(pass, |_| Ok(Handlers::only(Scripted(Script::After(0)))))?;
+    let tally = engine::run(pass, |_| Ok(Handlers::scripted(Script::After(0), &stop)))?;
     Ok(tally.succeeded)
 }

@@ -20,7 +20,7 @@
 //! | `report`     | text, JSON and pictures out of what the others found; never prints     |
 //! | `crontab`    | crontab lines and systemd units, written and read                      |
 //! | `mapping`, `record`, `query` | plain data that they share                             |
-//! | `time`, `date`, `hash`, `clock`, `exit`, `lock`, `tls_roots`, `secure_file` | small things that they share |
+//! | `time`, `date`, `hash`, `clock`, `stop`, `exit`, `lock`, `tls_roots`, `secure_file` | small things that they share |
 //! | `terminal`   | standard error: the log and the progress bar                           |
 //!
 //! docs/architecture.md has the route of one record, the threads, and where to add what.
@@ -59,6 +59,7 @@ mod report;
 mod schedule;
 mod secure_file;
 mod simulation;
+mod stop;
 mod store;
 mod terminal;
 mod time;

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::cron_line::CronLine;
+use super::assemble::Assembly;
 use super::handlers::require;
 use super::open_for;
 use crate::engine::DueQueue;
@@ -29,9 +29,9 @@ pub fn run(
     if let Some(handler) = &settings.handler {
         require(handler, settings.on_archive.as_deref(), reader.table())?;
     }
-    let line = CronLine::new(queue, &settings.schedule, &*reader)?;
-    let plan = line.plan(settings, now);
+    let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
     let limits = &settings.limits;
+    let plan = line.plan(settings.order, limits);
     let look = line.look(now, limits.drain);
     let counts = look.capabilities.has_counter;
     let mut candidates = DueQueue::new(&plan, look.clone());

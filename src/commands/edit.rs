@@ -100,7 +100,7 @@ pub fn run(queue: &Queue, edit: &Edit, clock: Clock, out: &mut dyn Write) -> Res
     }
     let id_columns = table.id.len();
     let state = database.state_dir(queue.state_dir.as_deref())?;
-    let store = database.into_store(&state, clock)?;
+    let store = database.into_store(&state, None, clock)?;
     let mut work = Work {
         store,
         id_columns,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::cron_line::CronLine;
+use super::assemble::Assembly;
 use super::{find, open_for};
 use crate::exit::Exit;
 use crate::mapping::Counting;
@@ -30,11 +30,9 @@ pub fn run(
         return without_schedule(queue, ids, out);
     };
     let mut database = open_for(queue, Some(&schedule), Access::ReadOnly)?;
-    let line = CronLine::new(queue, &schedule, &*database)?;
+    let Assembly { line, last, .. } = Assembly::new(queue, &schedule, &*database)?;
     let look = line.look(now, false);
-    each(&mut *database, ids, out, |record| {
-        report::explanation(&explain(record, &look, &line.last))
-    })
+    each(&mut *database, ids, out, |record| report::explanation(&explain(record, &look, &last)))
 }
 
 /// The records as far as they can be told of.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::clock::Clock;
 use crate::engine::Handlers;
@@ -16,6 +16,7 @@ use crate::handlers::{
 use crate::options::{self, PassSettings, Queue};
 use crate::record::one_line;
 use crate::record::series::SeriesSource;
+use crate::stop::Stop;
 use crate::store::{self, Table};
 use crate::tls_roots;
 
@@ -126,12 +127,15 @@ fn require_column(table: &Table, column: &str, option: &str, wanted_for: &str) -
 pub fn handlers(
     settings: &PassSettings,
     context: &HandlerContext,
+    stop: Arc<Stop>,
     clock: Clock,
 ) -> Result<Handlers> {
+    let of_pass = stop;
+    let stop = of_pass.part().context("could not make an eventfd")?;
     let handler = match &settings.handler {
         None => return Err(options::Handler::none().into()),
         Some(options::Handler::Exec { argv, give_up_on }) => {
-            exec(settings, context, argv, settings.jobs, give_up_on, clock)?
+            exec(settings, context, argv, settings.jobs, give_up_on, stop.clone(), clock)?
         }
         Some(options::Handler::Stream { argv, window, window_bytes, restarts }) => {
             let settings = StreamSettings {
@@ -144,11 +148,10 @@ pub fn handlers(
                 first_reply_within: settings
                     .timeout
                     .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2)),
-                grace: settings.limits.grace,
                 hello: context.hello.clone(),
                 env: context.env.clone(),
             };
-            Arc::new(Stream::new(settings, clock)?)
+            Arc::new(Stream::new(settings, stop.clone(), clock)?)
         }
         Some(options::Handler::Post(webhook)) => {
             let settings = PostSettings {
@@ -159,13 +162,12 @@ pub fn handlers(
                 series: context.series,
                 payload: context.payload.clone(),
             };
-            Arc::new(Post::new(settings, clock)?)
+            Arc::new(Post::new(settings, stop.clone(), clock)?)
         }
     };
     let on_archive = settings.on_archive.as_ref();
-    let on_archive =
-        on_archive.map(|argv| exec(settings, context, argv, 1, &[], clock)).transpose()?;
-    Ok(Handlers { handler, on_archive })
+    let on_archive = on_archive.map(|argv| exec(settings, context, argv, 1, &[], of_pass, clock));
+    Ok(Handlers { handler, stop, on_archive: on_archive.transpose()? })
 }
 
 fn exec(
@@ -174,17 +176,17 @@ fn exec(
     argv: &[OsString],
     jobs: usize,
     give_up_on: &[i32],
+    stop: Arc<Stop>,
     clock: Clock,
 ) -> Result<Arc<dyn Handler>> {
     let settings = ExecSettings {
         argv: argv.to_vec(),
         jobs,
         timeout: settings.timeout,
-        grace: settings.limits.grace,
         give_up_on: give_up_on.to_vec(),
         payload: context.payload.clone(),
         last_error: context.last_error.clone(),
         env: context.env.clone(),
     };
-    Ok(Arc::new(Exec::new(settings, clock)?))
+    Ok(Arc::new(Exec::new(settings, stop, clock)?))
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::cron_line::CronLine;
+use super::assemble::Assembly;
 use super::open_for;
 use crate::cli::List;
 use crate::exit::{Exit, usage};
@@ -42,7 +42,7 @@ pub fn run(
     }
     let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
     let look = match &schedule {
-        Some(schedule) => Some(CronLine::new(queue, schedule, &*database)?.look(now, false)),
+        Some(schedule) => Some(Assembly::new(queue, schedule, &*database)?.line.look(now, false)),
         None => None,
     };
     if !args.json {

@@ -2,9 +2,9 @@
 //! below, and reports.
 
 mod add;
+mod assemble;
 mod check;
 mod cron_arguments;
-mod cron_line;
 mod crontab;
 mod crontab_lines;
 mod dry_run;

@@ -10,11 +10,11 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::cron_line::CronLine;
+use super::assemble::Assembly;
 use super::handlers::{HandlerContext, handlers, require, series};
 use super::{open, open_for};
 use crate::clock::Clock;
-use crate::engine::{self, Observer, Pass, SettledAttempt, Stopped, Tally, Wake};
+use crate::engine::{self, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
 use crate::options::{PassSettings, Queue};
 use crate::query::Cursor;
@@ -38,25 +38,24 @@ pub fn run(
     if let Some(handler) = &settings.handler {
         require(handler, settings.on_archive.as_deref(), database.table())?;
     }
-    let locked = CronLine::locked(queue, &settings.schedule, &*database, settings.wait)?;
-    let Some((line, _lock)) = locked else {
+    let locked = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
+    let Some((mut assembly, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");
         return Ok(Exit::Done);
     };
     let now = clock.now();
-    let mut look = line.look(now, settings.limits.drain);
-    look.capabilities.may_give_up = settings.gives_up().is_some();
-    look.capabilities.series =
+    assembly.line.capabilities.may_give_up = settings.gives_up().is_some();
+    assembly.line.capabilities.series =
         settings.handler.as_ref().and_then(|handler| series(handler, database.table()));
+    let time = assembly.line.pass_time(now, settings.limits.drain);
     let observer = PassObserver {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
-        state: line.state.clone(),
-        line: line.name.clone(),
+        state: assembly.state.clone(),
+        line: assembly.name.clone(),
         line_state: LineState {
             began_at: Some(now),
-            began_behind: look.time.span.map(|span| span.after),
-            cursor: line.last.cursor.clone(),
-            unmapped_sought_at: line.last.unmapped_sought_at,
+            began_behind: time.span.map(|span| span.after),
+            ..assembly.last.clone()
         },
         is_saved: false,
         terminal: terminal.clone(),
@@ -64,26 +63,18 @@ pub fn run(
     };
     let token = token()?;
     let context = HandlerContext::new(queue, settings, database.table(), &token);
-    let store = database.into_store(&line.state, clock)?;
     let began = clock.monotonic();
-    let pass = Pass {
-        store,
-        look,
-        limits: settings.limits.clone(),
-        clock,
-        plan: line.plan(settings, now),
-        token: token.clone(),
-        observer: Box::new(observer),
-    };
+    let pass = assembly.pass(database, settings, now, clock, &token, Box::new(observer))?;
+    let stop = pass.stop.clone();
     // It goes when the pass has ended, however that was.
     let mut _running = None;
     let tally = engine::run(pass, |wake| {
         heed_signals(wake)?;
-        _running = line.state.begin_pass(&token)?;
-        handlers(settings, &context, clock)
+        _running = assembly.state.begin_pass(&token)?;
+        handlers(settings, &context, stop, clock)
     })?;
     if tally.found_nothing {
-        say_if_unmapped(queue, &line, now, terminal)?;
+        say_if_unmapped(queue, &assembly, now, terminal)?;
     }
     if terminal.attended {
         let elapsed = clock.monotonic().saturating_duration_since(began);
@@ -102,11 +93,11 @@ const UNMAPPED_NAMED: usize = 5;
 /// for a queue without work.
 fn say_if_unmapped(
     queue: &Queue,
-    line: &CronLine,
+    Assembly { state: directory, name, .. }: &Assembly,
     now: Instant,
     terminal: &Terminal,
 ) -> Result<()> {
-    let mut state = line.state.line_state_of_pass(&line.name)?;
+    let mut state = directory.line_state_of_pass(name)?;
     let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(UNMAPPED_SECS) <= now);
     if !terminal.attended && !is_due {
         return Ok(());
@@ -131,7 +122,7 @@ fn say_if_unmapped(
         }
     }
     state.unmapped_sought_at = Some(now);
-    line.state.save_line_state(&line.name, &state);
+    directory.save_line_state(name, &state);
     Ok(())
 }
 

@@ -6,10 +6,11 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::cron_line::CronLine;
+use super::assemble::Assembly;
 use super::{open, require_columns};
 use crate::cli::Simulate;
 use crate::clock::Clock;
+use crate::engine::CronLine;
 use crate::exit::Exit;
 use crate::handlers::Script;
 use crate::mapping::Counting;
@@ -18,7 +19,7 @@ use crate::query::Order;
 use crate::record::{Id, Status};
 use crate::report;
 use crate::secure_file;
-use crate::simulation::{self, Course, Figures, Run, Scenario};
+use crate::simulation::{self, Figures, Run, Scenario};
 use crate::store::{Access, MemoryRow};
 use crate::time::{DAY, Instant};
 
@@ -32,7 +33,7 @@ pub fn run(
     clock: Clock,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    let (scenario, courses) = if args.from_table {
+    let (scenario, lines) = if args.from_table {
         from_table(resolved, args, clock.now())?
     } else {
         made_up(resolved, args)?
@@ -41,7 +42,7 @@ pub fn run(
         !args.from_table && args.arrivals.is_none() && matches!(scenario.script, Script::Never);
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);
-    let runs = simulate(&scenario, &courses, clock, is_cohort)?;
+    let runs = simulate(&scenario, &lines, clock, is_cohort)?;
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
@@ -74,22 +75,22 @@ fn figures(
     Ok(())
 }
 
-/// Each course on a thread of its own, as many at a time as there are processors.
+/// Each line on a thread of its own, as many at a time as there are processors.
 fn simulate(
     scenario: &Scenario,
-    courses: &[Course],
+    lines: &[CronLine],
     clock: Clock,
     is_cohort: bool,
 ) -> Result<Vec<(Run, Figures)>> {
-    let one = |course: &Course| {
-        let run = simulation::run(scenario, course, clock)?;
-        let is_cohort = is_cohort && course.schedule.limits.max_attempts.is_none();
+    let one = |line: &CronLine| {
+        let run = simulation::run(scenario, line, clock)?;
+        let is_cohort = is_cohort && line.schedule.limits.max_attempts.is_none();
         let figures = simulation::figures(&run, scenario, is_cohort);
         Ok((run, figures))
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut runs = Vec::with_capacity(courses.len());
-    for batch in courses.chunks(processors) {
+    let mut runs = Vec::with_capacity(lines.len());
+    for batch in lines.chunks(processors) {
         let batch: Vec<Result<_>> = std::thread::scope(|scope| {
             let threads: Vec<_> = batch.iter().map(|it| scope.spawn(move || one(it))).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -105,7 +106,7 @@ fn simulate(
 }
 
 /// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
-fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Course>)> {
+fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<CronLine>)> {
     let schedules = resolved.simulated(&args.policy)?;
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
@@ -128,12 +129,12 @@ fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Co
             due_at: None,
         })
         .collect();
-    let course = |schedule: Schedule| {
+    let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
         let counting = if counts { Counting::Dated } else { Counting::No };
-        Course { capabilities: counting.capabilities(true), schedule, reached: None }
+        CronLine::new(schedule, counting.capabilities(true))
     };
-    let courses = schedules.into_iter().map(course).collect();
+    let lines = schedules.into_iter().map(line).collect();
     let scenario = Scenario {
         rows,
         rows_arrive: true,
@@ -141,7 +142,7 @@ fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Co
         secs: args.span.map_or(RECORDS_SECS, |span| span.0),
         script: script(args),
     };
-    Ok((scenario, courses))
+    Ok((scenario, lines))
 }
 
 /// The pending records of the table, from now on.
@@ -149,20 +150,15 @@ fn from_table(
     resolved: &Resolved<'_>,
     args: &Simulate,
     now: Instant,
-) -> Result<(Scenario, Vec<Course>)> {
+) -> Result<(Scenario, Vec<CronLine>)> {
     let queue = &resolved.queue()?;
     let schedules = resolved.simulated(&args.policy)?;
     let mut database = open(queue, Access::ReadOnly)?;
-    let course = |schedule: &Schedule| {
+    let line = |schedule: &Schedule| {
         require_columns(database.table(), schedule)?;
-        let line = CronLine::new(queue, schedule, &*database)?;
-        Ok(Course {
-            reached: line.reached(),
-            schedule: line.schedule,
-            capabilities: line.capabilities,
-        })
+        Ok(Assembly::new(queue, schedule, &*database)?.line)
     };
-    let courses = schedules.iter().map(course).collect::<Result<_>>()?;
+    let lines = schedules.iter().map(line).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
@@ -185,7 +181,7 @@ fn from_table(
         secs: args.span.map_or(TABLE_SECS, |span| span.0),
         script: script(args),
     };
-    Ok((scenario, courses))
+    Ok((scenario, lines))
 }
 
 fn script(args: &Simulate) -> Script {

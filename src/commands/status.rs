@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::cron_line::CronLine;
+use super::assemble::Assembly;
 use super::open_for;
 use crate::exit::Exit;
 use crate::options::Resolved;
@@ -28,7 +28,7 @@ pub fn run(
     let schedule = resolved.schedule()?;
     let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
     let look = match &schedule {
-        Some(schedule) => Some(CronLine::new(queue, schedule, &*database)?.look(now, false)),
+        Some(schedule) => Some(Assembly::new(queue, schedule, &*database)?.line.look(now, false)),
         None => None,
     };
     let (db, table) = (database.place(), database.table().name.clone());

@@ -136,7 +136,7 @@ impl PassCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::PlanKind;
+    use crate::engine::due_queue::PlanKind;
     use crate::query::Order;
     use crate::record::fixture;
 

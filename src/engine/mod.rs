@@ -8,6 +8,7 @@
 //! commit.
 
 mod attempt_log;
+mod cron_line;
 mod cursor;
 mod dispatcher;
 mod due_queue;
@@ -16,27 +17,31 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use due_queue::{DueQueue, Plan, PlanKind};
+pub use cron_line::CronLine;
+pub use due_queue::DueQueue;
 pub use rate_limit::RateLimit;
 pub use tally::{SettledAttempt, Stopped, Tally};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::clock::Clock;
-use crate::handlers::{Handler, Submit};
+use crate::handlers::{Handler, Script, Scripted, Submit};
 use crate::lock::lock;
-use crate::query::Cursor;
+use crate::query::{Cursor, Order};
 use crate::record::Attempt;
 use crate::schedule::Look;
-use crate::store::{Interruptible, Stop, Store};
+use crate::stop::Stop;
+use crate::store::Store;
+use crate::time::Instant;
 use cursor::PassCursor;
 use dispatcher::{Again, Dispatcher};
+use due_queue::Plan;
 
 /// How long a drain waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -78,11 +83,12 @@ impl PassLimits {
 /// The parts of a pass.
 pub struct Pass {
     pub store: Box<dyn Store + Send>,
-    /// How it looks at records to begin with.
-    pub look: Look,
+    pub line: CronLine,
+    pub began_at: Instant,
+    pub order: Order,
     pub limits: PassLimits,
     pub clock: Clock,
-    pub plan: Plan,
+    pub stop: Arc<Stop>,
     /// What the handlers carry in their environment; see [`Store::start_watchdog`].
     pub token: String,
     pub observer: Box<dyn Observer + Send>,
@@ -103,19 +109,10 @@ pub trait Observer {
     fn finished(&mut self) -> Result<()>;
 }
 
-/// An event for the thread that waits for the end of a pass.
-#[derive(Debug)]
-enum Event {
-    /// Nothing is in hand any more, or the rate holds records back.
-    Turn,
-    /// A signal to stop, by its number.
-    Signal(i32),
-}
-
-/// The sender of events to the thread that waits for the end of a pass.
+/// The wake-up of the thread that waits for the end of a pass.
 #[derive(Clone)]
 pub struct Wake {
-    events: Sender<Event>,
+    turns: Sender<()>,
     stop: Arc<Stop>,
 }
 
@@ -125,17 +122,13 @@ impl Wake {
     pub fn signal(&self, signal: i32) {
         self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
-        // The pass may be over already.
-        let _ = self.events.send(Event::Signal(signal));
+        self.turn();
     }
 
-    fn signalled(&self) -> Option<i32> {
-        self.stop.signalled()
-    }
-
+    /// Nothing is in hand any more, the rate holds records back, or the pass is to stop.
     fn turn(&self) {
-        // Whoever waits for the end of the pass holds the other end.
-        let _ = self.events.send(Event::Turn);
+        // Whoever waits holds the other end, unless the pass is over.
+        let _ = self.turns.send(());
     }
 }
 
@@ -195,28 +188,28 @@ impl SharedDispatcher {
 /// The handlers of a pass.
 pub struct Handlers {
     pub handler: Arc<dyn Handler>,
-    /// Gets each record that is archived.
+    /// The stop that it heeds, a part of that of the pass.
+    pub stop: Arc<Stop>,
+    /// Gets each record that is archived, and heeds the stop of the pass.
     pub on_archive: Option<Arc<dyn Handler>>,
 }
 
 impl Handlers {
-    pub fn only(handler: impl Handler + 'static) -> Self {
-        Self { handler: Arc::new(handler), on_archive: None }
+    /// One that ends every attempt at once.
+    pub fn scripted(script: Script, stop: &Arc<Stop>) -> Self {
+        Self { handler: Arc::new(Scripted(script)), stop: stop.clone(), on_archive: None }
     }
 }
 
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
-    let stop = stop_of(&pass);
-    let mut store = Interruptible::new(pass.store, stop.clone());
-    if stop.deadline().is_some() {
-        store.watch()?;
-    }
-    pass.store = Box::new(store);
-    let mut due = DueQueue::new(&pass.plan, pass.look.clone());
+    let (clock, stop) = (pass.clock, pass.stop.clone());
+    let look = pass.line.look(pass.began_at, pass.limits.drain);
+    let plan = pass.line.plan(pass.order, &pass.limits);
+    let mut due = DueQueue::new(&plan, look.clone());
     let any = due.any(pass.store.reader());
     let any = if stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
-    if let Some(cursor) = first_cursor(&pass, any) {
+    if let Some(cursor) = first_cursor(&look, &plan, any) {
         // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
         pass.observer.reached(&cursor);
     }
@@ -225,24 +218,23 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         return Ok(Tally::of_nothing(due.unusable(), due.take_broken()));
     }
     pass.observer.selected(due.known());
-    log::debug!("{} records due under {}", due.known(), pass.look.schedule.policy.line());
+    log::debug!("{} records due under {}", due.known(), look.schedule.policy.line());
     pass.store.start_watchdog(&pass.token)?;
-    let (sender, events) = channel();
-    let wake = Wake { events: sender, stop: stop.clone() };
+    let (sender, turns) = channel();
+    let wake = Wake { turns: sender, stop: stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
-    let clock = pass.clock;
-    let dispatcher = Dispatcher::new(pass, due, wake.clone(), handlers);
+    let dispatcher = Dispatcher::new(pass, look, plan, due, wake.clone(), handlers);
     let shared =
         SharedDispatcher { ended: Arc::default(), dispatcher: Arc::new(Mutex::new(dispatcher)) };
-    let mut watch = Watch { shared: &shared, events, clock, stop, is_late: false };
+    let mut watch = Watch { shared: &shared, turns, clock, stop, is_told: false };
     watch.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
     watch.wait_for(&wake, || handler.join());
     let mut tally = shared.with(Dispatcher::finish)?;
     if let Some(on_archive) = on_archive {
         watch.wait_for(&wake, || on_archive.join());
-        tally.stopped = tally.stopped.or(wake.signalled().map(Stopped::Signal));
+        tally.stopped = tally.stopped.or(watch.stop.signalled().map(Stopped::Signal));
     }
     tally.faults = handler.faults();
     Ok(tally)
@@ -251,31 +243,24 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
                               more time, or an index (`backlog check` says which)";
 
-/// The stop of a pass, whose time begins now.
-fn stop_of(pass: &Pass) -> Arc<Stop> {
-    let PassLimits { max_runtime, grace, .. } = pass.limits;
-    let deadline = max_runtime.and_then(|limit| pass.clock.monotonic().checked_add(limit));
-    Arc::new(Stop::new(pass.clock, grace, deadline))
-}
-
 /// Where the next pass goes on if this one comes to nothing, or has nothing to do.
-fn first_cursor(pass: &Pass, any: bool) -> Option<Cursor> {
-    let span = pass.look.time.span;
+fn first_cursor(look: &Look, plan: &Plan, any: bool) -> Option<Cursor> {
+    let span = look.time.span;
     // Where the last pass got stuck is over once there is nothing to do.
-    let is_news = span.is_some() || !any && pass.plan.stuck.is_some();
+    let is_news = span.is_some() || !any && plan.stuck.is_some();
     let none = HashMap::new();
-    let kept = if any { &pass.look.kept } else { &none };
-    is_news.then(|| PassCursor::new(span, &pass.plan, kept).come_to(span, any))
+    let kept = if any { &look.kept } else { &none };
+    is_news.then(|| PassCursor::new(span, plan, kept).come_to(span, any))
 }
 
 /// The main thread of a pass: waits for its end, and heeds signals and the time meanwhile.
 struct Watch<'a> {
     shared: &'a SharedDispatcher,
-    events: Receiver<Event>,
+    turns: Receiver<()>,
     clock: Clock,
     stop: Arc<Stop>,
-    /// Whether the pass was told that its time is up.
-    is_late: bool,
+    /// Whether the pass was told to stop.
+    is_told: bool,
 }
 
 impl Watch<'_> {
@@ -300,24 +285,25 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits for an event, at most `pause`.
+    /// Waits for a wake-up, at most `pause`, and until the pass is told to stop for its deadline.
     fn wait(&mut self, pause: Option<Duration>) {
-        let deadline = self.stop.deadline().filter(|_| !self.is_late);
+        let deadline = self.stop.deadline().filter(|_| !self.is_told);
         let left = deadline.map(|deadline| self.clock.until(deadline));
-        let event = match [pause, left].into_iter().flatten().min() {
-            Some(most) => self.events.recv_timeout(most),
-            None => self.events.recv().map_err(RecvTimeoutError::from),
-        };
-        let is_late = || deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero());
-        let why = match event {
-            Ok(Event::Signal(signal)) => Some(Stopped::Signal(signal)),
-            Ok(Event::Turn) | Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => is_late().then_some(Stopped::Runtime),
-        };
-        if let Some(why) = why {
-            self.is_late = true;
-            self.shared.with(|dispatcher| dispatcher.stop(why));
+        match [pause, left].into_iter().flatten().min() {
+            Some(most) => drop(self.turns.recv_timeout(most)),
+            None => drop(self.turns.recv()),
         }
+        let why = match self.stop.signalled() {
+            _ if self.is_told => return,
+            Some(signal) => Stopped::Signal(signal),
+            None if self.stop.is_late() => {
+                self.stop.end();
+                Stopped::Runtime
+            }
+            None => return,
+        };
+        self.is_told = true;
+        self.shared.with(|dispatcher| dispatcher.stop(why));
     }
 
     /// Waits for the end of handlers, which may take its time.

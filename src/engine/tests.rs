@@ -3,26 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 use anyhow::Result;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use test_support::mixed_ages;
 
-use super::{Handlers, Observer, Pass, PassLimits, Plan, PlanKind, SettledAttempt};
+use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
 use crate::clock::Clock;
-use crate::handlers::{Script, Scripted};
+use crate::handlers::Script;
 use crate::lock::lock;
 use crate::mapping::{Counting, Mapping};
-use crate::query::{Cursor, Kept, Order, Reached};
+use crate::query::{Cursor, Order};
 use crate::record::{Id, Status};
 use crate::schedule::{
-    AgeWindow, Capabilities, Look, Options, Policy, RetryLimits, Schedule, Slots, Tiers,
+    AgeWindow, Capabilities, Options, Policy, RetryLimits, Schedule, Slots, Tiers,
 };
 use crate::schedule::{
     EVERY_SECS, PROGRESSIVE_EVERY_SECS, Spec, parse, parse_for_age, plain_fibonacci,
 };
-use crate::simulation::{self, Course, Scenario};
+use crate::simulation::{self, Scenario};
+use crate::stop::Stop;
 use crate::store::{Access, Location, MemoryRow, Unwatched};
 use crate::time::{DAY, Instant};
 
@@ -131,32 +133,24 @@ impl Table {
         let database = Location::File(self.path());
         let database = database.open(&Mapping::default(), Access::ReadWrite).unwrap();
         let state = database.state_dir(None).unwrap();
-        let now = Instant(now);
-        let reached = line.cursor.reached.as_ref().and_then(Reached::slot);
-        let kept = line.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
-        let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
-        let policy = line.policy.clone();
-        let look = Look {
-            capabilities: self.capabilities(),
-            time: policy.pass_time(reached, now, false),
-            schedule: schedule(policy),
-            kept,
-        };
-        let kind = match line.policy {
-            Policy::Slots(_) => PlanKind::Slots,
-            Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
-        };
+        let clock = clock(now);
         let cursor = Arc::new(Mutex::new(line.cursor.clone()));
+        let stop = Stop::new(clock, Duration::ZERO, None).unwrap();
         let pass = Pass {
-            store: Box::new(Unwatched(database.into_store(&state, clock(now.0)).unwrap())),
-            look,
+            store: Box::new(Unwatched(database.into_store(&state, None, clock).unwrap())),
+            line: CronLine {
+                cursor: line.cursor.clone(),
+                ..CronLine::new(schedule(line.policy.clone()), self.capabilities())
+            },
+            began_at: Instant(now),
+            order: Order::Newest,
             limits: PassLimits::NONE,
-            clock: clock(now.0),
-            plan: Plan { kind, ..Plan::full(Order::Newest) },
+            clock,
+            stop: stop.clone(),
             token: String::new(),
             observer: Box::new(Recorder { log: log.clone(), cursor: cursor.clone() }),
         };
-        super::run(pass, |_| Ok(Handlers::only(Scripted(Script::Never)))).unwrap();
+        super::run(pass, |_| Ok(Handlers::scripted(Script::Never, &stop))).unwrap();
         line.cursor = lock(&cursor).clone();
     }
 
@@ -208,12 +202,8 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     };
     let policy = line.policy.clone();
     let counting = if is_counted { Counting::Dated } else { Counting::No };
-    let course = Course {
-        capabilities: counting.capabilities(true),
-        schedule: schedule(policy),
-        reached: None,
-    };
-    let run = simulation::run(&scenario, &course, clock(0));
+    let line = CronLine::new(schedule(policy), counting.capabilities(true));
+    let run = simulation::run(&scenario, &line, clock(0));
     let mut tried = Tried::new();
     for attempt in run.unwrap().attempts {
         tried.entry(i64::from(attempt.row) + 1).or_default().push(attempt.at);

@@ -8,7 +8,6 @@ mod json;
 mod post;
 mod process;
 mod scripted;
-mod spawned;
 mod stream;
 mod tail;
 mod unstartable;
@@ -30,21 +29,14 @@ use std::time::Duration;
 
 use crate::record::{Attempt, Outcome, Record};
 
-/// A handler of records, some at a time.
+/// A handler of records, some at a time. It is made with the [`Stop`](crate::stop::Stop) that it
+/// heeds: what is not begun by then, or does not end in time, is answered as interrupted.
 pub trait Handler: Send + Sync {
     /// How many records are handled at once.
     fn capacity(&self) -> usize;
 
     /// Takes records in hand; beyond the capacity they wait until others are answered.
     fn start(&self, jobs: Vec<Job>);
-
-    /// From here on nothing is begun: what was not yet is answered as interrupted, and what runs
-    /// goes on.
-    fn begin_no_more(&self);
-
-    /// No more records will come. What is in hand has `grace` to end, then it is ended and
-    /// answered as interrupted. A second call can shorten the grace.
-    fn stop(&self, grace: Duration);
 
     /// Waits for its threads to end, once everything is answered.
     fn join(&self);

@@ -1,177 +1,203 @@
-//! One run of a command: started, read, timed and reaped by one thread, which polls the process and
-//! its pipes.
+//! A process of a handler, for one record or for many: its pipes, and its life cycle from the start
+//! to SIGTERM and SIGKILL.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{Command, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::Signal;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
-use super::spawned::{self, CHUNK, STOP_KILL_DELAY, Spawned, is_readable};
-use super::tail::Tail;
-use crate::clock::Clock;
+/// How much is read of a log at a time.
+pub const CHUNK: usize = 16 * 1024;
+/// How much of what is left in a pipe is read after the process's end. No pipe of an
+/// unprivileged process holds more; a grandchild may go on writing for ever.
+const LEFTOVER: usize = 1024 * 1024;
+/// How long a handler that has had its grace gets between SIGTERM and SIGKILL.
+pub const KILL_DELAY: Duration = Duration::from_secs(1);
 
-/// The end of a command.
-pub struct Ended {
-    pub status: ExitStatus,
-    /// Whether it was ended from outside, and why.
-    pub forced: Option<Forced>,
-    /// Whether the pass was stopping when it ended.
-    pub stopping: bool,
-    pub stdout: Tail,
-    pub stderr: Tail,
+/// What handlers may be told of their record. One pass may be in the handler of another.
+const TOLD: [&str; 6] = [
+    "BACKLOG_ID",
+    "BACKLOG_STATUS",
+    "BACKLOG_DATE_INSERTED",
+    "BACKLOG_ATTEMPT",
+    "BACKLOG_MAX_ATTEMPTS",
+    "BACKLOG_LAST_ERROR",
+];
+
+/// What webhooks are sent with: no command of a record's needs to know it.
+const SECRETS: [&str; 2] = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"];
+
+/// A shell's words for a command that cannot be run, and for one that is not there.
+pub const EXIT_UNABLE: [i32; 2] = [126, 127];
+/// What timeout(1) exits with.
+pub const EXIT_TIMEOUT: i32 = 124;
+
+/// A process with its pipes. It leads a group of its own.
+pub struct Process {
+    child: Child,
+    /// Readable once it has.
+    pub ended: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not,
+    /// and there is one thing to wake up for instead of three.
+    _command: Command,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forced {
-    Timeout,
-    Stop,
+impl Process {
+    /// Starts it with the reading end of its input.
+    pub fn start(mut command: Command, stdin: OwnedFd) -> io::Result<Self> {
+        let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        command.stdin(stdin).stdout(its_stdout).stderr(its_stderr);
+        let mut child = command.spawn()?;
+        // Its input is its own: once it does not read any more, nobody does.
+        command.stdin(Stdio::null());
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(ended) => Ok(Self { child, ended, stdout, stderr, _command: command }),
+            Err(errno) => {
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                child.wait()?;
+                Err(errno.into())
+            }
+        }
+    }
+
+    /// Signals it and its group, which it may have left.
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+        let _ = pidfd_send_signal(&self.ended, signal);
+    }
+
+    /// Reaps it, after its end. What it leaves in the background must be dead by then.
+    pub fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
 }
 
-/// The bounds that a command runs within.
-pub struct Bounds<'a> {
-    pub clock: Clock,
-    pub timeout: Option<Duration>,
-    /// Between the request to end and the kill, after a timeout.
-    pub grace: Duration,
-    /// One becomes readable when the pass stops, the next when it is told to hurry.
-    pub stop: &'a [OwnedFd],
-    /// How long the command may still run once one has become so.
-    pub stop_grace: &'a dyn Fn() -> Duration,
+/// A command with what all handlers of a pass have in common.
+pub fn command<Word: AsRef<OsStr>>(
+    argv: impl IntoIterator<Item = Word>,
+    env: &[(&str, String)],
+) -> Command {
+    let mut argv = argv.into_iter();
+    let mut command = argv.next().map_or_else(|| Command::new(""), Command::new);
+    for name in TOLD.iter().chain(&SECRETS) {
+        command.env_remove(name);
+    }
+    command
+        .args(argv)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        // A group of its own, so that a signal reaches what it has started.
+        .process_group(0);
+    command
 }
 
-/// Starts the command with this standard input and stays with it until its end. Its process group
-/// ends with it: what it leaves in the background is killed.
-pub fn run(command: Command, input: OwnedFd, bounds: &Bounds) -> io::Result<Ended> {
-    let mut monitored = Monitored {
-        spawned: Spawned::start(command, input)?,
-        stdout: Tail::default(),
-        stderr: Tail::default(),
-    };
-    let stayed = monitored.stay(bounds);
-    // It is not reaped yet, so its number, and with it the group's, is still its own: the signal
-    // cannot reach anybody else.
-    monitored.spawned.signal(Signal::KILL);
-    monitored.read_leftovers();
-    let status = monitored.spawned.reap()?;
-    let (forced, stopping) = stayed?;
-    let Monitored { stdout, stderr, .. } = monitored;
-    Ok(Ended { status, forced, stopping, stdout, stderr })
+/// The life cycle of a process, which is made to end in steps: it may end by itself, it is asked with
+/// SIGTERM, it is killed.
+pub struct Lifecycle<Why> {
+    stage: Stage<Why>,
 }
 
-/// A running command with what it has said.
-struct Monitored {
-    spawned: Spawned,
-    stdout: Tail,
-    stderr: Tail,
-}
-
-/// The stage of a command on its way to its end.
 #[derive(Clone, Copy)]
-enum Stage {
-    Running { deadline: Option<Monotonic>, stops: usize },
-    Asked { why: Forced, kill_at: Monotonic },
-    Killed { why: Forced },
+enum Stage<Why> {
+    Running,
+    /// It is to end by itself.
+    Ending {
+        why: Why,
+        until: Monotonic,
+    },
+    Asked {
+        why: Why,
+        kill_at: Monotonic,
+    },
+    Killed {
+        why: Why,
+    },
 }
 
-impl Monitored {
-    /// Reads what the command says until it has ended, and makes it end when its time is up.
-    /// Says whether it had to be made, and whether the pass was stopping.
-    fn stay(&mut self, bounds: &Bounds) -> io::Result<(Option<Forced>, bool)> {
-        let clock = bounds.clock;
-        let mut stage = Stage::Running {
-            deadline: bounds.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout)),
-            stops: 0,
+impl<Why: Copy> Lifecycle<Why> {
+    pub fn new() -> Self {
+        Self { stage: Stage::Running }
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running)
+    }
+
+    /// Whether it was asked to end.
+    pub fn is_forced(&self) -> bool {
+        matches!(self.stage, Stage::Asked { .. } | Stage::Killed { .. })
+    }
+
+    /// Why it is made to end, if it is.
+    pub fn why(&self) -> Option<Why> {
+        match self.stage {
+            Stage::Running => None,
+            Stage::Ending { why, .. } | Stage::Asked { why, .. } | Stage::Killed { why } => {
+                Some(why)
+            }
+        }
+    }
+
+    /// When the next step is taken, if it does not end until then.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        match self.stage {
+            Stage::Running | Stage::Killed { .. } => None,
+            Stage::Ending { until, .. } => Some(until),
+            Stage::Asked { kill_at, .. } => Some(kill_at),
+        }
+    }
+
+    /// It may end by itself until then, or sooner if that was said before.
+    pub fn end_by(&mut self, why: Why, at: Monotonic) {
+        self.stage = match self.stage {
+            Stage::Running => Stage::Ending { why, until: at },
+            Stage::Ending { why, until } => Stage::Ending { why, until: until.min(at) },
+            asked @ (Stage::Asked { .. } | Stage::Killed { .. }) => asked,
         };
-        loop {
-            let (deadline, stop) = match stage {
-                Stage::Running { deadline, stops } => (deadline, bounds.stop.get(stops)),
-                Stage::Asked { kill_at, .. } => (Some(kill_at), None),
-                Stage::Killed { .. } => (None, None),
-            };
-            let woken = self.wait(deadline.map(|at| clock.until(at)), stop)?;
-            if woken.ended {
-                return Ok(match stage {
-                    Stage::Running { stops, .. } => (None, stops > 0),
-                    Stage::Asked { why, .. } | Stage::Killed { why } => {
-                        (Some(why), why == Forced::Stop)
-                    }
-                });
-            }
-            stage = match stage {
-                Stage::Running { deadline, stops } if woken.stop => {
-                    let stop_at = clock.monotonic() + (bounds.stop_grace)();
-                    let sooner = deadline.is_some_and(|deadline| deadline <= stop_at);
-                    let deadline = if sooner { deadline } else { Some(stop_at) };
-                    Stage::Running { deadline, stops: stops + 1 }
-                }
-                Stage::Running { deadline: Some(at), stops } if clock.until(at).is_zero() => {
-                    self.spawned.signal(Signal::TERM);
-                    let (why, grace) = if stops > 0 {
-                        (Forced::Stop, STOP_KILL_DELAY)
-                    } else {
-                        (Forced::Timeout, bounds.grace)
-                    };
-                    Stage::Asked { why, kill_at: clock.monotonic() + grace }
-                }
-                Stage::Asked { why, kill_at } if clock.until(kill_at).is_zero() => {
-                    self.spawned.signal(Signal::KILL);
-                    Stage::Killed { why }
-                }
-                unchanged
-                @ (Stage::Running { .. } | Stage::Asked { .. } | Stage::Killed { .. }) => unchanged,
-            };
-        }
     }
 
-    /// Waits for something to happen, at most `timeout`, and reads what was said.
-    fn wait(&mut self, timeout: Option<Duration>, stop: Option<&OwnedFd>) -> io::Result<Woken> {
-        let mut fds = Vec::with_capacity(4);
-        fds.push(PollFd::new(&self.spawned.process, PollFlags::IN));
-        fds.push(PollFd::new(&self.spawned.stdout, PollFlags::IN));
-        fds.push(PollFd::new(&self.spawned.stderr, PollFlags::IN));
-        fds.extend(stop.map(|stop| PollFd::new(stop, PollFlags::IN)));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => {
-                return Ok(Woken { ended: false, stop: false });
-            }
-            Err(errno) => return Err(errno.into()),
-        }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let mut next = || ready.next().unwrap_or(false);
-        let (ended, stdout, stderr, stop) = (next(), next(), next(), next());
-        if stdout && !ended {
-            read(&self.spawned.stdout, &mut self.stdout);
-        }
-        if stderr && !ended {
-            read(&self.spawned.stderr, &mut self.stderr);
-        }
-        Ok(Woken { ended, stop })
+    /// Asks it to end.
+    pub fn ask(&mut self, process: &Process, why: Why, kill_at: Monotonic) {
+        process.signal(Signal::TERM);
+        self.stage = Stage::Asked { why, kill_at };
     }
 
-    fn read_leftovers(&mut self) {
-        let Self { spawned, stdout, stderr } = self;
-        for (pipe, tail) in [(&spawned.stdout, stdout), (&spawned.stderr, stderr)] {
-            spawned::read_leftovers(|| is_readable(pipe).then(|| read(pipe, tail)));
+    /// Takes the next step if its time has come.
+    pub fn step(&mut self, process: &Process, now: Monotonic) {
+        match self.stage {
+            Stage::Ending { why, until } if until <= now => {
+                self.ask(process, why, now + KILL_DELAY);
+            }
+            Stage::Asked { why, kill_at } if kill_at <= now => {
+                process.signal(Signal::KILL);
+                self.stage = Stage::Killed { why };
+            }
+            Stage::Running | Stage::Ending { .. } | Stage::Asked { .. } | Stage::Killed { .. } => {}
         }
     }
 }
 
-/// Reads once, which does not block after poll said so; says how much there was.
-fn read(pipe: &OwnedFd, tail: &mut Tail) -> usize {
-    let mut chunk = [0; CHUNK];
-    let count = rustix::io::read(pipe, &mut chunk).unwrap_or(0);
-    tail.push(&chunk[..count]);
-    count
+/// Whether a read would not block.
+pub fn is_readable(pipe: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// The reason why `wait` returned, besides the pipes.
-struct Woken {
-    ended: bool,
-    stop: bool,
+/// Reads what is left in a pipe, without waiting for its end: `read` says how much it read, as long
+/// as there is something to read.
+pub fn read_leftovers(mut read: impl FnMut() -> Option<usize>) {
+    let mut left = LEFTOVER;
+    while left > 0
+        && let Some(count) = read().filter(|count| *count > 0)
+    {
+        left = left.saturating_sub(count);
+    }
 }

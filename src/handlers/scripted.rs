@@ -1,7 +1,5 @@
 //! A handler that only plays its part: every attempt ends at once, as a script has it.
 
-use std::time::Duration;
-
 use super::{Handler, Job};
 use crate::hash::draw;
 use crate::record::{Attempt, Id, Outcome};
@@ -51,10 +49,6 @@ impl Handler for Scripted {
         submit(jobs.iter().map(|job| self.0.answer(job)).collect());
     }
 
-    fn begin_no_more(&self) {}
-
     /// Nothing is ever in hand for longer than its start takes.
-    fn stop(&self, _grace: Duration) {}
-
     fn join(&self) {}
 }

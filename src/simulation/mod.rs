@@ -5,18 +5,19 @@ mod measure;
 
 pub use measure::{Figures, Load, figures, load};
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use crate::clock::Clock;
-use crate::engine::{self, Handlers, Observer, Pass, PassLimits, Plan, PlanKind, SettledAttempt};
-use crate::handlers::{Script, Scripted};
+use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
+use crate::handlers::Script;
 use crate::lock::lock;
-use crate::query::{Cursor, Order, Slot};
+use crate::query::{Cursor, Order, Reached, Slot};
 use crate::record::Facts;
-use crate::schedule::{CATCH_UP, Capabilities, Forecast, Look, PassTime, Policy, Schedule};
+use crate::schedule::{CATCH_UP, Forecast, Policy};
+use crate::stop::Stop;
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
 
@@ -36,15 +37,6 @@ impl Scenario {
     pub fn instant(&self, at: i64) -> Instant {
         self.start.saturating_add(at)
     }
-}
-
-/// A simulated crontab line, whose policy counts in ticks.
-#[derive(Debug, Clone)]
-pub struct Course {
-    pub schedule: Schedule,
-    pub capabilities: Capabilities,
-    /// Where its last pass came to, by slots.
-    pub reached: Option<Slot>,
 }
 
 /// No simulation goes on behind this many attempts: they are kept, in 16 bytes each.
@@ -76,35 +68,40 @@ impl Run {
     }
 }
 
-impl Course {
+/// A crontab line with one pass in each tick.
+#[derive(Clone)]
+struct Ticking {
+    line: CronLine,
+    every_secs: i64,
+    /// When its first pass begins.
+    first_pass: Instant,
+}
+
+impl Ticking {
+    fn new(line: CronLine, start: Instant) -> Self {
+        let every_secs = line.schedule.policy.every_secs();
+        let ticking = Self { line, every_secs, first_pass: start };
+        Self { first_pass: ticking.pass_at(start), ..ticking }
+    }
+
     /// The instant of the first pass at `at` or later: passes start with the ticks.
     fn pass_at(&self, at: Instant) -> Instant {
-        let every_secs = self.schedule.policy.every_secs();
-        Instant(at.saturating_add(every_secs - 1).tick(every_secs).saturating_mul(every_secs))
+        let tick = at.saturating_add(self.every_secs - 1).tick(self.every_secs);
+        Instant(tick.saturating_mul(self.every_secs))
     }
 
-    /// What a pass at `now` looks at, if there was one in each tick since `first`.
-    fn look(&self, first: Instant, now: Instant) -> Look {
-        let time = self.pass_time(first, now);
-        Look {
-            schedule: self.schedule.clone(),
-            capabilities: self.capabilities,
-            time,
-            kept: HashMap::new(),
-        }
+    /// The line as the passes before `now` have left it.
+    fn at(&self, now: Instant) -> CronLine {
+        let reached = self.reached_before(now).map(Reached::Slot);
+        CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..self.line.clone() }
     }
 
-    fn pass_time(&self, first: Instant, now: Instant) -> PassTime {
-        self.schedule.policy.pass_time(self.reached_before(first, now), now, false)
-    }
-
-    fn reached_before(&self, first: Instant, now: Instant) -> Option<Slot> {
-        let every_secs = self.schedule.policy.every_secs();
-        let (tick, passes) = (now.tick(every_secs), now.tick(every_secs) - first.tick(every_secs));
-        match self.reached {
-            Some(slot) if passes <= 0 => Some(slot),
-            Some(slot) if slot.tick <= first.tick(every_secs) => {
-                let caught_up = slot.tick.saturating_add(passes.saturating_mul(CATCH_UP));
+    fn reached_before(&self, now: Instant) -> Option<Slot> {
+        let (tick, first) = (now.tick(self.every_secs), self.first_pass.tick(self.every_secs));
+        match self.line.reached() {
+            Some(slot) if tick <= first => Some(slot),
+            Some(slot) if slot.tick <= first => {
+                let caught_up = slot.tick.saturating_add((tick - first).saturating_mul(CATCH_UP));
                 Some(Slot::end_of(caught_up.min(tick - 1)))
             }
             Some(_) | None => None,
@@ -112,28 +109,31 @@ impl Course {
     }
 }
 
-/// Runs one course through the scenario.
-pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
-    let policy = &course.schedule.policy;
+/// Runs one line through the scenario.
+pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
+    let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
-    let first_pass = course.pass_at(start);
+    let ticking = Ticking::new(line.clone(), start);
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
-        let at = arrives_at.map_or(first_pass, |at| at.max(first_pass));
-        Forecast::new(&course.look(first_pass, at), facts, at).next().map(|it| it.at)
+        let at = arrives_at.map_or(ticking.first_pass, |at| at.max(ticking.first_pass));
+        Forecast::new(&ticking.at(at).look(at, false), facts, at).next().map(|it| it.at)
     };
-    let next = course.clone();
+    let next = ticking.clone();
     let next_at = move |facts: Facts<'_>, now| {
-        Some(next.schedule.policy.next_attempt(facts, next.pass_time(first_pass, now))?.now)
+        let policy = &next.line.schedule.policy;
+        let time = policy.pass_time(next.reached_before(now), now, false);
+        Some(policy.next_attempt(facts, time)?.now)
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));
     let attempts = || lock(&log);
+    let stop = Stop::new(clock, Duration::ZERO, None)?;
     let mut last = None;
     while let Some(at) = store.next_at() {
         // One pass in each tick.
         let next_tick = last.map(|last: Instant| last.next_tick(policy.every_secs()));
-        let now = course.pass_at(at).max(next_tick.unwrap_or(first_pass));
+        let now = ticking.pass_at(at).max(next_tick.unwrap_or(ticking.first_pass));
         if now > end {
             break;
         }
@@ -142,17 +142,16 @@ pub fn run(scenario: &Scenario, course: &Course, clock: Clock) -> Result<Run> {
         let observer = Recorder { store: store.clone(), log: log.clone(), at: now.0 - start.0 };
         let pass = Pass {
             store: Box::new(store.clone()),
-            look: course.look(first_pass, now),
+            line: ticking.at(now),
+            began_at: now,
+            order: Order::Oldest,
             limits: PassLimits::NONE,
             clock: clock.fixed(now),
-            plan: match policy {
-                Policy::Slots(_) => Plan { kind: PlanKind::Slots, ..Plan::full(Order::Oldest) },
-                Policy::Age(_) | Policy::Counted(_) => Plan::full(Order::Oldest),
-            },
+            stop: stop.clone(),
             token: String::new(),
             observer: Box::new(observer),
         };
-        engine::run(pass, |_| Ok(Handlers::only(Scripted(scenario.script))))?;
+        engine::run(pass, |_| Ok(Handlers::scripted(scenario.script, &stop)))?;
         ensure!(
             attempts().len() <= MOST_ATTEMPTS,
             "more than {MOST_ATTEMPTS} attempts; take fewer --records or a shorter time --for"

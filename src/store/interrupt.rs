@@ -1,20 +1,21 @@
-//! The stop of a pass inside a store: ends a search without end, a server that does not answer, a
+//! The stop of a pass inside a store, which ends a search without end, a server that does not answer, a
 //! lock that is not released. One wrapper for all stores: each says what ends its statements, and
 //! heeds the stop where it would wait or try again.
 
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::rehearsal::Rehearsal;
-use super::{Claim, Found, Moved, Page, Reader, RowWrite, Store, WriteResult};
+use super::{Claim, Database, Found, Moved, Page, Reader, RowWrite, StateDir, Store, WriteResult};
 use crate::clock::Clock;
 use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement, Transition};
+use crate::stop::Stop;
 
 /// Ends a statement that is running.
 pub type Interrupter = Box<dyn FnMut() + Send>;
@@ -26,17 +27,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// killed then, and that is written as well.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The stop of a pass, by a signal or by its deadline.
-pub struct Stop {
+/// The stop of a pass, and the act of the store that it ends.
+pub struct ActStop {
+    stop: Arc<Stop>,
     clock: Clock,
-    grace: Duration,
-    /// When the pass is to stop without a signal.
-    deadline: Option<Monotonic>,
-    /// The signal that has come last; 0 for none.
-    signal: AtomicI32,
-    first_signal: OnceLock<Monotonic>,
-    second_signal: OnceLock<Monotonic>,
-    /// What the store is at.
     act: AtomicU8,
 }
 
@@ -49,71 +43,23 @@ enum Act {
     Settlement,
 }
 
-impl Stop {
-    pub fn new(clock: Clock, grace: Duration, deadline: Option<Monotonic>) -> Self {
-        Self {
-            clock,
-            grace,
-            deadline,
-            signal: AtomicI32::new(0),
-            first_signal: OnceLock::new(),
-            second_signal: OnceLock::new(),
-            act: AtomicU8::new(Act::Nothing as u8),
-        }
-    }
-
-    pub fn deadline(&self) -> Option<Monotonic> {
-        self.deadline
-    }
-
-    /// A signal to stop has come; a second one leaves no grace.
-    pub fn signal(&self, signal: i32) {
-        let now = self.clock.monotonic();
-        if self.first_signal.set(now).is_err() {
-            let _ = self.second_signal.set(now);
-        }
-        self.signal.store(signal, Ordering::SeqCst);
-    }
-
-    pub fn signalled(&self) -> Option<i32> {
-        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
-    }
-
-    /// Whether nothing more is to be begun.
+impl ActStop {
+    /// Whether the pass is to stop.
     pub fn is_asked(&self) -> bool {
-        self.asked_at().is_some()
-    }
-
-    fn asked_at(&self) -> Option<Monotonic> {
-        let passed = self.deadline.filter(|deadline| self.clock.until(*deadline).is_zero());
-        self.first_signal.get().copied().into_iter().chain(passed).min()
+        self.stop.is_asked()
     }
 
     /// Whether the store is to end what it is at. Outcomes are written as long as handlers have
-    /// grace to end in, unless a second signal takes that away.
+    /// grace to end in.
     pub fn ends_act(&self) -> bool {
-        match self.act() {
-            Act::Nothing => false,
-            Act::Search => self.is_asked(),
-            Act::Settlement => {
-                let asked = self.asked_at().and_then(|at| at.checked_add(self.grace));
-                let last = self.second_signal.get().copied().into_iter().chain(asked).min();
-                last.and_then(|last| last.checked_add(MARGIN))
-                    .is_some_and(|last| self.clock.until(last).is_zero())
-            }
-        }
-    }
-
-    fn act(&self) -> Act {
         match self.act.load(Ordering::SeqCst) {
-            1 => Act::Search,
-            2 => Act::Settlement,
-            _ => Act::Nothing,
+            1 => self.stop.is_asked(),
+            2 => {
+                let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
+                last.is_some_and(|last| self.clock.until(last).is_zero())
+            }
+            _ => false,
         }
-    }
-
-    fn begin(&self, act: Act) {
-        self.act.store(act as u8, Ordering::SeqCst);
     }
 }
 
@@ -122,17 +68,29 @@ pub struct Interruptible {
     // It ends before the store does, whose connection it holds on to.
     watch: Option<Watch>,
     store: Box<dyn Store + Send>,
-    stop: Arc<Stop>,
+    stop: Arc<ActStop>,
 }
 
 impl Interruptible {
-    pub fn new(mut store: Box<dyn Store + Send>, stop: Arc<Stop>) -> Self {
-        store.heed(&stop);
-        Self { watch: None, store, stop }
+    /// The store of a pass on this table.
+    pub fn open(
+        database: Box<dyn Database>,
+        state: &StateDir,
+        stop: Arc<Stop>,
+        clock: Clock,
+    ) -> Result<Self> {
+        let has_deadline = stop.deadline().is_some();
+        let stop = Arc::new(ActStop { stop, clock, act: AtomicU8::new(Act::Nothing as u8) });
+        let store = database.into_store(state, Some(stop.clone()), clock)?;
+        let mut interruptible = Self { watch: None, store, stop };
+        if has_deadline {
+            interruptible.watch()?;
+        }
+        Ok(interruptible)
     }
 
     /// From now on a statement that does not end by itself is ended.
-    pub fn watch(&mut self) -> Result<()> {
+    fn watch(&mut self) -> Result<()> {
         if self.watch.is_none()
             && let Some(interrupter) = self.store.interrupter()
         {
@@ -142,9 +100,9 @@ impl Interruptible {
     }
 
     fn act<T>(&mut self, act: Act, work: impl FnOnce(&mut dyn Store) -> T) -> T {
-        self.stop.begin(act);
+        self.stop.act.store(act as u8, Ordering::SeqCst);
         let done = work(&mut *self.store);
-        self.stop.begin(Act::Nothing);
+        self.stop.act.store(Act::Nothing as u8, Ordering::SeqCst);
         done
     }
 }
@@ -225,7 +183,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(stop: Arc<Stop>, mut interrupt: Interrupter) -> Result<Self> {
+    fn start(stop: Arc<ActStop>, mut interrupt: Interrupter) -> Result<Self> {
         let (end, ended) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("interrupter".into())

@@ -22,7 +22,7 @@ mod unwatched;
 mod watchdog;
 
 pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
-pub use interrupt::{Interrupter, Interruptible, Stop};
+pub use interrupt::{ActStop, Interrupter, Interruptible};
 pub use location::{Access, Location, Schemas};
 pub use locks::LineLock;
 pub use memory::{MemoryRow, MemoryStore};
@@ -102,9 +102,14 @@ pub trait Database: Reader + Survey {
     /// Why this user could not settle records here, if so.
     fn obstacle(&mut self) -> Result<Option<String>>;
 
-    /// The table together with the means to claim its records.
-    fn into_store(self: Box<Self>, state: &StateDir, clock: Clock)
-    -> Result<Box<dyn Store + Send>>;
+    /// The table together with the means to claim its records. Nothing is waited for any longer than
+    /// the stop says, if there is one.
+    fn into_store(
+        self: Box<Self>,
+        state: &StateDir,
+        stop: Option<Arc<ActStop>>,
+        clock: Clock,
+    ) -> Result<Box<dyn Store + Send>>;
 }
 
 /// A store: the claims and writes of a pass. All claims end with the process that holds them.
@@ -147,9 +152,6 @@ pub trait Store {
     /// Called once, before the first claim. Makes sure that if this process is killed, the
     /// handlers end before its claims do. They carry `token` in their environment.
     fn start_watchdog(&mut self, token: &str) -> Result<()>;
-
-    /// Called once, before the first claim: nothing is waited for any longer than this says.
-    fn heed(&mut self, _stop: &Arc<Stop>) {}
 
     /// What ends a statement that is running, from another thread and as often as it is called;
     /// `None` if none ever runs for long.

@@ -1,11 +1,9 @@
 //! A store without a watchdog, for tests and benchmarks that run the engine in their own process: a
 //! watchdog is this program started again, and here that would be the test.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 
-use super::{Claim, Interrupter, Moved, Reader, Rehearsal, RowWrite, Stop, Store, WriteResult};
+use super::{Claim, Interrupter, Moved, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::record::{Id, Record, Settlement};
 
 pub struct Unwatched(pub Box<dyn Store + Send>);
@@ -45,10 +43,6 @@ impl Store for Unwatched {
 
     fn start_watchdog(&mut self, _: &str) -> Result<()> {
         Ok(())
-    }
-
-    fn heed(&mut self, stop: &Arc<Stop>) {
-        self.0.heed(stop);
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

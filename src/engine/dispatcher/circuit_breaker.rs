@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use super::Dispatcher;
-use crate::engine::{PlanKind, Stopped};
+use crate::engine::Stopped;
+use crate::engine::due_queue::PlanKind;
 use crate::query::{Kept, Slot};
 use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
 use crate::schedule::{Reason, Verdict};
@@ -134,8 +135,7 @@ impl Dispatcher {
     /// Where the next pass is to begin if it begins behind this record. Failed ones that have an
     /// order of their own are gone on behind in any case.
     fn place(&self, record: &Record) -> Option<Key> {
-        let is_in_order =
-            record.status == Status::New || matches!(self.pass.plan.kind, PlanKind::Full);
+        let is_in_order = record.status == Status::New || matches!(self.plan.kind, PlanKind::Full);
         is_in_order.then(|| record.key())
     }
 
@@ -165,21 +165,21 @@ impl Dispatcher {
 
     /// A record that another pass holds when its slot comes keeps the slot.
     pub(super) fn keep_slot(&mut self, id: &Id) {
-        if self.pass.look.time.span.is_none() || self.pass.look.kept.contains_key(id) {
+        if self.look.time.span.is_none() || self.look.kept.contains_key(id) {
             return;
         }
         if let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
-            && let Verdict::Due(Reason::Slot(slot)) = self.pass.look.verdict(record.facts())
+            && let Verdict::Due(Reason::Slot(slot)) = self.look.verdict(record.facts())
         {
             self.cursor.keep(id, slot);
             let kept = Kept { id: id.clone(), slot, begun: 0 };
-            self.pass.look.kept.insert(id.clone(), kept);
+            self.look.kept.insert(id.clone(), kept);
         }
     }
 
     /// There is nothing more to try a record for.
     pub(super) fn forget_slot(&mut self, id: &Id) {
-        self.pass.look.kept.remove(id);
+        self.look.kept.remove(id);
         self.cursor.settled(id);
     }
 }

@@ -42,7 +42,7 @@ impl Dispatcher {
             attempt_log::lost(&record, &attempt.outcome);
         } else {
             self.tally.count(&attempt.outcome, written);
-            attempt_log::ended(&record, &attempt.outcome, written, &self.pass.look);
+            attempt_log::ended(&record, &attempt.outcome, written, &self.look);
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
             self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());

@@ -12,12 +12,15 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::cursor::PassCursor;
+use super::due_queue::Plan;
 use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
 use crate::exit;
 use crate::handlers::{Handler, Submit};
 use crate::query::Slot;
 use crate::record::{Attempt, Id, Outcome, Record, counted};
+use crate::schedule::Look;
+use crate::stop::Stop;
 use crate::store::Charged;
 use crate::time::Instant;
 
@@ -34,7 +37,12 @@ pub enum Again {
 /// Owns the parts of a pass and the state between its rounds.
 pub struct Dispatcher {
     pass: Pass,
+    /// How it looks at records.
+    look: Look,
+    plan: Plan,
     handler: Arc<dyn Handler>,
+    /// The stop that it heeds.
+    handler_stop: Arc<Stop>,
     wake: Wake,
     due: DueQueue,
     /// Who gets what is archived.
@@ -59,8 +67,6 @@ pub struct Dispatcher {
     ambiguous: BTreeSet<String>,
     /// How many attempts have failed since the last one that did not.
     failures_in_a_row: u32,
-    /// Whether running handlers were told to end.
-    told_to_end: bool,
     /// Answers that could not be written.
     unsettled: Vec<Attempt>,
     /// Whether nothing can be written any more.
@@ -80,11 +86,19 @@ struct InHand {
 }
 
 impl Dispatcher {
-    pub fn new(pass: Pass, due: DueQueue, wake: Wake, handlers: Handlers) -> Self {
+    pub fn new(
+        pass: Pass,
+        look: Look,
+        plan: Plan,
+        due: DueQueue,
+        wake: Wake,
+        handlers: Handlers,
+    ) -> Self {
         let now = pass.clock.monotonic();
-        let cursor = PassCursor::new(pass.look.time.span, &pass.plan, &pass.look.kept);
+        let cursor = PassCursor::new(look.time.span, &plan, &look.kept);
         Self {
             handler: handlers.handler,
+            handler_stop: handlers.stop,
             on_archive: handlers.on_archive,
             wake,
             due,
@@ -92,6 +106,8 @@ impl Dispatcher {
             bucket: pass.limits.rate.map(|rate| TokenBucket::new(rate, now)),
             is_held_back: false,
             pass,
+            look,
+            plan,
             in_hand: HashMap::new(),
             busy: Vec::new(),
             rehearsed: false,
@@ -100,7 +116,6 @@ impl Dispatcher {
             without_error: false,
             ambiguous: BTreeSet::new(),
             failures_in_a_row: 0,
-            told_to_end: false,
             unsettled: Vec::new(),
             is_lost: false,
             is_gone: false,
@@ -147,18 +162,18 @@ impl Dispatcher {
     fn fail(&mut self, error: anyhow::Error) {
         self.is_lost = true;
         self.error.get_or_insert(error);
-        self.handler.stop(self.pass.limits.grace);
+        self.handler_stop.end();
     }
 
     /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That
     /// a search was ended because the pass is to stop is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
-        if self.wake.stop.is_asked() {
+        if self.pass.stop.is_asked() {
             log::debug!("{error:#}");
         } else {
             self.error.get_or_insert(error);
         }
-        self.handler.begin_no_more();
+        self.handler_stop.drain();
     }
 
     pub fn is_idle(&self) -> bool {
@@ -169,26 +184,13 @@ impl Dispatcher {
     fn is_cut_short(&self) -> bool {
         self.error.is_some()
             || self.tally.stopped.is_some()
-            || self.wake.stop.is_asked()
+            || self.pass.stop.is_asked()
             || self.left == Some(0)
     }
 
-    /// No new claims from here on. Running handlers are told to end if somebody outside wants the
-    /// pass to; a second such order leaves them no more time.
+    /// No new claims from here on.
     pub fn stop(&mut self, why: Stopped) {
-        match why {
-            Stopped::Signal(_) | Stopped::Runtime => {
-                let again = std::mem::replace(&mut self.told_to_end, true);
-                let grace = if again { Duration::ZERO } else { self.pass.limits.grace };
-                self.handler.stop(grace);
-                if let Some(on_archive) = &self.on_archive {
-                    on_archive.stop(grace);
-                }
-            }
-            Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_) => {
-                self.handler.begin_no_more();
-            }
-        }
+        self.handler_stop.drain();
         self.tally.stopped.get_or_insert(why);
     }
 
@@ -197,16 +199,15 @@ impl Dispatcher {
         if self.is_cut_short() || !self.pass.limits.drain {
             return Again::No;
         }
-        let time = self.pass.look.time;
+        let time = self.look.time;
         let come_to = time.span.map(|span| Slot::end_of(span.until));
-        self.pass.look.time =
-            self.pass.look.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
+        self.look.time = self.look.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
         self.note_what_was_left_out();
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
-        let errors_too = self.pass.look.schedule.policy.needs_counter();
-        self.due = self.due.again(self.pass.look.clone(), busy, errors_too);
+        let errors_too = self.look.schedule.policy.needs_counter();
+        self.due = self.due.again(self.look.clone(), busy, errors_too);
         if was_busy {
             return Again::AfterOthers;
         }
@@ -227,13 +228,13 @@ impl Dispatcher {
         self.settle_rest();
         // A signal that came when everything was settled, and found nobody waiting for it.
         self.tally.stopped =
-            self.tally.stopped.take().or(self.wake.signalled().map(Stopped::Signal));
+            self.tally.stopped.take().or(self.pass.stop.signalled().map(Stopped::Signal));
         let cut_short = self.is_cut_short();
         self.begin_behind_them();
         for id in self.in_hand.keys() {
             self.cursor.came_back(id);
         }
-        let come_to = self.cursor.come_to(self.pass.look.time.span, cut_short);
+        let come_to = self.cursor.come_to(self.look.time.span, cut_short);
         self.pass.observer.reached(&come_to);
         let observed = self.pass.observer.finished();
         let durable = self.pass.store.finish();

@@ -190,8 +190,8 @@ impl Dispatcher {
             return Ok(None);
         }
         let now = self.pass.clock.now();
-        self.pass.look.time.now = now;
-        let reason = match self.pass.look.verdict(record.facts()) {
+        self.look.time.now = now;
+        let reason = match self.look.verdict(record.facts()) {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {
                 self.forget_slot(&record.id);
@@ -231,8 +231,8 @@ impl Dispatcher {
         let possible_writes = schedule::possible_writes(
             record,
             now,
-            self.pass.look.capabilities,
-            self.pass.look.schedule.limits,
+            self.look.capabilities,
+            self.look.schedule.limits,
         );
         let proof = match self.pass.store.rehearse(record, &possible_writes)? {
             Rehearsal::Refused(why) => {
@@ -305,10 +305,6 @@ impl Dispatcher {
     ) -> Result<()> {
         let now = self.pass.clock.now();
         let charged = self.write(ended, claimed)?;
-        if self.wake.signalled().is_some() {
-            // It came while the transaction waited for its lock.
-            self.handler.begin_no_more();
-        }
         let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
         self.hand_out(std::mem::take(claimed).into_iter().zip(charged), now, submit);
         Ok(())
@@ -318,7 +314,7 @@ impl Dispatcher {
     /// claimed ones, if there are any, how they went.
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
-        let look = &self.pass.look;
+        let look = &self.look;
         let (capabilities, limits) = (look.capabilities, look.schedule.limits);
         let mut changes = Vec::with_capacity(ended.len() + claimed.len());
         for attempt in ended {
@@ -397,8 +393,8 @@ impl Dispatcher {
                 return None;
             }
         };
-        attempt_log::begun(&record, &self.pass.look);
-        self.pass.look.kept.remove(&record.id);
+        attempt_log::begun(&record, &self.look);
+        self.look.kept.remove(&record.id);
         self.cursor.handed_out(&record, slot);
         let id = record.id.clone();
         let record = Arc::new(record);

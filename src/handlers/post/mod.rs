@@ -21,11 +21,13 @@ mod tls;
 mod wire;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant as Monotonic};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::workers::Workers;
 use super::{Handler, Job, json};
@@ -33,6 +35,7 @@ use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::series::{Series, SeriesSource};
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
+use crate::stop::{Stage, Stop};
 use client::{Client, Outgoing, Sent};
 
 pub use client::{PostSettings, Signing, Webhook};
@@ -51,30 +54,31 @@ pub struct Post {
     capacity: usize,
     workers: Workers,
     shared: Arc<Shared>,
+    /// Closed when everything is answered, which ends the wait for the stop.
+    open: Mutex<Option<OwnedFd>>,
 }
 
 /// The state that all workers share.
 struct Shared {
     client: Client,
     clock: Clock,
+    stop: Arc<Stop>,
     payload: Option<String>,
     /// The column with the secret of each row, which no body shows.
     secret_column: Option<String>,
     series: Option<SeriesSource>,
-    no_more: AtomicBool,
     /// Whether the authority of the URL has a column in it.
     records_name_host: bool,
     /// How many requests in a row found no connection.
     unreachable: AtomicU32,
     /// What is being sent. A request cannot be ended; its record can be taken away from it.
     sending: Mutex<HashMap<Id, Job>>,
-    answered: Condvar,
     /// Whether a record was taken away from its request.
     has_abandoned: AtomicBool,
 }
 
 impl Post {
-    pub fn new(settings: PostSettings, clock: Clock) -> Result<Self> {
+    pub fn new(settings: PostSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
         let (capacity, payload) = (settings.jobs, settings.payload.clone());
         let series = settings.series;
         let records_name_host = settings.webhook.target.has_column_in_authority();
@@ -82,19 +86,24 @@ impl Post {
         let shared = Arc::new(Shared {
             client: Client::new(settings)?,
             clock,
+            stop,
             payload,
             secret_column,
             series,
-            no_more: AtomicBool::new(false),
             records_name_host,
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
-            answered: Condvar::new(),
             has_abandoned: AtomicBool::new(false),
         });
         let seen = shared.clone();
         let workers = Workers::start(capacity, move |job| seen.attempt(job))?;
-        Ok(Self { capacity, workers, shared })
+        let (over, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let waiting = shared.clone();
+        std::thread::Builder::new()
+            .name("webhook stop".into())
+            .spawn(move || waiting.abandon_at_end(&over))
+            .context("could not start the thread that stops webhooks")?;
+        Ok(Self { capacity, workers, shared, open: Mutex::new(Some(open)) })
     }
 }
 
@@ -107,22 +116,8 @@ impl Handler for Post {
         self.workers.take(jobs);
     }
 
-    fn begin_no_more(&self) {
-        self.shared.no_more.store(true, Ordering::SeqCst);
-    }
-
-    fn stop(&self, grace: Duration) {
-        self.begin_no_more();
-        let shared = self.shared.clone();
-        let deadline = shared.clock.monotonic().checked_add(grace);
-        let waiting = shared.clone();
-        let waiter = std::thread::Builder::new().spawn(move || waiting.abandon_at(deadline));
-        if waiter.is_err() {
-            shared.abandon_at(None);
-        }
-    }
-
     fn join(&self) {
+        *lock(&self.open) = None;
         if self.shared.has_abandoned.load(Ordering::SeqCst) {
             self.workers.leave();
         } else {
@@ -134,15 +129,13 @@ impl Handler for Post {
 impl Shared {
     fn attempt(&self, job: Job) {
         let record = job.record.clone();
-        if self.no_more.load(Ordering::SeqCst) {
-            return reply(&job, Outcome::Interrupted, Duration::ZERO);
-        }
+        // Before the look at the stop: whatever comes after it takes the record away.
         lock(&self.sending).insert(record.id.clone(), job);
         let began = self.clock.monotonic();
-        let outcome = self.send(&record);
+        let is_stopped = self.stop.stage() > Stage::Running;
+        let outcome = if is_stopped { Outcome::Interrupted } else { self.send(&record) };
         let duration = self.clock.monotonic().saturating_duration_since(began);
         let job = lock(&self.sending).remove(&record.id);
-        self.answered.notify_all();
         if let Some(job) = job {
             reply(&job, outcome, duration);
         }
@@ -200,18 +193,12 @@ impl Shared {
         }
     }
 
-    /// Waits until nothing is being sent, and takes away what still is at the deadline.
-    fn abandon_at(&self, deadline: Option<Monotonic>) {
-        let mut sending = lock(&self.sending);
-        while let Some(left) = deadline.map(|deadline| self.clock.until(deadline))
-            && !left.is_zero()
-            && !sending.is_empty()
-        {
-            let waited = self.answered.wait_timeout(sending, left);
-            sending = waited.unwrap_or_else(PoisonError::into_inner).0;
+    /// Takes away what is still being sent when the stop ends it.
+    fn abandon_at_end(&self, over: &OwnedFd) {
+        if !self.stop.wait_for_end(over) {
+            return;
         }
-        let abandoned: Vec<_> = sending.drain().map(|(_, job)| job).collect();
-        drop(sending);
+        let abandoned: Vec<_> = lock(&self.sending).drain().map(|(_, job)| job).collect();
         for job in abandoned {
             self.has_abandoned.store(true, Ordering::SeqCst);
             reply(&job, Outcome::Interrupted, Duration::ZERO);

@@ -1,9 +1,9 @@
-//! A process that stays: its pipes, and what has come through them.
+//! A process that stays: its pipes, what has come through them, and its way to its end.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,7 +11,9 @@ use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
-use crate::handlers::spawned::{CHUNK, Spawned, is_readable, read_leftovers};
+use crate::handlers::process::{
+    CHUNK, KILL_DELAY, Lifecycle, Process, is_readable, read_leftovers,
+};
 use crate::handlers::tail::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -20,7 +22,16 @@ const READ: usize = 64 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
-    spawned: Spawned,
+    process: Process,
+    lifecycle: Lifecycle<Why>,
+    /// Since when nothing was heard of it, or it had nothing to answer.
+    quiet_since: Monotonic,
+    /// Whether it has answered anything.
+    pub has_answered: bool,
+    /// Whether it was said that it has not.
+    is_doubted: bool,
+    /// Whether it did so only after its time.
+    pub answers_late: bool,
     /// Does not block. Without one, its input has ended.
     stdin: Option<OwnedFd>,
     /// What it is to be sent, and how much of that it was.
@@ -40,12 +51,30 @@ pub struct Events {
     pub woken: bool,
 }
 
+/// The reason why a co-process is made to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// There is nothing more to do.
+    Over,
+    /// The pass is stopped.
+    Stopped,
+    /// It did not answer in time.
+    Silent { leaves_input: bool },
+    /// What it says is not the protocol.
+    Broken,
+}
+
 impl CoProcess {
-    pub fn start(command: Command) -> io::Result<Self> {
+    pub fn start(command: Command, now: Monotonic) -> io::Result<Self> {
         let (its_stdin, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
         ioctl_fionbio(&stdin, true)?;
         Ok(Self {
-            spawned: Spawned::start(command, its_stdin)?,
+            process: Process::start(command, its_stdin)?,
+            lifecycle: Lifecycle::new(),
+            quiet_since: now,
+            has_answered: false,
+            is_doubted: false,
+            answers_late: false,
             stdin: Some(stdin),
             text: Vec::new(),
             sent: 0,
@@ -87,7 +116,7 @@ impl CoProcess {
     }
 
     /// Asks it to finish. A line that is on its way is sent to its end: half of one is no record.
-    pub fn close_input(&mut self) {
+    fn close_input(&mut self) {
         self.is_last = true;
         let is_in_mid_line = self.sent > 0 && self.text[self.sent - 1] != b'\n';
         let rest = self.text[self.sent..].iter().position(|byte| *byte == b'\n');
@@ -97,40 +126,102 @@ impl CoProcess {
     }
 
     /// Whether there is something that it was sent and did not read.
-    pub fn leaves_input(&self) -> bool {
+    fn leaves_input(&self) -> bool {
         let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
         !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0)
     }
 
-    pub fn signal(&self, signal: Signal) {
-        self.spawned.signal(signal);
+    pub fn is_serving(&self) -> bool {
+        self.lifecycle.is_running()
+    }
+
+    /// Why it is made to end, if it is.
+    pub fn why(&self) -> Option<Why> {
+        self.lifecycle.why()
+    }
+
+    /// It got something to answer after it had nothing.
+    pub fn is_busy_from(&mut self, now: Monotonic) {
+        self.quiet_since = now;
+    }
+
+    pub fn answered_at(&mut self, now: Monotonic) {
+        self.quiet_since = now;
+        self.has_answered = true;
+        self.answers_late = matches!(self.why(), Some(Why::Silent { .. }));
+    }
+
+    /// When its first reply is to be missed, if it has records and none of them is answered until
+    /// then.
+    pub fn doubted_at(&self, first_reply_within: Duration) -> Option<Monotonic> {
+        let is_new = self.is_serving() && !self.has_answered && !self.is_doubted;
+        self.quiet_since.checked_add(first_reply_within).filter(|_| is_new)
+    }
+
+    pub fn doubt(&mut self) {
+        self.is_doubted = true;
+    }
+
+    /// When its time is up, if nothing happens until then.
+    pub fn deadline(&self, timeout: Option<Duration>) -> Option<Monotonic> {
+        let silent_at = timeout.and_then(|timeout| self.quiet_since.checked_add(timeout));
+        self.lifecycle.deadline().or(silent_at.filter(|_| self.is_serving()))
+    }
+
+    /// Closes its input and lets it finish until then, or sooner if that was said before.
+    pub fn finish_by(&mut self, why: Why, at: Monotonic) {
+        if self.is_serving() {
+            self.close_input();
+        }
+        self.lifecycle.end_by(why, at);
+    }
+
+    /// Makes it end if its time is up, and its end come sooner if that is late.
+    pub fn step(&mut self, timeout: Option<Duration>, grace: Duration, now: Monotonic) {
+        if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
+            let leaves_input = self.leaves_input();
+            self.finish_by(Why::Silent { leaves_input }, now + grace);
+        } else {
+            self.lifecycle.step(&self.process, now);
+        }
+    }
+
+    /// It says what is not the protocol, and will not be listened to any more.
+    pub fn break_off(&mut self, now: Monotonic) {
+        self.lifecycle.ask(&self.process, Why::Broken, now + KILL_DELAY);
     }
 
     /// Waits for something to happen, at most `timeout`, and serves the pipes.
-    pub fn wait(&mut self, wakeup: &OwnedFd, timeout: Option<Duration>) -> io::Result<Events> {
-        let mut fds = Vec::with_capacity(5);
-        fds.push(PollFd::new(&self.spawned.process, PollFlags::IN));
+    pub fn wait(
+        &mut self,
+        wakeup: &OwnedFd,
+        stopped: Option<&OwnedFd>,
+        timeout: Option<Duration>,
+    ) -> io::Result<Events> {
+        let mut fds = Vec::with_capacity(6);
+        fds.push(PollFd::new(&self.process.ended, PollFlags::IN));
+        fds.push(PollFd::new(&self.process.stdout, PollFlags::IN));
+        fds.push(PollFd::new(&self.process.stderr, PollFlags::IN));
         fds.push(PollFd::new(wakeup, PollFlags::IN));
-        fds.push(PollFd::new(&self.spawned.stdout, PollFlags::IN));
-        fds.push(PollFd::new(&self.spawned.stderr, PollFlags::IN));
         let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
         fds.extend(stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT)));
+        let has_stdin = stdin.is_some();
+        fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Events { ended: false, woken: false }),
             Err(errno) => return Err(errno.into()),
         }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let mut next = || ready.next().unwrap_or(false);
-        let (ended, woken, stdout, stderr, stdin) = (next(), next(), next(), next(), next());
+        let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        let [ended, stdout, stderr, woken, stdin] = [0, 1, 2, 3, 4].map(is_ready);
         if stdout {
             self.read_output();
         }
         if stderr {
             self.read_log();
         }
-        if stdin {
+        if stdin && has_stdin {
             self.send();
         }
         Ok(Events { ended, woken })
@@ -139,12 +230,12 @@ impl CoProcess {
     /// Reads once, which does not block after poll said so; says how much there was.
     fn read_output(&mut self) -> usize {
         self.received.reserve(READ);
-        rustix::io::read(&self.spawned.stdout, spare_capacity(&mut self.received)).unwrap_or(0)
+        rustix::io::read(&self.process.stdout, spare_capacity(&mut self.received)).unwrap_or(0)
     }
 
     fn read_log(&mut self) -> usize {
         let mut chunk = [0; CHUNK];
-        let count = rustix::io::read(&self.spawned.stderr, &mut chunk).unwrap_or(0);
+        let count = rustix::io::read(&self.process.stderr, &mut chunk).unwrap_or(0);
         for line in self.log.push_lines(&chunk[..count]) {
             log::info!("handler: {line}");
         }
@@ -179,14 +270,14 @@ impl CoProcess {
     /// background is killed.
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         // It is not reaped yet, so its number, and with it the group's, is still its own.
-        self.signal(Signal::KILL);
-        read_leftovers(|| is_readable(&self.spawned.stdout).then(|| self.read_output()));
-        read_leftovers(|| is_readable(&self.spawned.stderr).then(|| self.read_log()));
+        self.process.signal(Signal::KILL);
+        read_leftovers(|| is_readable(&self.process.stdout).then(|| self.read_output()));
+        read_leftovers(|| is_readable(&self.process.stderr).then(|| self.read_log()));
         // The last line may lack its end.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
         }
-        self.spawned.reap()
+        self.process.reap()
     }
 
     /// The last line of its log.

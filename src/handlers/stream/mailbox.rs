@@ -55,15 +55,16 @@ impl Mailbox {
         &self.wakeup
     }
 
-    /// The ringing was noticed.
+    /// The wake-up was noticed.
     pub fn drain_wakeup(&self) {
         let _ = io::read(&self.wakeup, &mut [0; 8]);
     }
 
-    /// Waits for the wakeup.
-    pub fn wait(&self) {
-        let mut fds = [PollFd::new(&self.wakeup, PollFlags::IN)];
-        // Whoever is interrupted looks up too often, and that is all.
+    /// Waits for the wakeup, or for this to be readable.
+    pub fn wait(&self, stopped: Option<&OwnedFd>) {
+        let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
+        fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
+        // Who is interrupted looks up too often, and that is all.
         let _ = poll(&mut fds, None);
         self.drain_wakeup();
     }

@@ -3,7 +3,6 @@
 
 mod coprocess;
 mod in_flight;
-mod lifecycle;
 mod mailbox;
 mod protocol;
 mod supervisor;
@@ -19,6 +18,7 @@ use anyhow::{Context, Result};
 use super::{Handler, Job};
 use crate::clock::Clock;
 use crate::lock::lock;
+use crate::stop::Stop;
 use mailbox::Mailbox;
 use supervisor::Supervisor;
 
@@ -40,12 +40,11 @@ pub struct StreamSettings {
     pub timeout: Option<Duration>,
     /// How long one may keep its first reply to itself until somebody is told.
     pub first_reply_within: Duration,
-    pub grace: Duration,
     pub hello: Hello,
     pub env: Vec<(&'static str, String)>,
 }
 
-/// Attendants, each of which looks after one co-process at a time.
+/// Supervisors, each of which looks after one co-process at a time.
 pub struct Stream {
     capacity: usize,
     mailboxes: Vec<Arc<Mailbox>>,
@@ -56,22 +55,17 @@ pub struct Stream {
 /// The state that all supervisors share.
 struct Shared {
     clock: Clock,
-    no_more: AtomicBool,
-    /// How often the pass was told to stop, and the grace that it gave last.
-    stops: AtomicU32,
-    stop_grace_ms: AtomicU64,
+    stop: Arc<Stop>,
     closing: AtomicBool,
     restarts_left: AtomicU32,
     faults: AtomicU64,
 }
 
 impl Stream {
-    pub fn new(settings: StreamSettings, clock: Clock) -> Result<Self> {
+    pub fn new(settings: StreamSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
         let shared = Arc::new(Shared {
             clock,
-            no_more: AtomicBool::new(false),
-            stops: AtomicU32::new(0),
-            stop_grace_ms: AtomicU64::new(0),
+            stop,
             closing: AtomicBool::new(false),
             restarts_left: AtomicU32::new(settings.restarts),
             faults: AtomicU64::new(0),
@@ -80,20 +74,16 @@ impl Stream {
             (0..settings.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let (capacity, settings) = (settings.jobs * settings.window, Arc::new(settings));
-        let attend = |(number, mailbox): (usize, &Arc<Mailbox>)| {
+        let supervise = |(number, mailbox): (usize, &Arc<Mailbox>)| {
             let supervisor = Supervisor::new(settings.clone(), shared.clone(), mailbox.clone());
             std::thread::Builder::new()
                 .name(format!("co-process {number}"))
                 .spawn(move || supervisor.run())
                 .context("could not start a thread for the handlers; lower --jobs")
         };
-        let supervisors: Result<Vec<_>> = mailboxes.iter().enumerate().map(attend).collect();
+        let supervisors: Result<Vec<_>> = mailboxes.iter().enumerate().map(supervise).collect();
         let supervisors = Mutex::new(supervisors?);
         Ok(Self { capacity, mailboxes, shared, supervisors })
-    }
-
-    fn wake(&self) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
     }
 }
 
@@ -119,21 +109,9 @@ impl Handler for Stream {
         }
     }
 
-    fn begin_no_more(&self) {
-        self.shared.begin_no_more();
-        self.wake();
-    }
-
-    fn stop(&self, grace: Duration) {
-        let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        self.shared.stop_grace_ms.store(grace, Ordering::SeqCst);
-        self.shared.stops.fetch_add(1, Ordering::SeqCst);
-        self.begin_no_more();
-    }
-
     fn join(&self) {
         self.shared.closing.store(true, Ordering::SeqCst);
-        self.wake();
+        self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
         for supervisor in std::mem::take(&mut *lock(&self.supervisors)) {
             // A supervisor that panicked has said so already.
             let _ = supervisor.join();
@@ -147,28 +125,12 @@ impl Handler for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.stop(Duration::ZERO);
+        self.shared.stop.end_within(Duration::ZERO);
         self.join();
     }
 }
 
 impl Shared {
-    fn begins_no_more(&self) -> bool {
-        self.no_more.load(Ordering::SeqCst)
-    }
-
-    fn begin_no_more(&self) {
-        self.no_more.store(true, Ordering::SeqCst);
-    }
-
-    fn stops(&self) -> u32 {
-        self.stops.load(Ordering::SeqCst)
-    }
-
-    fn stop_grace(&self) -> Duration {
-        Duration::from_millis(self.stop_grace_ms.load(Ordering::SeqCst))
-    }
-
     fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }

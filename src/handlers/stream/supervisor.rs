@@ -1,4 +1,4 @@
-//! One co-process and its successors, attended by a thread: fed, listened to, and started again
+//! One co-process and its successors, supervised by a thread: fed, listened to, and started again
 //! after an early end.
 
 use std::collections::VecDeque;
@@ -7,16 +7,16 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
-use super::coprocess::CoProcess;
+use super::coprocess::{CoProcess, Events, Why};
 use super::in_flight::{InFlight, Sent};
-use super::lifecycle::{Lifecycle, Orders, Why};
 use super::mailbox::Mailbox;
 use super::protocol::{self, shown};
 use super::{Shared, StreamSettings};
-use crate::handlers::spawned::{EXIT_TIMEOUT, EXIT_UNABLE, command};
+use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, command};
 use crate::handlers::unstartable::could_not_run;
 use crate::handlers::{Job, Submit, json};
 use crate::record::{Attempt, Outcome, counted};
+use crate::stop::Stage;
 
 pub struct Supervisor {
     settings: Arc<StreamSettings>,
@@ -25,7 +25,7 @@ pub struct Supervisor {
     /// What the co-process has not been sent.
     queue: VecDeque<Waiting>,
     in_flight: InFlight,
-    running: Option<Lifecycle>,
+    running: Option<CoProcess>,
     /// How the last co-process ended, if there was one.
     last_end: Option<String>,
     submit: Option<Submit>,
@@ -68,13 +68,14 @@ impl Supervisor {
 
     pub fn run(mut self) {
         loop {
+            let stage = self.shared.stop.stage();
             self.take_in();
             self.feed();
             match self.running.take() {
-                Some(running) => self.attend(running),
+                Some(running) => self.attend(running, stage),
                 None if !self.queue.is_empty() => {}
                 None if self.shared.is_closing() => return,
-                None => self.mailbox.wait(),
+                None => self.mailbox.wait(self.shared.stop.fd_above(stage)),
             }
         }
     }
@@ -86,7 +87,7 @@ impl Supervisor {
             self.submit.get_or_insert_with(|| job.submit.clone());
         }
         self.queue.extend(jobs.into_iter().map(Waiting::from));
-        if self.shared.begins_no_more() {
+        if self.shared.stop.stage() > Stage::Running {
             self.give_back();
         }
     }
@@ -121,7 +122,7 @@ impl Supervisor {
             }
         }
         if let Some(running) = &mut self.running {
-            running.process.send();
+            running.send();
         }
         self.submit(refused);
     }
@@ -151,14 +152,14 @@ impl Supervisor {
         if self.in_flight.is_empty() {
             running.is_busy_from(at);
         }
-        running.process.push(line);
+        running.push(line);
         self.in_flight.add(Sent { job, bytes: line.len(), at });
         self.running = Some(running);
         Ok(())
     }
 
     /// Starts a co-process and says hello; the error says why there is none.
-    fn start(&self, first: &Job) -> Result<Lifecycle, String> {
+    fn start(&self, first: &Job) -> Result<CoProcess, String> {
         if let Some(last_end) = &self.last_end {
             if !self.shared.may_restart() {
                 let restarts = self.settings.restarts;
@@ -169,15 +170,15 @@ impl Supervisor {
         let mut command = command(&self.settings.argv, &self.settings.env);
         // Else Python keeps its replies to itself.
         command.env("PYTHONUNBUFFERED", "1");
-        let process = CoProcess::start(command);
+        let process = CoProcess::start(command, self.shared.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv))?;
         process.push(self.settings.hello.line(&first.record).as_bytes());
-        Ok(Lifecycle::new(process, self.shared.clock.monotonic(), self.shared.stops()))
+        Ok(process)
     }
 
     /// There will be no co-process any more, and that ends the pass.
     fn cannot_go_on(&mut self, error: &str) {
-        self.shared.begin_no_more();
+        self.shared.stop.drain();
         if let Some(first) = self.queue.pop_front() {
             self.submit(vec![
                 first.job.ended(Outcome::Unable { error: error.into(), ends_pass: true }),
@@ -186,39 +187,55 @@ impl Supervisor {
         self.give_back();
     }
 
-    /// Waits for something to happen, and heeds it.
-    fn attend(&mut self, mut running: Lifecycle) {
+    /// Waits for something to happen, and heeds it. `stage` is that of the stop as far as it was
+    /// heeded.
+    fn attend(&mut self, mut running: CoProcess, stage: Stage) {
         let clock = self.shared.clock;
         let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
         let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
-        let has_ended = match running.process.wait(self.mailbox.wakeup(), deadline) {
-            Ok(events) => {
-                if events.woken {
-                    self.mailbox.drain_wakeup();
-                }
-                events.ended
-            }
-            // Without poll there is no telling what it does.
-            Err(_) => true,
-        };
-        if has_ended {
+        let stopped = self.shared.stop.fd_above(stage);
+        let events = running.wait(self.mailbox.wakeup(), stopped, deadline);
+        // Without poll there is no telling what it does.
+        let events = events.unwrap_or(Events { ended: true, woken: false });
+        if events.woken {
+            self.mailbox.drain_wakeup();
+        }
+        if events.ended {
             return self.conclude(running);
         }
         if let Err(error) = self.listen(&mut running) {
-            running.break_off(self.shared.clock.monotonic());
+            running.break_off(clock.monotonic());
             self.fault(error);
         }
         self.doubt(&mut running);
-        running.heed(&self.orders());
+        let (now, grace) = (clock.monotonic(), self.shared.stop.grace());
+        if let Some(at) = self.stops_at() {
+            running.finish_by(Why::Stopped, at);
+        } else if self.is_over() && running.is_serving() {
+            running.finish_by(Why::Over, now + grace);
+        }
+        running.step(self.timeout(), grace, now);
         self.running = Some(running);
     }
 
-    fn doubted_at(&self, running: &Lifecycle) -> Option<Monotonic> {
+    /// When what runs is to have ended, because the pass is stopped.
+    fn stops_at(&self) -> Option<Monotonic> {
+        let stop = &self.shared.stop;
+        stop.ends_at().filter(|_| stop.stage() >= Stage::Ending)
+    }
+
+    /// Whether there is nothing more to do.
+    fn is_over(&self) -> bool {
+        let is_idle = self.in_flight.is_empty() && self.queue.is_empty();
+        self.shared.is_closing() && is_idle && self.mailbox.is_empty()
+    }
+
+    fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
         running.doubted_at(self.settings.first_reply_within).filter(|_| !self.in_flight.is_empty())
     }
 
     /// Says once of a process that it has not answered anything yet.
-    fn doubt(&self, running: &mut Lifecycle) {
+    fn doubt(&self, running: &mut CoProcess) {
         if self.doubted_at(running).is_some_and(|at| self.shared.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.len() as u64, "record");
             let first_reply_within = humantime::format_duration(self.settings.first_reply_within);
@@ -234,27 +251,15 @@ impl Supervisor {
         self.settings.timeout.filter(|_| !self.in_flight.is_empty())
     }
 
-    fn orders(&self) -> Orders {
-        let idle = self.in_flight.is_empty() && self.queue.is_empty();
-        Orders {
-            now: self.shared.clock.monotonic(),
-            timeout: self.timeout(),
-            grace: self.settings.grace,
-            stops: self.shared.stops(),
-            stop_grace: self.shared.stop_grace(),
-            is_over: self.shared.is_closing() && idle && self.mailbox.is_empty(),
-        }
-    }
-
     /// Takes the replies that have come, all together. The error is a line that is none.
-    fn listen(&mut self, running: &mut Lifecycle) -> Result<(), String> {
+    fn listen(&mut self, running: &mut CoProcess) -> Result<(), String> {
         if running.why() == Some(Why::Broken) {
-            running.process.ignore_output();
+            running.ignore_output();
             return Ok(());
         }
         let now = self.shared.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
-        let heard = running.process.each_line(|number, line| {
+        let heard = running.each_line(|number, line| {
             let wrong = |why: String| wrong_line(number, line, &why);
             let protocol::Reply { id, outcome } = protocol::Reply::parse(line).map_err(wrong)?;
             let sent = in_flight.answered(&id).map_err(wrong)?;
@@ -279,13 +284,13 @@ impl Supervisor {
 
     /// The co-process has ended. What it leaves unanswered goes to its successor, but for the
     /// oldest, which may be what ended it.
-    fn conclude(&mut self, mut running: Lifecycle) {
-        let status = running.process.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
+    fn conclude(&mut self, mut running: CoProcess) {
+        let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let heard = self.listen(&mut running);
-        let end = end(status, running.process.last_words());
+        let end = end(status, running.last_words());
         match (running.why(), heard) {
             // Whoever stopped the pass may have signalled its handler as well.
-            _ if self.shared.stops() > 0 => self.interrupt(),
+            _ if self.shared.stop.stage() >= Stage::Ending => self.interrupt(),
             (_, Err(error)) => self.fault(error),
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
@@ -307,7 +312,7 @@ impl Supervisor {
         self.submit(left);
     }
 
-    fn died(&mut self, running: &Lifecycle, status: ExitStatus, end: &str) {
+    fn died(&mut self, running: &CoProcess, status: ExitStatus, end: &str) {
         let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
         // A shell's word for what it cannot run: perhaps itself, perhaps what one record names.
         let is_unable = !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
@@ -320,7 +325,7 @@ impl Supervisor {
         self.blame_the_oldest(outcome, exit);
     }
 
-    fn was_silent(&mut self, running: &Lifecycle, leaves_input: bool) {
+    fn was_silent(&mut self, running: &CoProcess, leaves_input: bool) {
         let timeout = humantime::format_duration(self.settings.timeout.unwrap_or_default());
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {

@@ -17,9 +17,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use super::postgres::{Param, PgDatabase, Server, Session};
+use super::postgres::{Param, Patience, PgDatabase, Server, Session};
 use super::table::Table;
-use super::{Access, Count, Database, Found, Inspection, Page, Reader, StateDir, Store, Survey};
+use super::{
+    Access, ActStop, Count, Database, Found, Inspection, Page, Reader, StateDir, Store, Survey,
+};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::query::{Order, Query};
@@ -136,8 +138,13 @@ impl Database for PgmqQueue {
         self.database.missing_on_tables(&tables, &needed)
     }
 
-    fn into_store(self: Box<Self>, _: &StateDir, clock: Clock) -> Result<Box<dyn Store + Send>> {
+    fn into_store(
+        self: Box<Self>,
+        _: &StateDir,
+        stop: Option<Arc<ActStop>>,
+        clock: Clock,
+    ) -> Result<Box<dyn Store + Send>> {
         let Self { queue, database } = *self;
-        Ok(Box::new(PgmqStore::new(queue, database, clock)))
+        Ok(Box::new(PgmqStore::new(queue, database, Patience::new(stop, clock))))
     }
 }

@@ -8,15 +8,13 @@ use anyhow::Result;
 
 use super::Queue;
 use super::work::{HIDDEN_SECS, Work};
-use crate::clock::Clock;
 use crate::lock::lock;
 use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement};
-use crate::store::postgres::{Heartbeat, Patient, PgDatabase};
+use crate::store::postgres::{Heartbeat, Patience, Patient, PgDatabase};
 use crate::store::watchdog::Watchdog;
 use crate::store::{
-    Claim, Database, Found, Interrupter, Page, Reader, Rehearsal, RowWrite, Stop, Store,
-    WriteResult,
+    Claim, Database, Found, Interrupter, Page, Reader, Rehearsal, RowWrite, Store, WriteResult,
 };
 
 /// How often a living reader puts off the return of its messages.
@@ -31,8 +29,8 @@ pub struct PgmqStore {
 }
 
 impl PgmqStore {
-    pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
-        let work = Work::new(queue, database, clock);
+    pub fn new(queue: Queue, database: PgDatabase, patience: Patience) -> Self {
+        let work = Work::new(queue, database, patience);
         Self { work: Arc::new(Mutex::new(work)), watchdog: None, heartbeat: None }
     }
 
@@ -116,10 +114,6 @@ impl Store for PgmqStore {
             Vec::new()
         })?);
         Ok(())
-    }
-
-    fn heed(&mut self, stop: &Arc<Stop>) {
-        self.work().patience.stop = Some(stop.clone());
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -7,7 +7,6 @@ use postgres::Error as SqlError;
 
 use super::Queue;
 use super::orders::{Orders, number};
-use crate::clock::Clock;
 use crate::record::{Id, Record, Status, Transition};
 use crate::store::postgres::{Param, Patience, Patient, PgDatabase, Session};
 use crate::store::table::Effects;
@@ -53,9 +52,9 @@ impl Patient for Work {
 }
 
 impl Work {
-    pub fn new(queue: Queue, database: PgDatabase, clock: Clock) -> Self {
+    pub fn new(queue: Queue, database: PgDatabase, patience: Patience) -> Self {
         let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { queue, database, patience: Patience::new(clock), held, given_back }
+        Self { queue, database, patience, held, given_back }
     }
 
     fn session(&mut self) -> &mut Session {

@@ -33,7 +33,7 @@ pub use sql::Param;
 
 use super::page::Reported;
 use super::table::Table;
-use super::{Access, Database, Interrupter, StateDir, Store};
+use super::{Access, ActStop, Database, Interrupter, StateDir, Store};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::time::Instant;
@@ -133,8 +133,13 @@ impl Database for PgDatabase {
         self.missing_privilege()
     }
 
-    fn into_store(self: Box<Self>, _: &StateDir, clock: Clock) -> Result<Box<dyn Store + Send>> {
-        Ok(Box::new(PgStore::new(*self, clock)))
+    fn into_store(
+        self: Box<Self>,
+        _: &StateDir,
+        stop: Option<Arc<ActStop>>,
+        clock: Clock,
+    ) -> Result<Box<dyn Store + Send>> {
+        Ok(Box::new(PgStore::new(*self, Patience::new(stop, clock))))
     }
 }
 

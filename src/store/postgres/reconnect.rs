@@ -14,7 +14,7 @@ use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
 use crate::record::Transition;
-use crate::store::{Database, RowWrite, Stop, WriteResult};
+use crate::store::{ActStop, Database, RowWrite, WriteResult};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Patience {
     clock: Clock,
     /// The stop of the pass, if there is a pass.
-    pub stop: Option<Arc<Stop>>,
+    stop: Option<Arc<ActStop>>,
     /// Whether nobody waits for what is being done: a server that is gone is then left to the next
     /// look.
     is_just_looking: bool,
@@ -47,8 +47,8 @@ impl Patience {
         self.stop.as_ref().is_some_and(|stop| stop.ends_act())
     }
 
-    pub fn new(clock: Clock) -> Self {
-        Self { clock, stop: None, is_just_looking: false }
+    pub fn new(stop: Option<Arc<ActStop>>, clock: Clock) -> Self {
+        Self { clock, stop, is_just_looking: false }
     }
 }
 

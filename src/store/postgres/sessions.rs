@@ -12,7 +12,6 @@ use super::reconnect::{Patience, Patient};
 use super::session::Session;
 use super::sql::Param;
 use super::{PgDatabase, by_ids};
-use crate::clock::Clock;
 use crate::record::Id;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
@@ -33,11 +32,11 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    pub fn new(database: PgDatabase, clock: Clock) -> Self {
+    pub fn new(database: PgDatabase, patience: Patience) -> Self {
         Self {
             database,
             claims: Claims::default(),
-            patience: Patience::new(clock),
+            patience,
             token: None,
             watchdogs: Vec::new(),
             used: false,

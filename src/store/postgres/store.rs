@@ -6,14 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::PgDatabase;
-use super::reconnect::{Heartbeat, Patient};
+use super::reconnect::{Heartbeat, Patience, Patient};
 use super::sessions::Sessions;
-use crate::clock::Clock;
 use crate::lock::lock;
 use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement};
 use crate::store::{
-    Claim, Found, Interrupter, Page, Reader, Rehearsal, RowWrite, Stop, Store, WriteResult,
+    Claim, Found, Interrupter, Page, Reader, Rehearsal, RowWrite, Store, WriteResult,
 };
 
 /// How often somebody sees after the sessions while handlers run.
@@ -25,8 +24,8 @@ pub struct PgStore {
 }
 
 impl PgStore {
-    pub fn new(database: PgDatabase, clock: Clock) -> Self {
-        let sessions = Sessions::new(database, clock);
+    pub fn new(database: PgDatabase, patience: Patience) -> Self {
+        let sessions = Sessions::new(database, patience);
         Self { sessions: Arc::new(Mutex::new(sessions)), heartbeat: None }
     }
 
@@ -118,10 +117,6 @@ impl Store for PgStore {
             all.filter_map(|session| session.socket.clone()).collect()
         })?);
         Ok(())
-    }
-
-    fn heed(&mut self, stop: &Arc<Stop>) {
-        self.sessions().patience.stop = Some(stop.clone());
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

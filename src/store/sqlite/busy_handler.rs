@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::store::Stop;
+use crate::store::ActStop;
 
 /// How long a command waits for a lock.
 const COMMAND: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 #[derive(Clone)]
 pub struct BusyHandler {
     limit_ms: Arc<AtomicU64>,
-    stop: Arc<OnceLock<Arc<Stop>>>,
+    stop: Arc<OnceLock<Arc<ActStop>>>,
 }
 
 impl BusyHandler {
@@ -63,8 +63,8 @@ impl BusyHandler {
     }
 
     /// From now on no lock is waited for any longer than the stop says.
-    pub fn heed(&self, stop: &Arc<Stop>) {
-        let _ = self.stop.set(stop.clone());
+    pub fn heed(&self, stop: Arc<ActStop>) {
+        let _ = self.stop.set(stop);
     }
 }
 

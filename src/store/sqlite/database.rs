@@ -23,9 +23,9 @@ use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::secure_file;
-use crate::store::Access;
 use crate::store::page::Reported;
 use crate::store::table::{Table, count, has_failed};
+use crate::store::{Access, ActStop};
 use crate::time::Instant;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
@@ -214,8 +214,16 @@ impl Database for SqliteDatabase {
         Ok(writable.err().map(why))
     }
 
-    fn into_store(self: Box<Self>, state: &StateDir, _: Clock) -> Result<Box<dyn Store + Send>> {
+    fn into_store(
+        self: Box<Self>,
+        state: &StateDir,
+        stop: Option<Arc<ActStop>>,
+        _: Clock,
+    ) -> Result<Box<dyn Store + Send>> {
         self.require_one_name()?;
+        if let Some(stop) = stop {
+            self.busy_handler.heed(stop);
+        }
         Ok(Box::new(SqliteStore::new(*self, state)?))
     }
 }

@@ -29,9 +29,7 @@ use super::rehearsal::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table};
 use super::watchdog::Watchdog;
-use super::{
-    Claim, Database, Found, Interrupter, Moved, Reader, RowWrite, Stop, Store, WriteResult,
-};
+use super::{Claim, Database, Found, Interrupter, Moved, Reader, RowWrite, Store, WriteResult};
 use crate::lock::lock;
 use crate::record::{Id, Record, Settlement, Transition};
 use change::Statement;
@@ -238,10 +236,6 @@ impl Store for SqliteStore {
         let _acting = self.database.connection.rights.take()?;
         let proof = self.try_out(record, possible_writes);
         proof.map_err(|error| self.database.explain(&error, "write to"))
-    }
-
-    fn heed(&mut self, stop: &Arc<Stop>) {
-        self.database.busy_handler.heed(stop);
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -40,7 +40,7 @@ fn clock() -> Clock {
 fn opened(location: &Location) -> Box<dyn Store> {
     let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
     let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
-    database.into_store(&state, clock()).unwrap()
+    database.into_store(&state, None, clock()).unwrap()
 }
 
 pub struct Sqlite {
@@ -84,7 +84,7 @@ impl Subject for Sqlite {
         let location = Location::File(self.path());
         let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
         let state = database.state_dir(None).unwrap();
-        database.into_store(&state, clock()).unwrap()
+        database.into_store(&state, None, clock()).unwrap()
     }
 
     fn finish(&self, id: i64) {

@@ -1,0 +1,248 @@
+//! The stop of a pass: signals, the end of its time and errors ask the engine, the handlers and the
+//! store to end, in stages.
+//!
+//! One is handed down to everyone who works for a pass when he is made. Who polls waits for the
+//! descriptor of the next stage; who does not looks at the stage before he begins something.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant as Monotonic};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io;
+
+use crate::clock::Clock;
+use crate::lock::lock;
+
+/// The stage of a stop. It only rises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    Running,
+    /// Nothing more is begun; what runs goes on to its end.
+    Draining,
+    /// What runs has until [`Stop::ends_at`], then it is ended.
+    Ending,
+    /// That has become sooner.
+    Hurried,
+}
+
+const STAGES: [Stage; 4] = [Stage::Running, Stage::Draining, Stage::Ending, Stage::Hurried];
+
+pub struct Stop {
+    clock: Clock,
+    /// What running handlers get to end in.
+    grace: Duration,
+    /// When the pass is to stop without a signal.
+    deadline: Option<Monotonic>,
+    /// The signal that has come last; 0 for none.
+    signal: AtomicI32,
+    stage: AtomicU8,
+    ends_at: Mutex<Option<Monotonic>>,
+    /// Each stays readable once the stage has come: all but the first one.
+    stage_fds: [OwnedFd; 3],
+    parts: Mutex<Vec<Arc<Stop>>>,
+}
+
+impl Stop {
+    /// The stop of a pass whose time, if it is limited, begins now.
+    pub fn new(
+        clock: Clock,
+        grace: Duration,
+        max_runtime: Option<Duration>,
+    ) -> io::Result<Arc<Self>> {
+        let fd = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        Ok(Arc::new(Self {
+            clock,
+            grace,
+            deadline: max_runtime.and_then(|limit| clock.monotonic().checked_add(limit)),
+            signal: AtomicI32::new(0),
+            stage: AtomicU8::new(Stage::Running as u8),
+            ends_at: Mutex::default(),
+            stage_fds: [fd()?, fd()?, fd()?],
+            parts: Mutex::default(),
+        }))
+    }
+
+    /// The stop of a part, which ends with the whole and may be ended before it.
+    pub fn part(&self) -> io::Result<Arc<Self>> {
+        let part = Self::new(self.clock, self.grace, None)?;
+        lock(&self.parts).push(part.clone());
+        if self.stage() >= Stage::Ending {
+            part.end_by(*lock(&self.ends_at));
+        }
+        Ok(part)
+    }
+
+    pub fn stage(&self) -> Stage {
+        STAGES[usize::from(self.stage.load(Ordering::SeqCst))]
+    }
+
+    /// Readable once the stage is above this one; `None` if no stage is.
+    pub fn fd_above(&self, stage: Stage) -> Option<&OwnedFd> {
+        self.stage_fds.get(stage as usize)
+    }
+
+    /// When the pass is to stop without a signal.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        self.deadline
+    }
+
+    /// What running handlers get to end in.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// When what runs is ended, if it is to end.
+    pub fn ends_at(&self) -> Option<Monotonic> {
+        let late = self.deadline.filter(|_| self.is_late());
+        let late = late.and_then(|deadline| deadline.checked_add(self.grace));
+        lock(&self.ends_at).iter().copied().chain(late).min()
+    }
+
+    /// Whether the pass has no more time.
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
+    }
+
+    /// Whether the pass is to end, because of a signal or because its time is up.
+    pub fn is_asked(&self) -> bool {
+        self.stage() >= Stage::Ending || self.is_late()
+    }
+
+    /// Nothing more is begun.
+    pub fn drain(&self) {
+        self.rise(Stage::Draining);
+    }
+
+    /// What runs has the grace to end in; if it was told so before, none any more.
+    pub fn end(&self) {
+        let is_first = self.stage() < Stage::Ending;
+        self.end_within(if is_first { self.grace } else { Duration::ZERO });
+    }
+
+    /// What runs is to have ended by then.
+    pub fn end_within(&self, grace: Duration) {
+        // Without an end that the clock can say there is none.
+        self.end_by(self.clock.monotonic().checked_add(grace));
+    }
+
+    fn end_by(&self, at: Option<Monotonic>) {
+        let is_sooner = {
+            let mut ends_at = lock(&self.ends_at);
+            let is_sooner = at.is_some_and(|at| ends_at.is_some_and(|before| at < before));
+            *ends_at = ends_at.iter().copied().chain(at).min();
+            is_sooner
+        };
+        self.rise(if is_sooner { Stage::Hurried } else { Stage::Ending });
+        for part in lock(&self.parts).iter() {
+            part.end_by(at);
+        }
+    }
+
+    /// A signal to stop has come; a second one leaves no grace.
+    pub fn signal(&self, signal: i32) {
+        self.signal.store(signal, Ordering::SeqCst);
+        self.end();
+    }
+
+    pub fn signalled(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    }
+
+    /// Waits until what runs is to be ended; false if `over` became readable before.
+    pub fn wait_for_end(&self, over: &OwnedFd) -> bool {
+        loop {
+            let stage = self.stage().max(Stage::Draining);
+            let left = self.ends_at().map(|at| self.clock.until(at));
+            if left.is_some_and(|left| left.is_zero()) {
+                return true;
+            }
+            let mut fds = vec![PollFd::new(over, PollFlags::IN)];
+            fds.extend(self.fd_above(stage).map(|fd| PollFd::new(fd, PollFlags::IN)));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            // Who is interrupted looks once more, and that is all.
+            let _ = poll(&mut fds, left.as_ref());
+            if !fds[0].revents().is_empty() {
+                return false;
+            }
+        }
+    }
+
+    fn rise(&self, stage: Stage) {
+        let before = usize::from(self.stage.fetch_max(stage as u8, Ordering::SeqCst));
+        for fd in self.stage_fds.iter().take(stage as usize).skip(before) {
+            // It fails only if it has been written to more often than anybody counts.
+            let _ = io::write(fd, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "a stop is measured by the clock")]
+    fn stop(max_runtime: Option<Duration>) -> Arc<Stop> {
+        let clock = Clock::new(None, || crate::time::Instant(0), Monotonic::now);
+        Stop::new(clock, Duration::from_secs(10), max_runtime).unwrap()
+    }
+
+    fn is_rung(stop: &Stop, stage: Stage) -> bool {
+        let mut fds = [PollFd::new(stop.fd_above(stage).unwrap(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+    }
+
+    #[test]
+    fn a_second_order_leaves_no_grace() {
+        let stop = stop(None);
+        assert!(!is_rung(&stop, Stage::Running) && !stop.is_asked());
+        stop.signal(15);
+        let first = stop.ends_at().unwrap();
+        assert_eq!((stop.stage(), stop.signalled()), (Stage::Ending, Some(15)));
+        assert!(is_rung(&stop, Stage::Draining) && !is_rung(&stop, Stage::Ending));
+        stop.signal(15);
+        assert_eq!(stop.stage(), Stage::Hurried);
+        assert!(stop.ends_at().unwrap() < first && is_rung(&stop, Stage::Ending));
+        assert!(stop.fd_above(Stage::Hurried).is_none());
+    }
+
+    #[test]
+    fn a_part_ends_with_the_whole_and_may_end_before_it() {
+        let whole = stop(None);
+        let part = whole.part().unwrap();
+        part.drain();
+        assert_eq!((whole.stage(), part.stage()), (Stage::Running, Stage::Draining));
+        part.end();
+        assert!(!whole.is_asked() && part.is_asked());
+        let first = part.ends_at();
+        whole.end();
+        assert_eq!((whole.stage(), part.stage()), (Stage::Ending, Stage::Ending));
+        assert_eq!(part.ends_at(), first, "what it was told first comes first");
+        whole.end();
+        assert_eq!(part.stage(), Stage::Hurried);
+    }
+
+    #[test]
+    fn the_end_of_the_time_asks_like_a_signal() {
+        let stop = stop(Some(Duration::ZERO));
+        assert!(stop.is_asked() && stop.signalled().is_none());
+        assert_eq!(stop.ends_at(), stop.deadline().unwrap().checked_add(stop.grace()));
+        assert_eq!(stop.stage(), Stage::Running, "until somebody heeds it");
+    }
+
+    #[test]
+    fn who_waits_for_the_end_is_woken_by_an_order_or_when_all_is_over() {
+        let stop = stop(None);
+        let over = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        std::thread::scope(|threads| {
+            let waits = threads.spawn(|| stop.wait_for_end(&over));
+            stop.drain();
+            stop.end_within(Duration::ZERO);
+            assert!(waits.join().unwrap());
+        });
+        let stop = self::stop(None);
+        io::write(&over, &1u64.to_ne_bytes()).unwrap();
+        assert!(!stop.wait_for_end(&over));
+    }
+}

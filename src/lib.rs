@@ -38,6 +38,12 @@
 //! - A row for which the queue's condition does not hold is never touched.
 //! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
 
+// What only servers or webhooks use is left over in a program without them.
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "webhook")),
+    allow(dead_code, unused_imports, reason = "a smaller program")
+)]
+
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
@@ -63,6 +69,7 @@ mod stop;
 mod store;
 mod terminal;
 mod time;
+#[cfg(feature = "_tls")]
 mod tls_roots;
 
 use std::ffi::OsString;

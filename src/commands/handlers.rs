@@ -10,15 +10,18 @@ use crate::clock::Clock;
 use crate::engine::Handlers;
 use crate::exit::usage;
 use crate::handlers::{
-    Exec, ExecSettings, Handler, Hello, Post, PostSettings, Stream, StreamSettings,
-    check_injection, misspelt,
+    Exec, ExecSettings, Handler, Hello, Stream, StreamSettings, check_injection, misspelt,
 };
 use crate::options::{self, PassSettings, Queue};
 use crate::record::one_line;
 use crate::record::series::SeriesSource;
 use crate::stop::Stop;
 use crate::store::{self, Table};
-use crate::tls_roots;
+#[cfg(feature = "webhook")]
+use crate::{
+    handlers::{Post, PostSettings, Proxy},
+    tls_roots,
+};
 
 /// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
 /// is not about to end it anyway.
@@ -98,9 +101,12 @@ pub fn require(
         table.require_archived(option)?;
     }
     let options::Handler::Post(webhook) = handler else { return Ok(()) };
-    webhook.proxies.proxy(webhook.target.is_https())?;
-    if let Some(path) = &webhook.ca_file {
-        tls_roots::of_file(path)?;
+    #[cfg(feature = "webhook")]
+    {
+        Proxy::chosen(&webhook.proxies, webhook.target.is_https())?;
+        if let Some(path) = &webhook.ca_file {
+            tls_roots::of_file(path)?;
+        }
     }
     for column in webhook.target.columns() {
         require_column(table, column, "--post", "the URL")?;
@@ -153,6 +159,9 @@ pub fn handlers(
             };
             Arc::new(Stream::new(settings, stop.clone(), clock)?)
         }
+        #[cfg(not(feature = "webhook"))]
+        Some(options::Handler::Post(_)) => return Err(options::Handler::none().into()),
+        #[cfg(feature = "webhook")]
         Some(options::Handler::Post(webhook)) => {
             let settings = PostSettings {
                 webhook: (**webhook).clone(),

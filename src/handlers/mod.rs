@@ -5,24 +5,27 @@ mod exec;
 mod injection;
 mod input;
 mod json;
+#[cfg(feature = "webhook")]
 mod post;
 mod process;
 mod scripted;
 mod stream;
 mod tail;
 mod unstartable;
+mod webhook;
 mod workers;
 
 pub use argv_template::misspelt;
 pub use exec::{Exec, ExecSettings};
 pub use injection::check as check_injection;
-pub use post::{
-    Header, Hosts, IdempotencyKey, Post, PostSettings, Proxies, Secret, Signing, Target, Webhook,
-    without_login,
-};
+#[cfg(feature = "webhook")]
+pub use post::{Post, PostSettings, Proxy};
 pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};
 pub use unstartable::{in_one_word, is_executable, obstacle};
+pub use webhook::{
+    Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook, without_login,
+};
 
 use std::sync::Arc;
 use std::time::Duration;

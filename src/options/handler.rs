@@ -242,6 +242,11 @@ impl Handler {
             }
         }
         if let Some(url) = &args.post {
+            if cfg!(not(feature = "webhook")) {
+                return Err(usage(
+                    "--post: this program was built without webhooks, the feature webhook",
+                ));
+            }
             let payload = queue.mapping.payload.as_deref();
             return Ok(Some(Self::Post(Box::new(webhook(url, args, payload, environment)?))));
         }

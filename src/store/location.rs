@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Database;
+#[cfg(feature = "postgres")]
 use super::pgmq::{self, PgmqQueue};
-use super::postgres::{self, PgDatabase, Server};
+#[cfg(feature = "postgres")]
+use super::postgres::{self, PgDatabase};
 use super::sqlite::{self, SqliteDatabase};
+use super::{Database, Server};
 use crate::mapping::Mapping;
 
 #[derive(Debug, Clone)]
@@ -44,10 +46,14 @@ impl Location {
     pub fn open(&self, mapping: &Mapping, access: Access) -> Result<Box<dyn Database>> {
         Ok(match self {
             Self::File(path) => Box::new(SqliteDatabase::open(path, mapping, access)?),
+            #[cfg(feature = "postgres")]
             Self::Server(server) => Box::new(PgDatabase::open(server, mapping, access)?),
+            #[cfg(feature = "postgres")]
             Self::Queue(server, queue) => {
                 Box::new(PgmqQueue::open(server, queue, mapping, access)?)
             }
+            #[cfg(not(feature = "postgres"))]
+            Self::Server(server) | Self::Queue(server, _) => match **server {},
         })
     }
 
@@ -56,11 +62,15 @@ impl Location {
     pub fn create(&self, table: &str, schemas: &Schemas) -> Result<String> {
         match self {
             Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,
+            #[cfg(feature = "postgres")]
             Self::Server(server) => postgres::create(server, table, schemas.postgres)?,
+            #[cfg(feature = "postgres")]
             Self::Queue(server, queue) => {
                 pgmq::create(server, queue)?;
                 return Ok(format!("queue {queue}"));
             }
+            #[cfg(not(feature = "postgres"))]
+            Self::Server(server) | Self::Queue(server, _) => match **server {},
         }
         Ok(format!("table {table}"))
     }

@@ -7,15 +7,20 @@ mod interrupt;
 mod location;
 mod locks;
 mod memory;
+#[cfg(not(feature = "postgres"))]
+mod no_server;
 mod orphans;
 mod page;
+#[cfg(feature = "postgres")]
 mod pgmq;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod rehearsal;
 mod sqlite;
 mod state_dir;
 mod table;
 #[cfg(test)]
+#[cfg(feature = "postgres")]
 mod tests;
 #[cfg(any(test, feature = "bench"))]
 mod unwatched;
@@ -26,7 +31,10 @@ pub use interrupt::{ActStop, Interrupter, Interruptible};
 pub use location::{Access, Location, Schemas};
 pub use locks::LineLock;
 pub use memory::{MemoryRow, MemoryStore};
+#[cfg(not(feature = "postgres"))]
+pub use no_server::{Server, is_url, without_password};
 pub use orphans::TOKEN;
+#[cfg(feature = "postgres")]
 pub use postgres::{Server, is_url, without_password};
 pub use rehearsal::Rehearsal;
 pub use state_dir::{LineState, StateDir};

@@ -1,13 +1,15 @@
 //! The agents that requests are sent with: what they wait for, keep and connect to.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use http::HeaderValue;
+use rustls::crypto::ring;
 use ureq::Agent;
 use ureq::config::Config;
-use ureq::http::HeaderValue;
-use ureq::tls::TlsConfig;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::unversioned::transport::{
     ConnectProxyConnector, Connector, RustlsConnector, SocksConnector, TcpConnector,
 };
@@ -16,6 +18,7 @@ use super::client::PostSettings;
 use super::forward::Forward;
 use super::proxy::Proxy;
 use super::wire::{Dial, Lookup, Trust};
+use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -85,4 +88,19 @@ fn forwarding_agent(config: Config, proxy: &Proxy) -> Agent {
         ().chain(Dial::new(TcpConnector::default(), Some(proxy.uri.clone()), Arc::default()))
             .chain(Forward);
     Agent::with_parts(config, connector, Lookup::of_proxy(proxy.uri.clone()))
+}
+
+/// Reads the authorities: those of the file alone if there is one, otherwise the system's.
+pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
+    let found = match ca_file {
+        Some(path) => tls_roots::of_file(path)?,
+        None => tls_roots::of_system("--ca-file FILE")?,
+    };
+    tls_roots::roots(&found)?;
+    let found = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::Specific(Arc::new(found)))
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build())
 }

@@ -1,90 +1,23 @@
 //! The HTTP client: one request, and the outcome that it comes to.
 
-use std::borrow::Cow;
 use std::io::Read;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use ureq::http::{HeaderMap, Request, Response, Uri};
+use anyhow::Result;
+use http::{HeaderMap, Request, Response, Uri};
 use ureq::{Agent, Body};
 
 use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
-use super::hosts::Hosts;
-use super::key::{self, IdempotencyKey};
-use super::proxy::{Proxies, Proxy};
+use super::proxy::Proxy;
 use super::reply::{self, Reply};
-use super::request::{self, Header, Message};
-use super::signature::Secret;
-use super::target::Target;
-use super::tls;
+use crate::handlers::webhook::{self, Message, Webhook};
 use crate::record::Outcome;
 use crate::record::series::SeriesSource;
 use crate::time::Instant;
 
 /// How much of an answer is read. A longer one costs its connection.
 const MOST_READ: usize = 64 * 1024;
-
-/// The webhook that records are posted to.
-#[derive(Debug, Clone)]
-pub struct Webhook {
-    pub target: Target,
-    pub headers: Vec<Header>,
-    /// The authorities that are believed, instead of the system's.
-    pub ca_file: Option<PathBuf>,
-    pub give_up_on_4xx: bool,
-    pub signing: Signing,
-    /// Which hosts a column in the URL may name.
-    pub hosts: Hosts,
-    pub key: IdempotencyKey,
-    /// What tells the records of this database from those of others that share the receiver.
-    pub key_prefix: Option<String>,
-    pub proxies: Proxies,
-}
-
-/// The secret that requests are signed with.
-#[derive(Debug, Clone)]
-pub enum Signing {
-    None,
-    Shared(Secret),
-    /// Each record has its own in this column.
-    Own {
-        column: String,
-    },
-}
-
-impl Webhook {
-    /// Whether records name the host, and no list says which ones they may.
-    pub fn names_any_host(&self) -> bool {
-        self.target.has_column_in_authority() && self.hosts.is_empty()
-    }
-}
-
-impl Signing {
-    /// The column with the secret of each record.
-    pub fn column(&self) -> Option<&str> {
-        match self {
-            Self::None | Self::Shared(_) => None,
-            Self::Own { column } => Some(column),
-        }
-    }
-
-    /// The secret for one record. One that is missing or cannot be used must not leave its request
-    /// unsigned.
-    fn secret(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<Cow<'_, Secret>>> {
-        match self {
-            Self::None => Ok(None),
-            Self::Shared(secret) => Ok(Some(Cow::Borrowed(secret))),
-            Self::Own { column } => {
-                let secret = Secret::parse(&value(column).unwrap_or_default());
-                let secret =
-                    secret.with_context(|| format!("the column {column} of the record"))?;
-                Ok(Some(Cow::Owned(secret)))
-            }
-        }
-    }
-}
 
 /// The settings of a webhook; the same for every record of a pass.
 #[derive(Debug, Clone)]
@@ -139,14 +72,15 @@ impl Client {
     /// Reads the certificates if any are needed.
     pub fn new(settings: PostSettings) -> Result<Self> {
         let is_https = settings.webhook.target.is_https();
-        let proxy = settings.webhook.proxies.proxy(is_https)?;
+        let proxy = Proxy::chosen(&settings.webhook.proxies, is_https)?;
         let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
-        let tls =
-            needs_tls.then(|| tls::config(settings.webhook.ca_file.as_deref())).transpose()?;
+        let tls = needs_tls
+            .then(|| agent::tls_config(settings.webhook.ca_file.as_deref()))
+            .transpose()?;
         let proxied =
             proxy.map(|proxy| Proxied::new(&settings, tls.as_ref(), &proxy)).transpose()?;
         let headers =
-            request::common(&settings.webhook.headers, settings.webhook.target.authorization())?;
+            webhook::common(&settings.webhook.headers, settings.webhook.target.authorization())?;
         let direct = agent::direct(&settings, tls.as_ref());
         Ok(Self { direct, proxied, headers, settings })
     }
@@ -198,13 +132,13 @@ impl Client {
     ) -> Result<Request<&'b [u8]>> {
         let Outgoing { id, inserted, series, value, body, now } = *outgoing;
         let webhook = &self.settings.webhook;
-        let name = key::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
+        let name = webhook::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
         let key = webhook.key.fill(&name, series, value)?;
         let secret = webhook.signing.secret(value)?;
         let message =
             Message { name: &name, key: key.as_deref(), body, now, secret: secret.as_deref() };
         let mut headers = self.headers.clone();
-        request::add_own(&mut headers, &message)?;
+        webhook::add_own(&mut headers, &message)?;
         if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
             headers.insert("proxy-authorization", login);
         }

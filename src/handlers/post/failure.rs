@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use http::Uri;
 use rustls::{CertificateError, Error as TlsError};
-use ureq::http::Uri;
 use ureq::{Error, Timeout};
 
 use super::client::Sent;

@@ -2,22 +2,13 @@
 
 mod address;
 mod agent;
-mod bypass;
 mod client;
 mod failure;
 mod forward;
-mod host_name;
-mod hosts;
-mod key;
 mod proxy;
 mod reply;
-mod request;
-mod signature;
-mod target;
-mod template;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod wire;
 
 use std::collections::HashMap;
@@ -38,13 +29,8 @@ use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
 use client::{Client, Outgoing, Sent};
 
-pub use client::{PostSettings, Signing, Webhook};
-pub use hosts::Hosts;
-pub use key::IdempotencyKey;
-pub use proxy::Proxies;
-pub use request::Header;
-pub use signature::Secret;
-pub use target::{Target, without_login};
+pub use client::PostSettings;
+pub use proxy::Proxy;
 
 /// So many requests in a row for which there is no connection: then nobody is there.
 const UNREACHABLE: u32 = 3;

@@ -1,33 +1,12 @@
-//! Which proxy a request goes through, as curl reads it from the environment.
+//! A proxy that the environment names, as one that can be used.
 
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, Uri};
 use ureq::ProxyProtocol;
-use ureq::http::{HeaderValue, Uri};
 
-use super::bypass::Bypass;
-
-/// The proxies that the environment names.
-#[derive(Debug, Clone, Default)]
-pub struct Proxies {
-    http: Option<Variable>,
-    https: Option<Variable>,
-    bypass: Bypass,
-}
-
-/// A variable and what it holds, which may be a password.
-#[derive(Clone)]
-struct Variable {
-    name: &'static str,
-    value: String,
-}
-
-impl std::fmt::Debug for Variable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
+use crate::handlers::webhook::Proxies;
 
 /// A proxy that can be used.
 #[derive(Debug, Clone)]
@@ -38,43 +17,12 @@ pub struct Proxy {
     pub proxy: ureq::Proxy,
 }
 
-impl Proxies {
-    /// `HTTP_PROXY` is not read: a web server would let a client set it for a CGI program.
-    pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
-        let first = |names: &[&'static str]| {
-            names.iter().find_map(|name| {
-                let value = env(name).filter(|value| !value.trim().is_empty())?;
-                Some(Variable { name, value })
-            })
-        };
-        let list = first(&["no_proxy", "NO_PROXY"]).map(|it| it.value).unwrap_or_default();
-        Self {
-            http: first(&["http_proxy", "all_proxy", "ALL_PROXY"]),
-            https: first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
-            bypass: Bypass::new(&list),
-        }
-    }
-
-    /// The proxy for URLs of one scheme.
-    pub fn proxy(&self, is_https: bool) -> Result<Option<Proxy>> {
-        let variable = if is_https { &self.https } else { &self.http };
-        variable.as_ref().map(parse).transpose()
-    }
-
-    /// The variable that names a proxy which some URL of one scheme goes through.
-    pub fn variable(&self, is_https: bool) -> Option<&'static str> {
-        let variable = if is_https { &self.https } else { &self.http };
-        variable.as_ref().filter(|_| !self.bypass.is_all()).map(|it| it.name)
-    }
-
-    /// Whether requests to this URL go to its host directly.
-    pub fn is_bypassed(&self, uri: &Uri) -> bool {
-        let standard = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-        self.bypass.has(uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(standard))
-    }
-}
-
 impl Proxy {
+    /// The proxy for URLs of one scheme, if there is one.
+    pub fn chosen(proxies: &Proxies, is_https: bool) -> Result<Option<Self>> {
+        proxies.of_scheme(is_https).map(|(name, value)| parse(name, value)).transpose()
+    }
+
     /// Whether the way to the proxy itself is encrypted.
     pub fn is_https(&self) -> bool {
         self.proxy.protocol() == ProxyProtocol::Https
@@ -96,9 +44,8 @@ impl Proxy {
 }
 
 /// Errors do not show the value.
-fn parse(variable: &Variable) -> Result<Proxy> {
-    let name = variable.name;
-    let text = variable.value.trim();
+fn parse(name: &'static str, text: &str) -> Result<Proxy> {
+    let text = text.trim();
     let text = if text.contains("://") { text.into() } else { format!("http://{text}") };
     let hint = || format!("{name} is no URL of a proxy; it must look like http://host:port");
     let uri: Uri = text.parse().with_context(hint)?;
@@ -131,7 +78,9 @@ mod tests {
     }
 
     fn chosen(env: &[(&str, &str)], is_https: bool) -> Option<String> {
-        proxies(env).proxy(is_https).unwrap().map(|it| format!("{} {}", it.origin, it.uri))
+        Proxy::chosen(&proxies(env), is_https)
+            .unwrap()
+            .map(|it| format!("{} {}", it.origin, it.uri))
     }
 
     #[test]
@@ -168,7 +117,8 @@ mod tests {
             let chosen = chosen(&[("all_proxy", text)], false).unwrap();
             assert_eq!(chosen, format!("all_proxy {uri}"));
         }
-        let login = proxies(&[("all_proxy", "u%20x:p%40@proxy")]).proxy(false).unwrap().unwrap();
+        let login =
+            Proxy::chosen(&proxies(&[("all_proxy", "u%20x:p%40@proxy")]), false).unwrap().unwrap();
         assert_eq!(login.authorization().unwrap().unwrap(), "Basic dSB4OnBA");
     }
 
@@ -177,7 +127,8 @@ mod tests {
         for text in
             ["ftp://u:S3krit@proxy", "http://u:S3krit@", "http://u:S3krit@pro xy", "://S3krit"]
         {
-            let error = format!("{:#}", proxies(&[("all_proxy", text)]).proxy(true).unwrap_err());
+            let error =
+                format!("{:#}", Proxy::chosen(&proxies(&[("all_proxy", text)]), true).unwrap_err());
             assert!(error.contains("all_proxy") && !error.contains("S3krit"), "{error}");
         }
     }

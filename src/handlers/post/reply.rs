@@ -2,8 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use http::StatusCode;
 use serde_json::Value;
-use ureq::http::StatusCode;
 
 use crate::record::{Outcome, one_line};
 use crate::time::Instant;

@@ -3,9 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handlers::post::client::{Client, Outgoing, PostSettings, Sent, Signing, Webhook};
-use crate::handlers::post::request::Header;
-use crate::handlers::post::signature::Secret;
+use crate::handlers::post::client::{Client, Outgoing, PostSettings, Sent};
+use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
 use crate::record::Outcome;
 
 use super::{

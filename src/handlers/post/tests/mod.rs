@@ -7,11 +7,8 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, Outgoing, PostSettings, Sent, Signing, Webhook};
-use super::hosts::Hosts;
-use super::key::IdempotencyKey;
-use super::proxy::Proxies;
-use super::target::Target;
+use super::client::{Client, Outgoing, PostSettings, Sent};
+use crate::handlers::webhook::{Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
 use crate::record::Outcome;
 use crate::time::Instant;
 

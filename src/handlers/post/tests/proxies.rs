@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use super::{broken, send, success, webhook, with};
-use crate::handlers::post::client::{Client, Sent, Webhook};
-use crate::handlers::post::proxy::Proxies;
+use crate::handlers::post::client::{Client, Sent};
+use crate::handlers::webhook::{Proxies, Webhook};
 use test_support::server::{Answer, Server, Trusted, splice};
 
 fn client(url: &str, env: &[(&str, &str)], trusted: Option<&Trusted>) -> Client {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::{send, success, webhook, with};
-use crate::handlers::post::client::{Client, PostSettings, Sent, Webhook};
+use crate::handlers::post::client::{Client, PostSettings, Sent};
+use crate::handlers::webhook::Webhook;
 use test_support::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {

@@ -6,10 +6,10 @@ use std::net::Ipv6Addr;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
-use ureq::http::Uri;
 
-use super::host_name::is_name;
+use super::hosts::is_name;
 use super::template::Template;
 
 /// All that RFC 3986 does not call unreserved, so that no value can be read as punctuation.

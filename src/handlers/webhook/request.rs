@@ -3,8 +3,8 @@
 use std::fmt;
 
 use anyhow::{Result, bail};
-use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use ureq::http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::signature::Secret;
 use crate::time::Instant;

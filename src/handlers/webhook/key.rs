@@ -78,7 +78,7 @@ pub fn name(prefix: Option<&str>, table: &str, id: &str, inserted: &str) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use ureq::http::HeaderValue;
+    use http::HeaderValue;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::host_name::{bare, is_below};
+use super::hosts::{bare, is_below};
 
 /// The hosts that are reached without the proxy.
 #[derive(Debug, Clone, Default)]

@@ -1,66 +1,17 @@
 //! The keys of a queue's options, by the same names on the command line, in the environment and in
 //! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 
-/// Options, each of which is a field of one of the groups.
-pub const OPTIONS: [&str; 40] = [
-    "allow_hosts",
-    "by_age",
-    "ca_file",
-    "db",
-    "every",
-    "exec_on_archive",
-    "fibonacci",
-    "give_up_on",
-    "give_up_on_4xx",
-    "grace",
-    "header",
-    "idempotency_key",
-    "jobs",
-    "joblog",
-    "key_prefix",
-    "max_age",
-    "max_attempts",
-    "max_consecutive_failures",
-    "max_records",
-    "max_runtime",
-    "min_ndays",
-    "ndays",
-    "order",
-    "pgmq",
-    "policy",
-    "post",
-    "progressive",
-    "rate",
-    "restarts",
-    "salt",
-    "secret_column",
-    "shard",
-    "spread",
-    "state_dir",
-    "stream",
-    "strict",
-    "table",
-    "timeout",
-    "window",
-    "window_bytes",
-];
+/// Options, each of which is a field of one of the groups, with blanks between them.
+const OPTIONS: &str = "allow_hosts by_age ca_file db every exec_on_archive fibonacci give_up_on give_up_on_4xx \
+    grace header idempotency_key jobs joblog key_prefix max_age max_attempts \
+    max_consecutive_failures max_records max_runtime min_ndays ndays order pgmq policy post \
+    progressive rate restarts salt secret_column shard spread state_dir stream strict table \
+    timeout window window_bytes";
 
 /// Keys that stand in backlog.toml or behind `--set` alone: the mapping of the table, and the
 /// handler, which is typed behind `--`.
-pub const OF_THE_FILE: [&str; 12] = [
-    "date_inserted",
-    "exec",
-    "failures",
-    "id",
-    "last_error",
-    "last_failure",
-    "on_archive",
-    "on_failure",
-    "on_success",
-    "payload",
-    "status",
-    "where",
-];
+const OF_THE_FILE: &str = "date_inserted exec failures id last_error last_failure on_archive on_failure on_success \
+    payload status where";
 
 /// Keys that are tables, and the keys in them.
 pub const TABLES: [(&str, &[&str]); 2] = [
@@ -115,6 +66,15 @@ const RETIRED: [(&str, &str, &str); 15] = [
     ("zone", "--set date_inserted.zone=ZONE", "date_inserted.zone"),
 ];
 
+fn options() -> impl Iterator<Item = &'static str> {
+    OPTIONS.split(' ')
+}
+
+/// Whether a key stands in backlog.toml or behind `--set` alone.
+pub fn is_of_the_file(key: &str) -> bool {
+    OF_THE_FILE.split(' ').any(|it| it == key)
+}
+
 /// The long option of a key.
 pub fn long(key: &str) -> String {
     match key {
@@ -132,7 +92,7 @@ pub fn key_of(long: &str) -> Option<&'static str> {
         "allow-hosts" | "exec-on-archive" => return None,
         long => long.replace('-', "_"),
     };
-    OPTIONS.into_iter().find(|option| *option == key)
+    options().find(|option| *option == key)
 }
 
 /// The variable that an option stands in.
@@ -185,7 +145,7 @@ pub fn unknown<'a>(what: &str, name: &str, legal: impl Iterator<Item = &'a str>)
 
 /// Fails if no key of a queue has this name.
 pub fn require_known(name: &str) -> Result<(), String> {
-    if OPTIONS.contains(&name) || OF_THE_FILE.contains(&name) {
+    if options().any(|it| it == name) || is_of_the_file(name) {
         return Ok(());
     }
     let option = name.replace('_', "-");
@@ -197,7 +157,7 @@ pub fn require_known(name: &str) -> Result<(), String> {
     if let Some(key) = key_of(&option).or(retired) {
         return Err(format!("no key {name:?}; did you mean {key}?"));
     }
-    let mut legal: Vec<_> = OPTIONS.into_iter().chain(OF_THE_FILE).collect();
+    let mut legal: Vec<_> = options().chain(OF_THE_FILE.split(' ')).collect();
     legal.sort_unstable();
     Err(unknown("key", name, legal.into_iter()))
 }
@@ -223,8 +183,8 @@ mod tests {
         for none in ["set", "where"] {
             assert!(longs.remove(none));
         }
-        assert_eq!(longs, OPTIONS.iter().map(|key| long(key)).collect());
+        assert_eq!(longs, options().map(long).collect());
         assert!(RETIRED.iter().all(|(long, ..)| key_of(long).is_none()));
-        assert!(OPTIONS.iter().all(|key| key_of(&long(key)) == Some(key)));
+        assert!(options().all(|key| key_of(&long(key)) == Some(key)));
     }
 }

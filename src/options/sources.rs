@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use super::environment::Environment;
 use super::file::{File, layer};
-use super::keys::{EXEC, OF_THE_FILE, long, variable};
+use super::keys::{EXEC, is_of_the_file, long, variable};
 use super::layers::{Complaint, Layers, Origin};
 use super::limits::OrderOption;
 use super::queue::{QueueOptions, Setting};
@@ -151,7 +151,7 @@ impl Sources {
         let all = layers.clone();
         // Commands that show a queue look at this one as well.
         let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
-        layers.retain(|key| is_known(key) || OF_THE_FILE.contains(&key));
+        layers.retain(|key| is_known(key) || is_of_the_file(key));
         Ok(Resolved { name, all, layers, typed, sources: self })
     }
 

@@ -24,8 +24,9 @@ pub struct Language {
     pub values: &'static str,
     /// Flags behind which there may be something else in the same word.
     pub attached: &'static str,
-    pub long_code: &'static [&'static str],
-    pub long_values: &'static [&'static str],
+    /// The same of long options, with blanks between them.
+    pub long_code: &'static str,
+    pub long_values: &'static str,
     /// Whether options go on behind the code, up to the first operand.
     pub goes_on: bool,
     /// Whether the first operand is code, and none is if `file` is given.
@@ -54,8 +55,8 @@ impl Language {
         if option.starts_with("--") {
             return match option {
                 "--file" if self.file.is_some() => Takes::File,
-                _ if self.long_code.contains(&option) => Takes::Code,
-                _ if self.long_values.contains(&option) => Takes::Value,
+                _ if has(self.long_code, option) => Takes::Code,
+                _ if has(self.long_values, option) => Takes::Value,
                 _ => Takes::Nothing,
             };
         }
@@ -91,8 +92,8 @@ const PYTHON: Language = Language {
     code: "c",
     values: "WXm",
     attached: "",
-    long_code: &[],
-    long_values: &["--check-hash-based-pycs"],
+    long_code: "",
+    long_values: "--check-hash-based-pycs",
     goes_on: false,
     file: None,
 };
@@ -101,14 +102,14 @@ const PERL: Language = Language {
     values: "I",
     attached: "MmFixdDCVT0l",
     goes_on: true,
-    long_values: &[],
+    long_values: "",
     ..PYTHON
 };
 const RUBY: Language = Language {
     code: "e",
     values: "rICE",
     attached: "WiKFTx0l",
-    long_values: &["--encoding", "--external-encoding", "--internal-encoding"],
+    long_values: "--encoding --external-encoding --internal-encoding",
     goes_on: true,
     ..PYTHON
 };
@@ -116,37 +117,13 @@ const NODE: Language = Language {
     code: "ep",
     values: "rC",
     attached: "",
-    long_code: &["--eval", "--print"],
-    long_values: &[
-        "--conditions",
-        "--cpu-prof-dir",
-        "--diagnostic-dir",
-        "--disable-proto",
-        "--disable-warning",
-        "--dns-result-order",
-        "--env-file",
-        "--env-file-if-exists",
-        "--experimental-default-type",
-        "--experimental-loader",
-        "--icu-data-dir",
-        "--import",
-        "--input-type",
-        "--inspect-port",
-        "--loader",
-        "--max-http-header-size",
-        "--openssl-config",
-        "--redirect-warnings",
-        "--report-dir",
-        "--require",
-        "--secure-heap",
-        "--stack-trace-limit",
-        "--test-name-pattern",
-        "--test-reporter",
-        "--title",
-        "--trace-event-categories",
-        "--unhandled-rejections",
-        "--watch-path",
-    ],
+    long_code: "--eval --print",
+    long_values: "--conditions --cpu-prof-dir --diagnostic-dir --disable-proto --disable-warning \
+        --dns-result-order --env-file --env-file-if-exists --experimental-default-type \
+        --experimental-loader --icu-data-dir --import --input-type --inspect-port --loader \
+        --max-http-header-size --openssl-config --redirect-warnings --report-dir --require \
+        --secure-heap --stack-trace-limit --test-name-pattern --test-reporter --title \
+        --trace-event-categories --unhandled-rejections --watch-path",
     goes_on: true,
     file: None,
 };
@@ -154,8 +131,8 @@ const PHP: Language = Language {
     code: "rBRE",
     values: "fdczSgt",
     attached: "",
-    long_code: &["--run", "--process-begin", "--process-code", "--process-end"],
-    long_values: &["--file", "--define", "--php-ini"],
+    long_code: "--run --process-begin --process-code --process-end",
+    long_values: "--file --define --php-ini",
     goes_on: true,
     file: None,
 };
@@ -164,8 +141,8 @@ const AWK: Language = Language {
     code: "e",
     values: "FvfiElo",
     attached: "",
-    long_code: &["--source"],
-    long_values: &["--field-separator", "--assign", "--file", "--include", "--exec", "--load"],
+    long_code: "--source",
+    long_values: "--field-separator --assign --file --include --exec --load",
     goes_on: false,
     file: Some('f'),
 };
@@ -174,41 +151,20 @@ const fn wrapper(values: &'static str, operands: usize) -> Runner {
     Runner::Wrapper(Wrapper { values, operands, has_code: false })
 }
 
-const RUNNERS: [(&str, Runner); 53] = [
-    ("sh", Runner::Shell),
-    ("ash", Runner::Shell),
-    ("bash", Runner::Shell),
-    ("rbash", Runner::Shell),
-    ("dash", Runner::Shell),
-    ("zsh", Runner::Shell),
-    ("ksh", Runner::Shell),
-    ("mksh", Runner::Shell),
-    ("yash", Runner::Shell),
-    ("csh", Runner::Shell),
-    ("tcsh", Runner::Shell),
-    ("fish", Runner::Shell),
-    ("python", Runner::Language(PYTHON)),
-    ("pypy", Runner::Language(PYTHON)),
+/// Programs by their names, with blanks between them.
+const RUNNERS: [(&str, Runner); 28] = [
+    ("sh ash bash rbash dash zsh ksh mksh yash csh tcsh fish", Runner::Shell),
+    ("python pypy", Runner::Language(PYTHON)),
     ("perl", Runner::Language(PERL)),
     ("ruby", Runner::Language(RUBY)),
-    ("node", Runner::Language(NODE)),
-    ("nodejs", Runner::Language(NODE)),
+    ("node nodejs", Runner::Language(NODE)),
     ("php", Runner::Language(PHP)),
-    ("lua", Runner::Language(LUA)),
-    ("luajit", Runner::Language(LUA)),
-    ("awk", Runner::Language(AWK)),
-    ("original-awk", Runner::Language(AWK)),
-    ("gawk", Runner::Language(AWK)),
-    ("mawk", Runner::Language(AWK)),
-    ("nawk", Runner::Language(AWK)),
-    ("su", Runner::SwitchUser),
-    ("runuser", Runner::SwitchUser),
-    ("ssh", Runner::Remote),
-    ("slogin", Runner::Remote),
-    ("rsh", Runner::Remote),
-    ("autossh", Runner::Remote),
+    ("lua luajit", Runner::Language(LUA)),
+    ("awk original-awk gawk mawk nawk", Runner::Language(AWK)),
+    ("su runuser", Runner::SwitchUser),
+    ("ssh slogin rsh autossh", Runner::Remote),
     ("watch", Runner::Joined),
-    ("busybox", wrapper("", 0)),
+    ("busybox nohup setsid setpriv", wrapper("", 0)),
     ("env", wrapper("uC", 0)),
     ("sudo", wrapper("ughpCrtTUDR", 0)),
     ("doas", wrapper("uCa", 0)),
@@ -216,9 +172,6 @@ const RUNNERS: [(&str, Runner); 53] = [
     ("ionice", wrapper("cnp", 0)),
     ("chrt", wrapper("TPD", 1)),
     ("timeout", wrapper("ks", 1)),
-    ("nohup", wrapper("", 0)),
-    ("setsid", wrapper("", 0)),
-    ("setpriv", wrapper("", 0)),
     ("stdbuf", wrapper("ioe", 0)),
     ("time", wrapper("fo", 0)),
     ("strace", wrapper("aeEIoOpPsSuUX", 0)),
@@ -231,66 +184,26 @@ const RUNNERS: [(&str, Runner); 53] = [
 ];
 
 /// Long options of programs that run others which take the next word.
-const LONG_VALUES: [&str; 50] = [
-    "adjustment",
-    "apparmor-profile",
-    "arg-file",
-    "chdir",
-    "chroot",
-    "class",
-    "classdata",
-    "close-from",
-    "command-timeout",
-    "conflict-exit-code",
-    "delimiter",
-    "description",
-    "error",
-    "format",
-    "gid",
-    "group",
-    "groups",
-    "host",
-    "input",
-    "kill-after",
-    "max-args",
-    "max-chars",
-    "max-lines",
-    "max-procs",
-    "other-user",
-    "output",
-    "pdeathsig",
-    "process-slot-var",
-    "prompt",
-    "property",
-    "regid",
-    "reuid",
-    "rgid",
-    "role",
-    "root",
-    "ruid",
-    "securebits",
-    "selinux-label",
-    "setgid",
-    "setuid",
-    "signal",
-    "slice",
-    "timeout",
-    "type",
-    "uid",
-    "unit",
-    "unset",
-    "user",
-    "userspec",
-    "wd",
-];
+const LONG_VALUES: &str = "adjustment apparmor-profile arg-file chdir chroot class classdata close-from \
+    command-timeout conflict-exit-code delimiter description error format gid group groups \
+    host input kill-after max-args max-chars max-lines max-procs other-user output pdeathsig \
+    process-slot-var prompt property regid reuid rgid role root ruid securebits selinux-label \
+    setgid setuid signal slice timeout type uid unit unset user userspec wd";
 
 /// Whether a long option takes the next word. It may be cut short, as GNU's programs allow.
 pub fn takes_next(option: &str) -> bool {
     let name = option.trim_start_matches('-');
-    name.len() >= 2 && !name.contains('=') && LONG_VALUES.iter().any(|it| it.starts_with(name))
+    name.len() >= 2 && !name.contains('=') && LONG_VALUES.split(' ').any(|it| it.starts_with(name))
 }
 
 /// The runner of this name, and its name.
 pub fn runner(name: &str) -> Option<(&'static str, Runner)> {
-    RUNNERS.into_iter().find(|(it, _)| *it == name)
+    let of = |(names, runner): (&'static str, Runner)| {
+        names.split(' ').find(|it| *it == name).map(|name| (name, runner))
+    };
+    RUNNERS.into_iter().find_map(of)
+}
+
+fn has(names: &str, name: &str) -> bool {
+    names.split(' ').any(|it| it == name)
 }

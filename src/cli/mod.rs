@@ -1,6 +1,5 @@
 //! The command line: subcommands and their options as clap parses them, and nothing else.
 
-mod deferred;
 mod typed;
 
 use std::path::PathBuf;
@@ -14,7 +13,7 @@ use crate::options::{
 use crate::record::Status as RecordStatus;
 use crate::time::Instant;
 
-use deferred::Deferred;
+use typed::Deferred;
 
 pub use typed::{Typed, first_line};
 

@@ -1,16 +1,31 @@
 //! Assembly of a pass, from the options and the table: the crontab line with what its last pass left
-//! in the state directory. A pass, a dry run, a simulation, and what is said of the next pass all
-//! begin here.
+//! in the state directory, and the handlers. A pass, a dry run, a simulation, and what is said of the
+//! next pass all begin here.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::clock::Clock;
-use crate::engine::{CronLine, Observer, Pass};
-use crate::options::{PassSettings, Queue, Schedule};
-use crate::record::Status;
+use crate::engine::{CronLine, Handlers, Observer, Pass};
+use crate::exit::usage;
+use crate::handlers::{
+    Exec, ExecSettings, Handler, Hello, Stream, StreamSettings, check_injection, misspelt,
+};
+use crate::options::{self, PassSettings, Queue, Schedule};
+use crate::record::series::SeriesSource;
+use crate::record::{Status, one_line};
 use crate::stop::Stop;
-use crate::store::{Database, Interruptible, LineLock, LineState, StateDir};
+use crate::store::{self, Database, Interruptible, LineLock, LineState, StateDir, Table};
 use crate::time::Instant;
+
+#[cfg(feature = "webhook")]
+use crate::{
+    handlers::{Post, PostSettings, Proxy},
+    tls_roots,
+};
 
 /// The parts of a pass that are there before it begins.
 pub struct Assembly {
@@ -110,4 +125,181 @@ fn name(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> String {
         name += &format!(" --shard {shard}");
     }
     name
+}
+
+/// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
+/// is not about to end it anyway.
+const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
+
+/// The context of all handlers of a pass: what they are told besides their records.
+pub struct HandlerContext {
+    hello: Hello,
+    payload: Option<String>,
+    last_error: Option<String>,
+    series: Option<SeriesSource>,
+    /// The fixed part of the environment: queue, table and the pass's token.
+    env: Vec<(&'static str, String)>,
+}
+
+impl HandlerContext {
+    pub fn new(queue: &Queue, settings: &PassSettings, table: &Table, token: &str) -> Self {
+        let mut env = vec![
+            ("BACKLOG_QUEUE", queue.name.clone()),
+            ("BACKLOG_TABLE", table.name.clone()),
+            (store::TOKEN, token.into()),
+        ];
+        let most = settings.schedule.limits.max_attempts;
+        env.extend(most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string())));
+        let hello = Hello {
+            queue: queue.name.clone(),
+            table: table.name.clone(),
+            id: table.id.iter().map(|column| column.name.clone()).collect(),
+        };
+        let series = settings.handler.as_ref().and_then(|it| series(it, table));
+        let last_error = table.last_error.as_ref().map(|column| column.name.clone());
+        Self { hello, payload: queue.mapping.payload.clone(), last_error, series, env }
+    }
+}
+
+/// What tells the series of attempts of a record apart, if the handler goes by them.
+pub fn series(handler: &options::Handler, table: &Table) -> Option<SeriesSource> {
+    table.series_source().filter(|_| handler.goes_by_series())
+}
+
+/// Fails if a command would run what a record says, or has a column in it that is misspelt and
+/// would go out as it stands.
+pub fn refuse_injection(
+    handler: &options::Handler,
+    on_archive: Option<&[OsString]>,
+    table: &Table,
+) -> Result<()> {
+    let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let is_column = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+    let harmless = |argv: &[OsString], which: &str| {
+        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))?;
+        let misspelt = argv.iter().find_map(|word| misspelt(word, &columns));
+        misspelt.map_or(Ok(()), |(name, meant)| {
+            let name = one_line(name);
+            Err(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")))
+        })
+    };
+    match handler {
+        options::Handler::Exec { argv, .. } => harmless(argv, "")?,
+        // Their arguments hold no columns.
+        options::Handler::Stream { .. } | options::Handler::Post(_) => {}
+    }
+    if let Some(argv) = on_archive {
+        harmless(argv, "--on-archive: ")?;
+    }
+    Ok(())
+}
+
+/// Fails if the table has not what the handler goes by, or a command would run what a record says.
+pub fn require(
+    handler: &options::Handler,
+    on_archive: Option<&[OsString]>,
+    table: &Table,
+) -> Result<()> {
+    refuse_injection(handler, on_archive, table)?;
+    if let Some(option) = handler.gives_up() {
+        table.require_archived(option)?;
+    }
+    let options::Handler::Post(webhook) = handler else { return Ok(()) };
+    #[cfg(feature = "webhook")]
+    {
+        Proxy::chosen(&webhook.proxies, webhook.target.is_https())?;
+        if let Some(path) = &webhook.ca_file {
+            tls_roots::of_file(path)?;
+        }
+    }
+    for column in webhook.target.columns() {
+        require_column(table, column, "--post", "the URL")?;
+    }
+    for column in webhook.key.columns() {
+        require_column(table, column, "--idempotency-key", "the key")?;
+    }
+    let secret = webhook.signing.column();
+    secret.map_or(Ok(()), |it| require_column(table, it, "--secret-column", "the secrets"))
+}
+
+fn require_column(table: &Table, column: &str, option: &str, wanted_for: &str) -> Result<()> {
+    let names = || table.columns.iter().map(|column| column.name.as_str());
+    if names().any(|name| name.eq_ignore_ascii_case(column)) {
+        return Ok(());
+    }
+    let (table, legal) = (&table.name, names().collect::<Vec<_>>().join(", "));
+    Err(usage(format!(
+        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
+    ))
+    .into())
+}
+
+pub fn handlers(
+    settings: &PassSettings,
+    context: &HandlerContext,
+    stop: Arc<Stop>,
+    clock: Clock,
+) -> Result<Handlers> {
+    let of_pass = stop;
+    let stop = of_pass.part().context("could not make an eventfd")?;
+    let handler = match &settings.handler {
+        None => return Err(options::Handler::none().into()),
+        Some(options::Handler::Exec { argv, give_up_on }) => {
+            exec(settings, context, argv, settings.jobs, give_up_on, stop.clone(), clock)?
+        }
+        Some(options::Handler::Stream { argv, window, window_bytes, restarts }) => {
+            let settings = StreamSettings {
+                argv: argv.clone(),
+                jobs: settings.jobs,
+                window: *window,
+                window_bytes: *window_bytes,
+                restarts: *restarts,
+                timeout: settings.timeout,
+                first_reply_within: settings
+                    .timeout
+                    .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2)),
+                hello: context.hello.clone(),
+                env: context.env.clone(),
+            };
+            Arc::new(Stream::new(settings, stop.clone(), clock)?)
+        }
+        #[cfg(not(feature = "webhook"))]
+        Some(options::Handler::Post(_)) => return Err(options::Handler::none().into()),
+        #[cfg(feature = "webhook")]
+        Some(options::Handler::Post(webhook)) => {
+            let settings = PostSettings {
+                webhook: (**webhook).clone(),
+                timeout: settings.timeout,
+                jobs: settings.jobs,
+                table: context.hello.table.clone(),
+                series: context.series,
+                payload: context.payload.clone(),
+            };
+            Arc::new(Post::new(settings, stop.clone(), clock)?)
+        }
+    };
+    let on_archive = settings.on_archive.as_ref();
+    let on_archive = on_archive.map(|argv| exec(settings, context, argv, 1, &[], of_pass, clock));
+    Ok(Handlers { handler, stop, on_archive: on_archive.transpose()? })
+}
+
+fn exec(
+    settings: &PassSettings,
+    context: &HandlerContext,
+    argv: &[OsString],
+    jobs: usize,
+    give_up_on: &[i32],
+    stop: Arc<Stop>,
+    clock: Clock,
+) -> Result<Arc<dyn Handler>> {
+    let settings = ExecSettings {
+        argv: argv.to_vec(),
+        jobs,
+        timeout: settings.timeout,
+        give_up_on: give_up_on.to_vec(),
+        payload: context.payload.clone(),
+        last_error: context.last_error.clone(),
+        env: context.env.clone(),
+    };
+    Ok(Arc::new(Exec::new(settings, stop, clock)?))
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::assemble::refuse_injection;
 use super::cron_arguments::CronArguments;
-use super::handlers::refuse_injection;
 use super::open;
 use crate::cli;
 use crate::crontab::Period;

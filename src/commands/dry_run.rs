@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::assemble::Assembly;
-use super::handlers::require;
+use super::assemble::require;
 use super::open_for;
 use crate::engine::DueQueue;
 use crate::exit::Exit;

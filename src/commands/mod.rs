@@ -10,7 +10,6 @@ mod crontab_lines;
 mod dry_run;
 mod edit;
 mod explain;
-mod handlers;
 mod init;
 mod list;
 mod process;

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::assemble::Assembly;
-use super::handlers::{HandlerContext, handlers, require, series};
+use super::assemble::{HandlerContext, handlers, require, series};
 use super::{open, open_for};
 use crate::clock::Clock;
 use crate::engine::{self, Observer, SettledAttempt, Stopped, Tally, Wake};

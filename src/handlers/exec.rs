@@ -17,10 +17,10 @@ use rustix::process::Signal;
 use super::process::{
     self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Lifecycle, Process, is_readable, read_leftovers,
 };
-use super::tail::Tail;
+use super::stdio::{Tail, complete};
 use super::unstartable::{could_not_run, obstacle_of};
 use super::workers::Workers;
-use super::{Handler, Job, argv_template, input, json};
+use super::{Handler, Job, argv_template, json};
 use crate::clock::Clock;
 use crate::record::{Attempt, Outcome, Record, Value, one_line};
 use crate::stop::{Stage, Stop};
@@ -116,7 +116,7 @@ fn input(settings: &ExecSettings, record: &Record) -> Result<OwnedFd, Outcome> {
             json::line(record).map_err(|error| Outcome::Failure { error: json::advised(&error) })?
         }
     };
-    input::complete(&bytes).map_err(|error| spawn_failure(&error, &settings.argv))
+    complete(&bytes).map_err(|error| spawn_failure(&error, &settings.argv))
 }
 
 /// The command for one record. The payload is on its standard input only: the environment and

@@ -3,14 +3,13 @@
 mod argv_template;
 mod exec;
 mod injection;
-mod input;
 mod json;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
 mod scripted;
+mod stdio;
 mod stream;
-mod tail;
 mod unstartable;
 mod webhook;
 mod workers;

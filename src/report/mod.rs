@@ -1,22 +1,24 @@
 //! Reports, as text and as JSON. Nothing here prints.
 
-mod attempt;
-mod check;
 mod explain;
 mod list;
 mod picture;
 mod simulation;
 mod status;
 
-pub use attempt::{joblog_line, summary};
-pub use check::{Finding, Level, findings_json, findings_text};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::engine::{SettledAttempt, Stopped, Tally};
+use crate::record::{Status, counted, json_line, one_line};
+use crate::time::Instant;
+
 pub use explain::{Explanation, LastPass, explanation, unscheduled};
 pub use list::{Fate, dry_run_line, list_header, list_json, list_line};
 pub use picture::picture;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart};
 pub use status::{DueReport, Oldest, StatusReport, status_json, status_text};
-
-use crate::time::Instant;
 
 fn instant_json(at: Option<Instant>) -> serde_json::Value {
     at.map(|at| at.to_string()).into()
@@ -34,4 +36,106 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
         cells.collect::<Vec<_>>().join("  ") + "\n"
     };
     rows.iter().map(line).collect()
+}
+
+/// The level of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    Ok,
+    /// To be known.
+    Warning,
+    /// To be mended, or records are lost sight of.
+    Error,
+}
+
+pub struct Finding {
+    pub level: Level,
+    /// What it is about, in a word.
+    pub about: &'static str,
+    pub text: String,
+    /// An SQL statement that mends it.
+    pub statement: Option<String>,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+pub fn findings_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { level, about, text: found, statement } in findings {
+        text += &format!("{:<7}  {about:<10}  {}\n", level.name(), one_line(found));
+        if let Some(statement) = statement {
+            text += &format!("{:<19}  {}\n", "", one_line(statement));
+        }
+    }
+    text
+}
+
+pub fn findings_json(queue: &str, db: &str, table: &str, findings: &[Finding]) -> String {
+    let ok = findings.iter().all(|finding| finding.level != Level::Error);
+    let found: Vec<_> = findings
+        .iter()
+        .map(|Finding { level, about, text, statement }| {
+            json!({ "level": level.name(), "about": about, "text": text, "statement": statement })
+        })
+        .collect();
+    json_line(&json!({ "queue": queue, "db": db, "table": table, "ok": ok, "findings": found }))
+}
+
+/// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
+pub fn joblog_line(attempt: &SettledAttempt) -> String {
+    let SettledAttempt { number, started_at, attempt, status } = attempt;
+    let line = json!({
+        "id": attempt.id,
+        "attempt": number,
+        "started_at": started_at.to_string(),
+        "duration_ms": u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+        "outcome": attempt.outcome.name(),
+        "exit": attempt.exit,
+        "error": attempt.outcome.error(),
+        "status": status.map(Status::name),
+    });
+    json_line(&line)
+}
+
+/// `12 attempts in 1.3s: 9 succeeded, 3 failed`
+pub fn summary(tally: &Tally, elapsed: Duration) -> String {
+    let counts = [
+        (tally.succeeded, "succeeded"),
+        (tally.failed, "failed and will be tried again"),
+        (tally.snoozed, "snoozed"),
+        (tally.archived, "failed and archived"),
+        (tally.expired, "archived without an attempt"),
+        (tally.changed, "changed by the application meanwhile"),
+        (tally.lost, "lost to somebody else meanwhile"),
+        (tally.interrupted, "interrupted"),
+        (tally.unable, "left as it was, because the handler could not be run or reached"),
+        (tally.refused, "not tried or not settled, because the row could not be read or written"),
+        (tally.ambiguous, "not tried, because more than one row has the id"),
+        (tally.unusable, "not tried, because the id is none"),
+        (tally.busy, "in the hands of another pass"),
+    ];
+    let counts: Vec<_> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if counts.is_empty() {
+        return "nothing was due".into();
+    }
+    let why = match &tally.stopped {
+        Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
+        Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
+        Some(Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
+    };
+    let secs = elapsed.as_secs_f64();
+    let attempts = counted(tally.attempts(), "attempt");
+    format!("{attempts} in {secs:.1}s: {}{why}", counts.join(", "))
 }

@@ -8,7 +8,7 @@
 use num_bigint::BigUint;
 use serde::Deserialize;
 
-use super::delays::Delays;
+use super::backoff::Delays;
 
 /// Fibonacci(1), Fibonacci(2), ... units: 1, 1, 2, 3, 5, 8, up to `max`.
 pub fn fibonacci(unit: u64, max: u64) -> Delays {

@@ -6,7 +6,6 @@
 
 mod age_window;
 mod backoff;
-mod delays;
 mod due_rule;
 mod forecast;
 mod formulas;

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::delays::Delays;
+use super::backoff::Delays;
 use super::formulas::{self, Curve};
 
 /// The delivery phases: how often a record is retried in each, and how long it waits there, in

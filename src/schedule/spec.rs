@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::backoff::Delays;
 use super::backoff::{Backoff, Jitter};
-use super::delays::Delays;
 use super::formulas::{self, Curve};
 use super::keys::{Form, Keys, MAX_MS};
 use super::sns;

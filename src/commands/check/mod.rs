@@ -8,7 +8,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::handlers::require;
+use super::assemble::require;
 use super::{open, require_columns};
 use crate::exit::Exit;
 use crate::options::{Handler, Resolved, Sources};

@@ -1,7 +1,11 @@
-//! Completion of attempts: the tally, the joblog, and the failures that stop the pass.
+//! Completion of attempts: the tally, the joblog, the failures that stop the pass, and the
+//! `--on-archive` command for each record that is archived.
+
+use std::sync::Arc;
 
 use super::{Dispatcher, InHand};
 use crate::engine::{SettledAttempt, Stopped, attempt_log};
+use crate::handlers::{Job, Submit};
 use crate::record::{Attempt, Outcome, Reach, Record, Settlement, Status, Transition, counted};
 use crate::store::WriteResult;
 
@@ -98,4 +102,33 @@ impl Dispatcher {
         let what = format!("could not be set to {}: {error}", status.name());
         self.refuse(record, what);
     }
+}
+
+impl Dispatcher {
+    /// Hands a record on that was archived just now, after so many attempts. This is done once:
+    /// the row is written, and no later pass looks at it.
+    pub(super) fn tell_of_archived(&self, record: &Record, attempts: u32, error: Option<&str>) {
+        let Some(on_archive) = &self.on_archive else { return };
+        let record = Arc::new(Record {
+            status: Status::Archived,
+            failures: attempts,
+            last_error: error.map(String::from),
+            ..record.clone()
+        });
+        let submit: Submit = Arc::new(|ended| ended.iter().for_each(complain));
+        on_archive.start(vec![Job { record, attempt: attempts, submit }]);
+    }
+}
+
+fn complain(attempt: &Attempt) {
+    let why = match &attempt.outcome {
+        Outcome::Success => return,
+        Outcome::Interrupted => "the pass was stopped",
+        Outcome::Failure { error }
+        | Outcome::Unanswered { error, .. }
+        | Outcome::Snooze { error, .. }
+        | Outcome::GiveUp { error }
+        | Outcome::Unable { error, .. } => error,
+    };
+    log::error!("record {} is archived, but --on-archive was not done: {why}", attempt.id);
 }

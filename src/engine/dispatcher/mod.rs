@@ -2,7 +2,6 @@
 
 mod circuit_breaker;
 mod completion;
-mod on_archive;
 mod round;
 
 use std::collections::{BTreeSet, HashMap};

@@ -7,9 +7,9 @@ use anyhow::Result;
 use http::{HeaderMap, Request, Response, Uri};
 use ureq::{Agent, Body};
 
+use super::agent::Proxy;
 use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
-use super::proxy::Proxy;
 use super::reply::{self, Reply};
 use crate::handlers::webhook::{self, Message, Webhook};
 use crate::record::Outcome;

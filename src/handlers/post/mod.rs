@@ -1,11 +1,8 @@
 //! `--post URL`: a request to a webhook for each record.
 
-mod address;
 mod agent;
 mod client;
 mod failure;
-mod forward;
-mod proxy;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -29,8 +26,8 @@ use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
 use client::{Client, Outgoing, Sent};
 
+pub use agent::Proxy;
 pub use client::PostSettings;
-pub use proxy::Proxy;
 
 /// So many requests in a row for which there is no connection: then nobody is there.
 const UNREACHABLE: u32 = 3;

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::handlers::process::{
     CHUNK, KILL_DELAY, Lifecycle, Process, is_readable, read_leftovers,
 };
-use crate::handlers::tail::Tail;
+use crate::handlers::stdio::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;

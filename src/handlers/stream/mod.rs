@@ -1,26 +1,28 @@
 //! `--stream -- COMMAND`: co-processes that stay for a whole pass, and get a line for each record
-//! and answer with a line.
+//! and answer with a line. Each has a supervisor, with a mailbox that any thread fills.
 
 mod coprocess;
 mod in_flight;
-mod mailbox;
 mod protocol;
 mod supervisor;
 
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io;
+use supervisor::Supervisor;
+
+use crate::clock::Clock;
 
 use super::{Handler, Job};
-use crate::clock::Clock;
 use crate::lock::lock;
 use crate::stop::Stop;
-use mailbox::Mailbox;
-use supervisor::Supervisor;
 
 pub use protocol::Hello;
 
@@ -70,7 +72,7 @@ impl Stream {
             restarts_left: AtomicU32::new(settings.restarts),
             faults: AtomicU64::new(0),
         });
-        let mailboxes: rustix::io::Result<Vec<_>> =
+        let mailboxes: io::Result<Vec<_>> =
             (0..settings.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let (capacity, settings) = (settings.jobs * settings.window, Arc::new(settings));
@@ -143,5 +145,65 @@ impl Shared {
 
     fn count_fault(&self) {
         self.faults.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+pub struct Mailbox {
+    jobs: Mutex<Vec<Job>>,
+    /// How many were handed in and are not answered.
+    in_hand: AtomicUsize,
+    /// Readable when the supervisor is to look up.
+    wakeup: OwnedFd,
+}
+
+impl Mailbox {
+    pub fn new() -> io::Result<Self> {
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { jobs: Mutex::default(), in_hand: AtomicUsize::new(0), wakeup })
+    }
+
+    pub fn in_hand(&self) -> usize {
+        self.in_hand.load(Ordering::SeqCst)
+    }
+
+    pub fn put(&self, jobs: Vec<Job>) {
+        self.in_hand.fetch_add(jobs.len(), Ordering::SeqCst);
+        lock(&self.jobs).extend(jobs);
+        self.wake();
+    }
+
+    pub fn take(&self) -> Vec<Job> {
+        std::mem::take(&mut *lock(&self.jobs))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        lock(&self.jobs).is_empty()
+    }
+
+    pub fn answered(&self, count: usize) {
+        self.in_hand.fetch_sub(count, Ordering::SeqCst);
+    }
+
+    pub fn wake(&self) {
+        // It can fail only when it has been woken more often than anybody counts.
+        let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());
+    }
+
+    pub fn wakeup(&self) -> &OwnedFd {
+        &self.wakeup
+    }
+
+    /// The wake-up was noticed.
+    pub fn drain_wakeup(&self) {
+        let _ = io::read(&self.wakeup, &mut [0; 8]);
+    }
+
+    /// Waits for the wakeup, or for this to be readable.
+    pub fn wait(&self, stopped: Option<&OwnedFd>) {
+        let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
+        fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
+        // Who is interrupted looks up too often, and that is all.
+        let _ = poll(&mut fds, None);
+        self.drain_wakeup();
     }
 }

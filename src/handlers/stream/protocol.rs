@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::handlers::tail::Tail;
+use crate::handlers::stdio::Tail;
 use crate::record::{Id, Outcome, Record, cut_line, one_line};
 
 /// The version of the protocol, which the first line says.

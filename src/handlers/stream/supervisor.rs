@@ -7,9 +7,9 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
+use super::Mailbox;
 use super::coprocess::{CoProcess, Events, Why};
 use super::in_flight::{InFlight, Sent};
-use super::mailbox::Mailbox;
 use super::protocol::{self, shown};
 use super::{Shared, StreamSettings};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, command};

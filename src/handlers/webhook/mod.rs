@@ -1,6 +1,5 @@
 //! The webhook that the options describe: where requests go, what they hold, and who signs them.
 
-mod bypass;
 mod hosts;
 mod key;
 mod proxies;

@@ -1,8 +1,11 @@
-//! Which proxy a request goes through, as curl reads it from the environment.
+//! Proxies of webhooks, as curl reads them from the environment: `http_proxy` and its like, and in
+//! `NO_PROXY` the hosts that are reached without one.
+
+use std::net::IpAddr;
 
 use http::Uri;
 
-use super::bypass::Bypass;
+use super::hosts::{bare, is_below};
 
 /// The proxies that the environment names.
 #[derive(Debug, Clone, Default)]
@@ -58,5 +61,144 @@ impl Proxies {
     pub fn is_bypassed(&self, uri: &Uri) -> bool {
         let standard = if uri.scheme_str() == Some("https") { 443 } else { 80 };
         self.bypass.has(uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(standard))
+    }
+}
+
+/// The hosts that are reached without the proxy.
+#[derive(Debug, Clone, Default)]
+pub struct Bypass(Vec<Entry>);
+
+#[derive(Debug, Clone)]
+enum Entry {
+    All,
+    /// A host and all below it.
+    Domain {
+        name: String,
+        port: Option<u16>,
+    },
+    Network {
+        address: IpAddr,
+        bits: u32,
+        port: Option<u16>,
+    },
+}
+
+impl Bypass {
+    pub fn new(list: &str) -> Self {
+        let items = list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
+        Self(items.map(Entry::new).collect())
+    }
+
+    /// Whether no host at all is reached through the proxy.
+    pub fn is_all(&self) -> bool {
+        self.0.iter().any(|entry| matches!(entry, Entry::All))
+    }
+
+    pub fn has(&self, host: &str, port: u16) -> bool {
+        let host = bare(host).to_ascii_lowercase();
+        self.0.iter().any(|entry| entry.has(&host, port))
+    }
+}
+
+impl Entry {
+    fn new(text: &str) -> Self {
+        if text == "*" {
+            return Self::All;
+        }
+        if let Some((address, bits)) = network(text) {
+            return Self::Network { address, bits, port: None };
+        }
+        let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+            Some((host, Ok(port))) => (host, Some(port)),
+            Some((_, Err(_))) | None => (text, None),
+        };
+        if let Some((address, bits)) = network(host) {
+            return Self::Network { address, bits, port };
+        }
+        let name = host.strip_prefix('*').unwrap_or(host);
+        let name = name.strip_prefix('.').unwrap_or(name);
+        Self::Domain { name: bare(name).to_ascii_lowercase(), port }
+    }
+
+    fn has(&self, host: &str, at: u16) -> bool {
+        let is_port = |port: &Option<u16>| port.is_none_or(|port| port == at);
+        match self {
+            Self::All => true,
+            Self::Domain { name, port } => {
+                is_port(port)
+                    && host.parse::<IpAddr>().is_err()
+                    && (host == name || is_below(host, name))
+            }
+            Self::Network { address, bits, port } => {
+                let host = host.parse();
+                is_port(port) && host.is_ok_and(|host| share(&host, address, *bits))
+            }
+        }
+    }
+}
+
+/// An address, or a whole network as `address/bits`.
+fn network(text: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = bare(address).parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(most);
+    (bits <= most).then_some((address, bits))
+}
+
+fn share(one: &IpAddr, other: &IpAddr, bits: u32) -> bool {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            let differing = u32::from(*one) ^ u32::from(*other);
+            differing.leading_zeros() >= bits
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => {
+            let differing = u128::from(*one) ^ u128::from(*other);
+            differing.leading_zeros() >= bits
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_in_the_list() {
+        for (list, host, port, expected) in [
+            ("*", "example.com", 80, true),
+            ("", "example.com", 80, false),
+            ("example.com", "example.com", 80, true),
+            ("example.com", "EXAMPLE.com.", 80, true),
+            ("example.com", "www.example.com", 80, true),
+            ("example.com", "badexample.com", 80, false),
+            (".example.com", "www.example.com", 80, true),
+            (".example.com", "example.com", 80, true),
+            ("*.example.com", "www.example.com", 80, true),
+            ("Example.COM.", "example.com", 80, true),
+            ("a, b\tc", "c", 80, true),
+            ("example.com:8080", "example.com", 8080, true),
+            ("example.com:8080", "example.com", 80, false),
+            ("127.0.0.1", "127.0.0.1", 80, true),
+            ("127.0.0.1:81", "127.0.0.1", 80, false),
+            ("127.0.0.1", "127.0.0.11", 80, false),
+            ("0.0.1", "127.0.0.1", 80, false),
+            ("10.0.0.0/8", "10.9.8.7", 80, true),
+            ("10.0.0.0/8", "11.9.8.7", 80, false),
+            ("0.0.0.0/0", "11.9.8.7", 80, true),
+            ("10.0.0.0/33", "10.0.0.0", 80, false),
+            ("::1", "[::1]", 80, true),
+            ("[::1]", "[0:0::1]", 80, true),
+            ("[::1]:81", "[::1]", 80, false),
+            ("fe80::/10", "[fe80::2]", 80, true),
+            ("::1", "127.0.0.1", 80, false),
+            (".", "example.com", 80, false),
+        ] {
+            assert_eq!(Bypass::new(list).has(host, port), expected, "{list} {host} {port}");
+        }
     }
 }

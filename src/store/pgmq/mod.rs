@@ -7,7 +7,6 @@
 //! that ran out of attempts from one that succeeded, which is noted in its headers.
 
 mod catalog;
-mod change;
 mod orders;
 mod store;
 mod work;

@@ -1,5 +1,9 @@
-//! Orders to a queue, made from the rows to be written.
+//! Orders to a queue, made from the rows to be written, and the SQL that carries them out, all of
+//! it. Whatever is written for a message that was read is written only if nobody has read it since:
+//! its count of reads tells.
 
+use super::Queue;
+use super::catalog::ERROR;
 use crate::record::{Counter, Id, Transition};
 use crate::store::RowWrite;
 
@@ -54,5 +58,87 @@ pub fn number(id: &Id) -> Option<i64> {
     match id {
         Id::Integer(number) => Some(*number),
         Id::Text(_) | Id::Composite(_) => None,
+    }
+}
+
+impl Queue {
+    /// Hides messages for `$2` seconds, at most `$3`, and says which.
+    pub fn read(&self) -> &'static str {
+        "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)"
+    }
+
+    /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.
+    pub fn held(&self) -> String {
+        format!(
+            "SELECT q.msg_id FROM {} q JOIN unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
+             ON q.msg_id = given.id AND q.read_ct = given.reads FOR UPDATE OF q",
+            self.waiting
+        )
+    }
+
+    /// The same of those that nobody else has locked.
+    pub fn held_and_free(&self) -> String {
+        format!("{} SKIP LOCKED", self.held())
+    }
+
+    /// Takes back that messages `$1`, read `$2` times by now, were read once more. pgmq has no
+    /// function for that.
+    pub fn unread(&self) -> String {
+        format!(
+            "UPDATE {} q SET read_ct = q.read_ct - 1 \
+             FROM unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
+             WHERE q.msg_id = given.id AND q.read_ct = given.reads AND q.read_ct > 0 \
+             RETURNING q.msg_id",
+            self.waiting
+        )
+    }
+
+    pub fn archive(&self) -> &'static str {
+        "SELECT pgmq.archive($1, $2::bigint[])"
+    }
+
+    pub fn delete(&self) -> &'static str {
+        "SELECT pgmq.delete($1, $2::bigint[])"
+    }
+
+    /// Shows message `$2[i]` again at `$3[i]`.
+    pub fn show_at(&self) -> &'static str {
+        "SELECT pgmq.set_vt($1, given.id, given.at::timestamptz) \
+         FROM unnest($2::bigint[], $3::text[]) AS given(id, at)"
+    }
+
+    /// Shows messages `$2` again in `$3` seconds.
+    pub fn show_in(&self) -> &'static str {
+        "SELECT pgmq.set_vt($1, given.id, $3::text::integer) FROM unnest($2::bigint[]) AS given(id)"
+    }
+
+    /// Notes in the headers of messages `$1`, if they have any, why they ran out of attempts.
+    pub fn note(&self) -> Option<String> {
+        let update = || {
+            format!(
+                "UPDATE {} q SET headers = CASE jsonb_typeof(q.headers) WHEN 'object' THEN q.headers \
+             ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
+             FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id",
+                self.waiting
+            )
+        };
+        self.has_headers.then(update)
+    }
+
+    /// Brings archived messages `$1` back as if they had never been read, and says which.
+    pub fn restore(&self) -> String {
+        let Self { waiting, archive, .. } = self;
+        let (name, value) = if self.has_headers {
+            (", headers", format!(", nullif(headers - '{ERROR}', '{{}}')"))
+        } else {
+            ("", String::new())
+        };
+        format!(
+            "WITH gone AS (DELETE FROM {archive} WHERE msg_id = ANY($1::bigint[]) RETURNING *) \
+             INSERT INTO {waiting} (msg_id, read_ct, enqueued_at, vt, message{name}) \
+             OVERRIDING SYSTEM VALUE \
+             SELECT msg_id, 0, enqueued_at, clock_timestamp(), message{value} FROM gone \
+             RETURNING msg_id"
+        )
     }
 }

@@ -1,7 +1,6 @@
 //! The PostgreSQL store: the table on a server, the claims in its advisory locks.
 
 mod advisory_locks;
-mod by_ids;
 mod catalog;
 mod change;
 mod errors;

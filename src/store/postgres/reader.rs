@@ -8,7 +8,7 @@ use postgres::{Error as SqlError, Row};
 
 use super::errors::is_no_value;
 use super::sql::{Param, value};
-use super::{PgDatabase, by_ids, query};
+use super::{PgDatabase, advisory_locks, query};
 use crate::date::Dates;
 use crate::query::{Order, Query};
 use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
@@ -116,7 +116,7 @@ impl Survey for PgDatabase {
 impl PgDatabase {
     /// Those of the records, in their order, that are pending at this moment.
     pub fn pending_of(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
-        let (sql, params) = by_ids::still_pending(&self.table, ids);
+        let (sql, params) = advisory_locks::still_pending(&self.table, ids);
         let rows = self.session.query(&sql, &params)?;
         let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
         let ids = ids.iter().zip(0..);

@@ -11,7 +11,7 @@ use super::errors::{is_of_the_row, words};
 use super::reconnect::{Patience, Patient};
 use super::session::Session;
 use super::sql::Param;
-use super::{PgDatabase, by_ids};
+use super::{PgDatabase, advisory_locks};
 use crate::record::Id;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
@@ -230,7 +230,7 @@ impl PgDatabase {
         freed: Vec<i64>,
         locks: bool,
     ) -> Result<Vec<Claim>, SqlError> {
-        let (sql, mut params) = by_ids::lock_and_read(&self.table, wanted, locks);
+        let (sql, mut params) = advisory_locks::lock_and_read(&self.table, wanted, locks);
         params.push(Param::Keys(freed));
         let names = self.names.clone();
         let mut claims: Vec<Option<Claim>> = wanted.iter().map(|_| None).collect();

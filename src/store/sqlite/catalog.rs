@@ -1,16 +1,19 @@
-//! The catalog of a SQLite database: tables and columns.
+//! The catalog of a SQLite database: tables, their columns, and the columns that a condition reads.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, Error as SqlError, OptionalExtension};
 
-use super::column::columns;
-use super::condition;
-use super::errors::is_of_the_row;
+use super::errors::{is_busy, is_of_the_row, words};
 use super::sql::value;
+use crate::date::Spelling;
+use crate::lock::lock;
 use crate::record::Value;
-use crate::store::table::{Catalog, Column, Listed, Table, quote};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -67,6 +70,96 @@ impl Catalog for SqliteCatalog<'_> {
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
-        condition::check(self.0, &table.name, condition)
+        check(self.0, &table.name, condition)
     }
+}
+
+/// All columns of a table, in its order.
+pub fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
+    let columns = connection
+        .prepare(
+            "SELECT name, upper(type), dflt_value IS NOT NULL, pk, hidden, \"notnull\" \
+             FROM pragma_table_xinfo(?1)",
+        )?
+        .query_map([table], |row| {
+            let declared: String = row.get(1)?;
+            // An INTEGER PRIMARY KEY is the row's own number (lang_createtable.html, rowid).
+            let is_row_number = declared == "INTEGER" && row.get::<_, i64>(3)? == 1;
+            let is_number = declared.contains("INT");
+            Ok(Column {
+                name: row.get(0)?,
+                holds: affinity(&declared),
+                legal: None,
+                most_chars: length(&declared),
+                most_number: None,
+                has_default: is_row_number || row.get(2)?,
+                is_generated: row.get::<_, i64>(4)? > 1,
+                not_null: row.get(5)?,
+                spelling: if is_number { Spelling::epoch() } else { Spelling::rfc3339() },
+                declared,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(columns)
+}
+
+/// What a declared type makes of the values (datatype3.html, 3.1).
+fn affinity(declared: &str) -> Holds {
+    let has = |word: &str| declared.contains(word);
+    if has("INT") {
+        Holds::Integers
+    } else if has("CHAR") || has("CLOB") || has("TEXT") {
+        Holds::Text
+    } else if has("BLOB") || declared.is_empty() {
+        Holds::Anything
+    } else if has("REAL") || has("FLOA") || has("DOUB") {
+        Holds::Reals
+    } else {
+        Holds::Numbers
+    }
+}
+
+/// How many characters a type such as VARCHAR(255) is meant for.
+fn length(declared: &str) -> Option<usize> {
+    let (_, rest) = declared.split_once('(').filter(|(name, _)| name.contains("CHAR"))?;
+    rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+}
+
+/// See [`crate::store::table::Catalog`].
+pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Result<HashSet<String>> {
+    let read = Arc::new(Mutex::new(HashSet::new()));
+    let (reader, of_table) = (read.clone(), table.to_string());
+    let note = move |context: AuthContext<'_>| {
+        if let AuthAction::Read { table_name, column_name } = context.action
+            && table_name == of_table
+        {
+            lock(&reader).insert(column_name.to_string());
+        }
+        Authorization::Allow
+    };
+    connection.authorizer(Some(note))?;
+    // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    let trials = Trial::both(condition, &quote(table), "");
+    let checked = trials.iter().try_for_each(|trial| match connection.prepare(&trial.sql()) {
+        Ok(statement) if statement.parameter_count() > 0 => {
+            bail!("{condition:?} is no condition: write values, not parameters")
+        }
+        Ok(_) => Ok(()),
+        // Whoever opens the database says it.
+        Err(error) if is_busy(&error) => Err(error.into()),
+        Err(error) => Err(trial.complaint(&words(&error), place(&error))),
+    });
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    // What else stands in the database may go by it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
+    checked?;
+    let read = lock(&read);
+    Ok(read.clone())
+}
+
+/// The byte of a statement that an error is about, if it is about one.
+fn place(error: &SqlError) -> Option<usize> {
+    let SqlError::SqlInputError { offset, .. } = error else { return None };
+    usize::try_from(*offset).ok()
 }

@@ -15,10 +15,9 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 use super::busy_handler::BusyHandler;
 use super::catalog::SqliteCatalog;
-use super::change;
 use super::errors::explain;
 use super::rights::{Owned, Rights};
-use super::sql::{param, value};
+use super::sql::{insert, param, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
@@ -180,7 +179,7 @@ impl Database for SqliteDatabase {
         let table = &self.table;
         let payload = table.require_payload()?;
         let inserted = param(&table.inserted.spelling.write(now, &table.dates.zone));
-        let (sql, status) = change::insert(table, payload);
+        let (sql, status) = insert(table, payload);
         let mut insert = || {
             let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut statement = tx.prepare_cached(&sql)?;

@@ -2,9 +2,6 @@
 
 mod busy_handler;
 mod catalog;
-mod change;
-mod column;
-mod condition;
 mod database;
 mod errors;
 mod index_walk;
@@ -32,8 +29,8 @@ use super::watchdog::Watchdog;
 use super::{Claim, Database, Found, Interrupter, Moved, Reader, RowWrite, Store, WriteResult};
 use crate::lock::lock;
 use crate::record::{Id, Record, Settlement, Transition};
-use change::Statement;
 use errors::{is_of_the_row, is_refused, words};
+use sql::Statement;
 use wal_sync::{SharedClaims, WalSync};
 
 /// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
@@ -111,7 +108,7 @@ impl SqliteStore {
             if is_to_be_seen {
                 tx.execute_batch("SAVEPOINT settled")?;
             }
-            applied.push(match write(&tx, change::write(table, change))? {
+            applied.push(match write(&tx, sql::write(table, change))? {
                 0 if is_as_expected(&tx, table, change.record, change.charged)? => {
                     WriteResult::Refused(NOT_TAKEN.into())
                 }
@@ -148,7 +145,7 @@ impl SqliteStore {
             let mut begun: Option<Charged> = None;
             for settlement in chain {
                 let change = RowWrite::new(record, begun.as_ref(), settlement.clone());
-                let why = match write(&tx, change::write(table, &change)) {
+                let why = match write(&tx, sql::write(table, &change)) {
                     Ok(1) if settlement.transition.is_end() && is_pending(&tx, table, record)? => {
                         Some(STILL_PENDING.into())
                     }
@@ -317,7 +314,7 @@ fn is_as_expected(
     record: &Record,
     charged: Option<&Charged>,
 ) -> rusqlite::Result<bool> {
-    write(connection, change::as_expected(table, record, charged)).map(|found| found > 0)
+    write(connection, sql::as_expected(table, record, charged)).map(|found| found > 0)
 }
 
 fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::counters::Counter;
+use super::require::Counter;
 use super::{Column, Effect, Effects, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{

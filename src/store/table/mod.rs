@@ -3,21 +3,17 @@
 
 mod change;
 mod column;
-mod counters;
-mod facts;
 mod lookup;
 mod require;
 mod sql;
 mod statuses;
-mod trial;
 
 pub use change::{Action, Charged, Expected, Set};
 pub use column::{Column, Holds, distinct};
-pub use facts::{FactColumns, SHOWN_ERROR, SNOOZED};
+
 pub use lookup::{Catalog, Listed};
-pub use sql::{Quoted, quote};
+pub use sql::{FactColumns, Quoted, SHOWN_ERROR, SNOOZED, Trial, quote};
 pub use statuses::Statuses;
-pub use trial::Trial;
 
 use crate::date::Dates;
 use crate::mapping::{Assigned, Counting};

@@ -1,9 +1,12 @@
-//! SQL that all databases write the same way.
+//! SQL that all databases write the same way: names, conditions and their trial, and the columns that
+//! a query selects for the due rule.
 
 use std::fmt;
 
-use super::{Column, Table};
-use crate::query::Order;
+use anyhow::{Error, anyhow};
+
+use super::{Column, Table, distinct};
+use crate::query::{Order, Window};
 
 /// What holds for every row. A column may be called `true`, and SQLite would take that.
 const EVERY: &str = "1 = 1";
@@ -58,6 +61,97 @@ impl Table {
         let columns = std::iter::once(&self.inserted).chain(&self.id);
         let term = |column: &Column| format!("{} {direction}", quote(&column.name));
         format!("ORDER BY {}", columns.map(term).collect::<Vec<_>>().join(", "))
+    }
+}
+
+const BEHIND: &str = "\nTHEN 1 END FROM ";
+
+/// A statement with the condition in it.
+pub struct Trial<'a> {
+    before: String,
+    condition: &'a str,
+    behind: String,
+}
+
+impl<'a> Trial<'a> {
+    /// A condition must be one whole expression, and where it is closed early and opened again,
+    /// `1) OR (1`, the first of these is none. `end` stands behind the table.
+    pub fn both(condition: &'a str, table: &str, end: &str) -> [Self; 2] {
+        let (case, behind) = ("SELECT CASE WHEN ".into(), format!("{BEHIND}{table}{end}"));
+        let (select, close) = (format!("SELECT 1 FROM {table} WHERE ("), format!("\n){end}"));
+        [
+            Self { before: case, condition, behind },
+            Self { before: select, condition, behind: close },
+        ]
+    }
+
+    pub fn sql(&self) -> String {
+        format!("{}{}{}", self.before, self.condition, self.behind)
+    }
+
+    /// Why the condition is none: in the database's words, unless they are about what stands behind
+    /// it. `at` is the byte of the statement that they are about.
+    pub fn complaint(&self, words: &str, at: Option<usize>) -> Error {
+        let condition = self.condition;
+        let end = self.before.len() + condition.len();
+        if words.contains(BEHIND) {
+            anyhow!("`{condition}` is no condition: a quote or comment in it is not closed")
+        } else if at.is_some_and(|at| at >= end) || words == "incomplete input" {
+            anyhow!("`{condition}` is no condition: it ends too early")
+        } else {
+            anyhow!("{condition:?} is no condition in SQL: {words}")
+        }
+    }
+}
+
+impl Table {
+    /// The column that says of records whose wait is over whether they are snoozed for longer.
+    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
+        self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
+    }
+}
+
+impl Table {
+    /// The columns that have a meaning, but for the last error: all that is read of a record to be
+    /// shown, and no payload.
+    pub fn known_columns(&self) -> Vec<&Column> {
+        let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
+        distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
+    }
+}
+
+/// Places among the columns that are selected.
+pub struct FactColumns {
+    pub id: Vec<usize>,
+    pub inserted: usize,
+    pub status: Option<usize>,
+    pub failures: Option<usize>,
+    pub last_failure: Option<usize>,
+    pub due_at: Option<usize>,
+    /// Behind all columns: the beginning of the last error, which may say that the record is
+    /// snoozed.
+    pub snoozed: Option<usize>,
+}
+
+/// How many characters of an error are read to see that.
+pub const SNOOZED: usize = 64;
+
+/// How many are read to be shown.
+pub const SHOWN_ERROR: usize = 4_096;
+
+impl FactColumns {
+    pub fn new(table: &Table, selected: &[&Column], window: &Window) -> Self {
+        let place = |name: &str| selected.iter().position(|column| column.name == name);
+        let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
+        Self {
+            id: table.id.iter().filter_map(|column| place(&column.name)).collect(),
+            inserted: place(&table.inserted.name).unwrap_or_default(),
+            status: of(&table.statuses.column),
+            failures: of(&table.failures),
+            last_failure: of(&table.last_failure),
+            due_at: of(&table.due_at),
+            snoozed: table.notes_snoozes(window).map(|_| selected.len()),
+        }
     }
 }
 

@@ -64,14 +64,14 @@ impl Slot {
 
 /// The place that a pass has come to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reached {
+pub enum Position {
     /// The failed record that a limited pass tried last.
     Key(Key),
     /// All slots up to and with this one.
     Slot(Slot),
 }
 
-impl Reached {
+impl Position {
     pub fn slot(&self) -> Option<Slot> {
         match self {
             Self::Slot(slot) => Some(*slot),
@@ -90,7 +90,7 @@ impl Reached {
 /// The cursor of a line: the place that its passes have come to, for the next one to go on from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cursor {
-    pub reached: Option<Reached>,
+    pub reached: Option<Position>,
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
     /// Where there are more of them than can be noted without fail: a slot further on, and those
@@ -108,7 +108,7 @@ impl Cursor {
         let fits = |id: &Id| id.parts().len() == id_columns;
         let (ahead, more) = self.ahead.unzip();
         let kept = self.kept.into_iter().chain(more.into_iter().flatten());
-        let reached = ahead.map(Reached::Slot).or(self.reached);
+        let reached = ahead.map(Position::Slot).or(self.reached);
         Self {
             reached: reached.filter(|it| it.key().is_none_or(|key| fits(&key.id))),
             kept: kept.filter(|kept| fits(&kept.id)).collect(),

@@ -20,14 +20,14 @@ use crate::lock::lock;
 pub enum Stage {
     Running,
     /// Nothing more is begun; what runs goes on to its end.
-    Draining,
+    Closing,
     /// What runs has until [`Stop::ends_at`], then it is ended.
     Ending,
     /// That has become sooner.
     Hurried,
 }
 
-const STAGES: [Stage; 4] = [Stage::Running, Stage::Draining, Stage::Ending, Stage::Hurried];
+const STAGES: [Stage; 4] = [Stage::Running, Stage::Closing, Stage::Ending, Stage::Hurried];
 
 pub struct Stop {
     clock: Clock,
@@ -111,8 +111,8 @@ impl Stop {
     }
 
     /// Nothing more is begun.
-    pub fn drain(&self) {
-        self.rise(Stage::Draining);
+    pub fn begin_no_more(&self) {
+        self.rise(Stage::Closing);
     }
 
     /// What runs has the grace to end in; if it was told so before, none any more.
@@ -153,7 +153,7 @@ impl Stop {
     /// Waits until what runs is to be ended; false if `over` became readable before.
     pub fn wait_for_end(&self, over: &OwnedFd) -> bool {
         loop {
-            let stage = self.stage().max(Stage::Draining);
+            let stage = self.stage().max(Stage::Closing);
             let left = self.ends_at().map(|at| self.clock.until(at));
             if left.is_some_and(|left| left.is_zero()) {
                 return true;
@@ -200,7 +200,7 @@ mod tests {
         stop.signal(15);
         let first = stop.ends_at().unwrap();
         assert_eq!((stop.stage(), stop.signalled()), (Stage::Ending, Some(15)));
-        assert!(is_rung(&stop, Stage::Draining) && !is_rung(&stop, Stage::Ending));
+        assert!(is_rung(&stop, Stage::Closing) && !is_rung(&stop, Stage::Ending));
         stop.signal(15);
         assert_eq!(stop.stage(), Stage::Hurried);
         assert!(stop.ends_at().unwrap() < first && is_rung(&stop, Stage::Ending));
@@ -211,8 +211,8 @@ mod tests {
     fn a_part_ends_with_the_whole_and_may_end_before_it() {
         let whole = stop(None);
         let part = whole.part().unwrap();
-        part.drain();
-        assert_eq!((whole.stage(), part.stage()), (Stage::Running, Stage::Draining));
+        part.begin_no_more();
+        assert_eq!((whole.stage(), part.stage()), (Stage::Running, Stage::Closing));
         part.end();
         assert!(!whole.is_asked() && part.is_asked());
         let first = part.ends_at();
@@ -237,7 +237,7 @@ mod tests {
         let over = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         std::thread::scope(|threads| {
             let waits = threads.spawn(|| stop.wait_for_end(&over));
-            stop.drain();
+            stop.begin_no_more();
             stop.end_within(Duration::ZERO);
             assert!(waits.join().unwrap());
         });

@@ -32,9 +32,9 @@ pub fn run(
     let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
     let limits = &settings.limits;
     let plan = line.plan(settings.order, limits);
-    let look = line.look(now, limits.drain);
-    let counts = look.capabilities.has_counter;
-    let mut candidates = DueQueue::new(&plan, look.clone());
+    let rule = line.due_rule(now, limits.drain);
+    let counts = rule.capabilities.has_counter;
+    let mut candidates = DueQueue::new(&plan, rule.clone());
     let mut left = limits.max_records.unwrap_or(u64::MAX);
     // What is said of each due record at once, or, of an id that is not unique, below.
     let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
@@ -49,7 +49,7 @@ pub fn run(
                 continue;
             }
         };
-        let fate = match look.verdict(record.facts()) {
+        let fate = match rule.verdict(record.facts()) {
             Verdict::Archive(end) => Fate::Archive(end),
             Verdict::Due(_) => {
                 left -= 1;
@@ -61,7 +61,7 @@ pub fn run(
         told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
-        let fate = match look.verdict(record.facts()) {
+        let fate = match rule.verdict(record.facts()) {
             _ if told.contains(&record.id) => return Ok(()),
             _ if ambiguous.contains(&record.id) => Fate::Ambiguous,
             Verdict::Due(_) | Verdict::Archive(_) if left == 0 => Fate::BeyondLimit,

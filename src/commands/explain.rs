@@ -9,10 +9,10 @@ use super::{find, open_for};
 use crate::exit::Exit;
 use crate::mapping::Counting;
 use crate::options::{Queue, Resolved, Schedule};
-use crate::query::Reached;
+use crate::query::Position;
 use crate::record::{Record, one_line};
 use crate::report::{self, Explanation, LastPass};
-use crate::schedule::{Forecast, Look, Obstacle, Span, Verdict};
+use crate::schedule::{DueRule, Forecast, Obstacle, Span, Verdict};
 use crate::store::{Access, Database, LineState};
 use crate::time::Instant;
 
@@ -31,8 +31,8 @@ pub fn run(
     };
     let mut database = open_for(queue, Some(&schedule), Access::ReadOnly)?;
     let Assembly { line, last, .. } = Assembly::new(queue, &schedule, &*database)?;
-    let look = line.look(now, false);
-    each(&mut *database, ids, out, |record| report::explanation(&explain(record, &look, &last)))
+    let rule = line.due_rule(now, false);
+    each(&mut *database, ids, out, |record| report::explanation(&explain(record, &rule, &last)))
 }
 
 /// The records as far as they can be told of.
@@ -67,37 +67,42 @@ fn each(
     Ok(exit)
 }
 
-fn explain<'a>(record: &'a Record, look: &'a Look, last: &LineState) -> Explanation<'a> {
+fn explain<'a>(record: &'a Record, rule: &'a DueRule, last: &LineState) -> Explanation<'a> {
     let facts = record.facts();
     // A line has one pass in each tick.
-    let now = look.time.now;
+    let now = rule.time.now;
     let next_pass = last
         .began_at
         .filter(|at| *at <= now)
-        .map_or(now, |at| at.next_tick(look.schedule.policy.every_secs()).max(now));
+        .map_or(now, |at| at.next_tick(rule.schedule.policy.every_secs()).max(now));
     Explanation {
         record,
-        look,
+        rule,
         // What a queue has been through does not show in a message.
         last_pass: last
             .began_at
             .filter(|_| record.due_at.is_none())
-            .map(|at| last_pass(record, look, at, last)),
-        verdict: look.verdict(facts),
-        attempts: Forecast::new(look, facts, next_pass).take(ATTEMPTS).collect(),
+            .map(|at| last_pass(record, rule, at, last)),
+        verdict: rule.verdict(facts),
+        attempts: Forecast::new(rule, facts, next_pass).take(ATTEMPTS).collect(),
     }
 }
 
 /// What the last pass of the line, which began at `at`, had to do with the record, as far as the
 /// row still shows it.
-fn last_pass(record: &Record, look: &Look, at: Instant, last: &LineState) -> (Instant, LastPass) {
+fn last_pass(
+    record: &Record,
+    rule: &DueRule,
+    at: Instant,
+    last: &LineState,
+) -> (Instant, LastPass) {
     let facts = record.facts();
-    let mut time = look.schedule.policy.pass_time(None, at, false);
-    let until = last.cursor.reached.as_ref().and_then(Reached::slot).map(|slot| slot.tick);
+    let mut time = rule.schedule.policy.pass_time(None, at, false);
+    let until = last.cursor.reached.as_ref().and_then(Position::slot).map(|slot| slot.tick);
     if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
         *span = Span { after, until };
     }
-    let then = Look { time, ..look.clone() };
+    let then = DueRule { time, ..rule.clone() };
     let failed_since = facts.last_failure_at.filter(|failed_at| *failed_at >= at);
     let words = match (failed_since, then.verdict(facts)) {
         (Some(failed_at), _) => LastPass::Tried { failed_at },

@@ -41,19 +41,21 @@ pub fn run(
         }
     }
     let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
-    let look = match &schedule {
-        Some(schedule) => Some(Assembly::new(queue, schedule, &*database)?.line.look(now, false)),
+    let rule = match &schedule {
+        Some(schedule) => {
+            Some(Assembly::new(queue, schedule, &*database)?.line.due_rule(now, false))
+        }
         None => None,
     };
     if !args.json {
-        out.write_all(report::list_header(look.is_some()).as_bytes())?;
+        out.write_all(report::list_header(rule.is_some()).as_bytes())?;
     }
     let has_counter = database.table().counting() != Counting::No;
     database.scan(&statuses, resolved.order()?.chosen(), &mut |record| {
         if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
             return Ok(());
         }
-        let verdict = look.as_ref().map(|look| look.verdict(record.facts()));
+        let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
         if args.due && !matches!(verdict, Some(Verdict::Due(_))) {
             return Ok(());
         }

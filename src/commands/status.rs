@@ -11,7 +11,7 @@ use crate::options::Resolved;
 use crate::query::Order;
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
-use crate::schedule::{Look, Verdict};
+use crate::schedule::{DueRule, Verdict};
 use crate::store::{Access, Database};
 use crate::time::{DAY, Instant};
 
@@ -27,12 +27,14 @@ pub fn run(
     let queue = &resolved.queue()?;
     let schedule = resolved.schedule()?;
     let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
-    let look = match &schedule {
-        Some(schedule) => Some(Assembly::new(queue, schedule, &*database)?.line.look(now, false)),
+    let rule = match &schedule {
+        Some(schedule) => {
+            Some(Assembly::new(queue, schedule, &*database)?.line.due_rule(now, false))
+        }
         None => None,
     };
     let (db, table) = (database.place(), database.table().name.clone());
-    let found = report(&mut *database, look.as_ref(), now)?;
+    let found = report(&mut *database, rule.as_ref(), now)?;
     let text = if is_json {
         report::status_json(&db, &table, &found)
     } else {
@@ -42,17 +44,21 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-fn report(database: &mut dyn Database, look: Option<&Look>, now: Instant) -> Result<StatusReport> {
+fn report(
+    database: &mut dyn Database,
+    rule: Option<&DueRule>,
+    now: Instant,
+) -> Result<StatusReport> {
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
     let mut due =
-        look.map(|look| DueReport { line: look.schedule.policy.line(), ..DueReport::default() });
+        rule.map(|rule| DueReport { line: rule.schedule.policy.line(), ..DueReport::default() });
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         keep_older(&mut oldest_pending, &record);
-        let (Some(due), Some(look)) = (&mut due, look) else {
+        let (Some(due), Some(rule)) = (&mut due, rule) else {
             return Ok(());
         };
-        match look.verdict(record.facts()) {
+        match rule.verdict(record.facts()) {
             Verdict::Due(_) => {
                 due.due += 1;
                 due.next_at = Some(now);

@@ -2,16 +2,16 @@
 //! last.
 
 use crate::record::{Outcome, Record, Settlement, Transition, counted};
-use crate::schedule::{End, Look, Policy};
+use crate::schedule::{DueRule, End, Policy};
 
-pub fn begun(record: &Record, look: &Look) {
-    log::info!("processing record {}{}", record.id, attempt(record, look));
+pub fn begun(record: &Record, rule: &DueRule) {
+    log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
 /// `written` is `None` if the row was left to the application.
-pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, look: &Look) {
+pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, rule: &DueRule) {
     // Most of this is never said, and then costs nothing.
-    let (id, attempt) = (&record.id, || attempt(record, look));
+    let (id, attempt) = (&record.id, || attempt(record, rule));
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \
@@ -30,7 +30,7 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             | Outcome::Snooze { error, .. },
             Transition::Archived,
         ) => {
-            let after = if look.capabilities.has_counter {
+            let after = if rule.capabilities.has_counter {
                 format!(" after {}", counted(record.next_attempt().into(), "attempt"))
             } else {
                 String::new()
@@ -42,7 +42,7 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             | Outcome::Unanswered { error, .. }
             | Outcome::GiveUp { error },
             _,
-        ) if is_stranded(record, look) => {
+        ) if is_stranded(record, rule) => {
             log::error!(
                 "record {id} failed{}, and is never due by its age, because its insertion date \
                  cannot be read: {error}",
@@ -55,11 +55,11 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, l
             | Outcome::GiveUp { error },
             _,
         ) => {
-            let when = || will_retry(record, settlement, look);
+            let when = || will_retry(record, settlement, rule);
             log::warn!("record {id} failed, {}{}: {error}", when(), attempt());
         }
         (Outcome::Snooze { error, .. }, _) => {
-            let when = || will_retry(record, settlement, look);
+            let when = || will_retry(record, settlement, rule);
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         (Outcome::Success, _) => log::info!("record {id} succeeded{}", attempt()),
@@ -93,15 +93,15 @@ pub fn expired(record: &Record, end: End) {
 
 /// Whether a record was tried because it was NEW, and will never be due again. Said as an error,
 /// once, because no later pass sees the record.
-fn is_stranded(record: &Record, look: &Look) -> bool {
-    record.inserted_at.is_none() && matches!(look.schedule.policy, Policy::Slots(_))
+fn is_stranded(record: &Record, rule: &DueRule) -> bool {
+    record.inserted_at.is_none() && matches!(rule.schedule.policy, Policy::Slots(_))
 }
 
 /// `will retry at ...`, as far as the policy alone decides that.
-fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
-    match look.retry_at(record, settlement) {
+fn will_retry(record: &Record, settlement: &Settlement, rule: &DueRule) -> String {
+    match rule.retry_at(record, settlement) {
         Some(at) => format!("will retry at {at}"),
-        None if matches!(look.schedule.policy, Policy::Slots(_)) => {
+        None if matches!(rule.schedule.policy, Policy::Slots(_)) => {
             "has had all its retries".into()
         }
         None => "will retry".into(),
@@ -110,9 +110,9 @@ fn will_retry(record: &Record, settlement: &Settlement, look: &Look) -> String {
 
 /// ` (attempt 3/5)`, ` (attempt 3)` where attempts are not limited, nothing where they are not
 /// counted.
-fn attempt(record: &Record, look: &Look) -> String {
+fn attempt(record: &Record, rule: &DueRule) -> String {
     let attempt = record.next_attempt();
-    match (look.capabilities.has_counter, look.schedule.limits.max_attempts) {
+    match (rule.capabilities.has_counter, rule.schedule.limits.max_attempts) {
         (true, Some(most)) => format!(" (attempt {attempt}/{most})"),
         (true, None) => format!(" (attempt {attempt})"),
         (false, _) => String::new(),

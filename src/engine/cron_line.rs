@@ -2,8 +2,8 @@
 
 use super::PassLimits;
 use super::due_queue::{Plan, PlanKind};
-use crate::query::{Cursor, Kept, Order, Reached, Slot};
-use crate::schedule::{Capabilities, Look, PassTime, Policy, Schedule};
+use crate::query::{Cursor, Kept, Order, Position, Slot};
+use crate::schedule::{Capabilities, DueRule, PassTime, Policy, Schedule};
 use crate::time::Instant;
 
 /// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
@@ -24,7 +24,7 @@ impl CronLine {
 
     /// Where a pass by slots begins.
     pub fn reached(&self) -> Option<Slot> {
-        self.cursor.reached.as_ref().and_then(Reached::slot)
+        self.cursor.reached.as_ref().and_then(Position::slot)
     }
 
     pub fn pass_time(&self, now: Instant, drain: bool) -> PassTime {
@@ -32,11 +32,11 @@ impl CronLine {
     }
 
     /// What a pass would look at now.
-    pub fn look(&self, now: Instant, drain: bool) -> Look {
+    pub fn due_rule(&self, now: Instant, drain: bool) -> DueRule {
         let time = self.pass_time(now, drain);
         let kept = self.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
-        Look { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
+        DueRule { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
     }
 
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
@@ -46,7 +46,7 @@ impl CronLine {
             _ if self.is_kept_by_store => PlanKind::Full,
             Policy::Slots(_) => PlanKind::Slots,
             Policy::Age(_) | Policy::Counted(_) if limits.may_cut_short() => {
-                let cursor = self.cursor.reached.as_ref().and_then(Reached::key);
+                let cursor = self.cursor.reached.as_ref().and_then(Position::key);
                 PlanKind::Capped { cursor: cursor.cloned() }
             }
             Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,

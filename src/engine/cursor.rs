@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::due_queue::Plan;
-use crate::query::{Cursor, Kept, Reached, Slot};
+use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Record, Status};
 use crate::schedule::Span;
 
@@ -21,7 +21,7 @@ const ENTRY: usize = 48;
 #[derive(Debug, Default)]
 pub struct PassCursor {
     /// The slot, or the failed record, that the pass has come to in the order of its plan.
-    last: Option<Reached>,
+    last: Option<Position>,
     /// Records whose slots have come, and that are still to be tried for them.
     kept: HashMap<Id, Kept>,
     stuck: Option<Key>,
@@ -38,8 +38,8 @@ impl PassCursor {
     /// record: where it comes to none, because new ones use up its limit, the next one goes on from
     /// there too.
     pub fn new(span: Option<Span>, plan: &Plan, kept: &HashMap<Id, Kept>) -> Self {
-        let slot = span.map(|span| Reached::Slot(span.after));
-        let last = slot.or_else(|| plan.cursor().cloned().map(Reached::Key));
+        let slot = span.map(|span| Position::Slot(span.after));
+        let last = slot.or_else(|| plan.cursor().cloned().map(Position::Key));
         Self { last, kept: kept.clone(), is_capped: plan.is_capped(), ..Self::default() }
     }
 
@@ -51,8 +51,8 @@ impl PassCursor {
                 if let Some(kept) = self.kept.get_mut(&record.id) {
                     kept.begun += 1;
                 }
-                if self.last.as_ref().and_then(Reached::slot).is_none_or(|last| last < slot) {
-                    self.last = Some(Reached::Slot(slot));
+                if self.last.as_ref().and_then(Position::slot).is_none_or(|last| last < slot) {
+                    self.last = Some(Position::Slot(slot));
                 }
             }
             None => self.comes_to(record),
@@ -62,8 +62,8 @@ impl PassCursor {
     /// A record was not handed out, and has had its turn all the same.
     pub fn passed(&mut self, record: &Record, slot: Option<Slot>) {
         let Some(slot) = slot else { return self.comes_to(record) };
-        if self.last.as_ref().and_then(Reached::slot).is_some_and(|last| last < slot) {
-            self.last = Some(Reached::Slot(slot));
+        if self.last.as_ref().and_then(Position::slot).is_some_and(|last| last < slot) {
+            self.last = Some(Position::Slot(slot));
         }
     }
 
@@ -71,7 +71,7 @@ impl PassCursor {
         if self.is_capped && record.status == Status::Error {
             // The first one counts at once, so that even a pass that is killed each time gets on.
             self.is_news |= !std::mem::replace(&mut self.is_on_its_way, true);
-            self.last = Some(Reached::Key(record.key()));
+            self.last = Some(Position::Key(record.key()));
         }
     }
 
@@ -108,12 +108,12 @@ impl PassCursor {
     /// Where the next pass is to go on. `span` is what this one was to work off.
     pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Cursor {
         match span {
-            Some(span) if !cut_short => self.cursor(Some(Reached::Slot(Slot::end_of(span.until)))),
+            Some(span) if !cut_short => self.cursor(Some(Position::Slot(Slot::end_of(span.until)))),
             Some(_) | None => self.cursor(self.last.clone()),
         }
     }
 
-    fn cursor(&self, last: Option<Reached>) -> Cursor {
+    fn cursor(&self, last: Option<Position>) -> Cursor {
         let mut kept: Vec<_> = self.kept.values().cloned().collect();
         kept.sort_by(|one, other| one.slot.cmp(&other.slot).then(one.begun.cmp(&other.begun)));
         let mut bytes = 0;
@@ -124,8 +124,8 @@ impl PassCursor {
         let fitting = fits.count();
         let beyond = kept.split_off(fitting);
         let (reached, ahead) = match (last, beyond.first().map(|kept| kept.slot.before())) {
-            (Some(Reached::Slot(last)), Some(before)) => {
-                (Some(Reached::Slot(last.min(before))), Some((last, beyond)))
+            (Some(Position::Slot(last)), Some(before)) => {
+                (Some(Position::Slot(last.min(before))), Some((last, beyond)))
             }
             (last, _) => (last, None),
         };
@@ -150,16 +150,16 @@ mod tests {
         Id::Integer(number)
     }
 
-    fn hand_out(progress: &mut PassCursor, number: i64, slot: Slot) {
+    fn hand_out(running: &mut PassCursor, number: i64, slot: Slot) {
         let record = Record { id: id(number), status: Status::Error, ..fixture::record() };
-        progress.handed_out(&record, Some(slot));
+        running.handed_out(&record, Some(slot));
     }
 
     fn by_slots() -> Plan {
         Plan { kind: PlanKind::Slots, ..Plan::full(Order::Newest) }
     }
 
-    fn progress() -> PassCursor {
+    fn by_slots_cursor() -> PassCursor {
         PassCursor::new(Some(SPAN), &by_slots(), &HashMap::new())
     }
 
@@ -170,13 +170,13 @@ mod tests {
 
     #[test]
     fn a_pass_that_did_all_has_come_to_the_end_of_its_span() {
-        let end = Some(Reached::Slot(Slot::end_of(12)));
-        assert_eq!(progress().come_to(Some(SPAN), false).reached, end);
-        let mut progress = progress();
-        hand_out(&mut progress, 1, slot(10, 1));
-        progress.settled(&id(1));
+        let end = Some(Position::Slot(Slot::end_of(12)));
+        assert_eq!(by_slots_cursor().come_to(Some(SPAN), false).reached, end);
+        let mut running = by_slots_cursor();
+        hand_out(&mut running, 1, slot(10, 1));
+        running.settled(&id(1));
         assert_eq!(
-            progress.come_to(Some(SPAN), false),
+            running.come_to(Some(SPAN), false),
             Cursor { reached: end, ..Cursor::default() }
         );
         assert_eq!(PassCursor::default().come_to(None, false), Cursor::default());
@@ -184,31 +184,31 @@ mod tests {
 
     #[test]
     fn what_came_back_keeps_its_slot_and_nothing_else_is_tried_for_one_twice() {
-        let mut progress = progress();
-        let untouched = progress.come_to(Some(SPAN), true);
-        assert_eq!(untouched.reached, Some(Reached::Slot(SPAN.after)), "nothing was tried");
-        hand_out(&mut progress, 1, slot(10, 5));
-        hand_out(&mut progress, 2, slot(11, 0));
-        progress.came_back(&id(1));
-        progress.settled(&id(2));
+        let mut running = by_slots_cursor();
+        let untouched = running.come_to(Some(SPAN), true);
+        assert_eq!(untouched.reached, Some(Position::Slot(SPAN.after)), "nothing was tried");
+        hand_out(&mut running, 1, slot(10, 5));
+        hand_out(&mut running, 2, slot(11, 0));
+        running.came_back(&id(1));
+        running.settled(&id(2));
         for cut_short in [true, false] {
-            let cursor = progress.come_to(Some(SPAN), cut_short);
+            let cursor = running.come_to(Some(SPAN), cut_short);
             assert_eq!(kept(&cursor), [(1, 0)]);
             let reached = if cut_short { slot(11, 0) } else { Slot::end_of(12) };
-            assert_eq!(cursor.reached, Some(Reached::Slot(reached)));
+            assert_eq!(cursor.reached, Some(Position::Slot(reached)));
         }
     }
 
     #[test]
     fn a_pass_that_is_killed_leaves_what_it_has_begun_and_how_often() {
-        let mut progress = progress();
-        hand_out(&mut progress, 1, slot(10, 1));
-        hand_out(&mut progress, 2, slot(10, 2));
-        progress.settled(&id(2));
-        let cursor = progress.news().unwrap();
-        assert_eq!(progress.news(), None);
+        let mut running = by_slots_cursor();
+        hand_out(&mut running, 1, slot(10, 1));
+        hand_out(&mut running, 2, slot(10, 2));
+        running.settled(&id(2));
+        let cursor = running.news().unwrap();
+        assert_eq!(running.news(), None);
         assert_eq!(kept(&cursor), [(1, 1)]);
-        assert_eq!(cursor.reached, Some(Reached::Slot(slot(10, 2))));
+        assert_eq!(cursor.reached, Some(Position::Slot(slot(10, 2))));
 
         let before = cursor.kept.into_iter().map(|kept| (kept.id.clone(), kept)).collect();
         let mut next =
@@ -216,20 +216,20 @@ mod tests {
         hand_out(&mut next, 1, slot(10, 1));
         let cursor = next.news().unwrap();
         assert_eq!(kept(&cursor), [(1, 2)]);
-        assert_eq!(cursor.reached, Some(Reached::Slot(slot(10, 2))), "it does not go back");
+        assert_eq!(cursor.reached, Some(Position::Slot(slot(10, 2))), "it does not go back");
     }
 
     #[test]
     fn what_is_too_much_for_one_page_is_listed_apart() {
-        let mut progress = progress();
+        let mut running = by_slots_cursor();
         for number in 1..=200 {
-            hand_out(&mut progress, number, slot(10, number.unsigned_abs()));
+            hand_out(&mut running, number, slot(10, number.unsigned_abs()));
         }
-        let cursor = progress.news().unwrap();
+        let cursor = running.news().unwrap();
         let listed = cursor.kept.len();
         assert!((20..100).contains(&listed), "{listed}");
         let reached = slot(10, listed as u64);
-        assert_eq!(cursor.reached, Some(Reached::Slot(reached)));
+        assert_eq!(cursor.reached, Some(Position::Slot(reached)));
         let (ahead, rest) = cursor.ahead.unwrap();
         assert_eq!((ahead, listed + rest.len()), (slot(10, 200), 200));
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::query::{Kept, Order, Query, Slot, Window};
 use crate::record::{Id, Key, Status};
-use crate::schedule::{End, Look, Reason, Span, Verdict};
+use crate::schedule::{DueRule, End, Reason, Span, Verdict};
 use crate::store::Reader;
 use crate::time::Instant;
 
@@ -71,10 +71,10 @@ impl Plan {
         cursor.as_ref()
     }
 
-    fn searches(&self, look: &Look) -> VecDeque<Search> {
+    fn searches(&self, rule: &DueRule) -> VecDeque<Search> {
         let search = |statuses: &[Status], kind: Kind| Search {
             selection: Query {
-                window: look.schedule.policy.window(look.time, statuses),
+                window: rule.schedule.policy.window(rule.time, statuses),
                 statuses: statuses.to_vec(),
                 order: self.order,
                 after: None,
@@ -99,16 +99,16 @@ impl Plan {
             }
             PlanKind::Slots => {
                 let (first, last) = behind(new, stuck);
-                let is_new_only = look.time.span.is_some_and(Span::is_empty);
+                let is_new_only = rule.time.span.is_some_and(Span::is_empty);
                 let slots = (!is_new_only).then(|| search(errors, Kind::Slots));
                 (std::iter::once(first).chain(slots).collect(), last)
             }
         };
         // What got nowhere comes behind everything else.
         searches.extend(last);
-        if let Some(max_age) = look.schedule.limits.max_age_secs {
+        if let Some(max_age) = rule.schedule.limits.max_age_secs {
             let mut too_old = search(&[Status::Error], Kind::TooOld);
-            let until = look.time.now.saturating_sub(max_age);
+            let until = rule.time.now.saturating_sub(max_age);
             too_old.selection.window =
                 Window::Inserted { from: Instant(i64::MIN), until: Some(until) };
             searches.push(too_old);
@@ -138,7 +138,7 @@ impl Kind {
 }
 
 /// Where a record stands among those that are due by slots. What is given up goes first.
-fn place(verdict: Verdict) -> Slot {
+fn slot_of(verdict: Verdict) -> Slot {
     match verdict {
         Verdict::Due(Reason::Slot(slot)) => slot,
         Verdict::Due(_) | Verdict::Archive(_) | Verdict::Wait { .. } | Verdict::Never(_) => {
@@ -149,7 +149,7 @@ fn place(verdict: Verdict) -> Slot {
 
 /// The ids, read from the table as they are needed.
 pub struct DueQueue {
-    look: Look,
+    rule: DueRule,
     searches: VecDeque<Search>,
     ids: VecDeque<Id>,
     /// What comes when there is nothing else: records that may have killed a pass.
@@ -162,23 +162,23 @@ pub struct DueQueue {
 }
 
 impl DueQueue {
-    pub fn new(plan: &Plan, look: Look) -> Self {
-        let searches = plan.searches(&look);
+    pub fn new(plan: &Plan, rule: DueRule) -> Self {
+        let searches = plan.searches(&rule);
         let by_slots = matches!(plan.kind, PlanKind::Slots);
-        let mut kept: Vec<_> = look.kept.values().filter(|_| by_slots).collect();
+        let mut kept: Vec<_> = rule.kept.values().filter(|_| by_slots).collect();
         kept.sort_by_key(|kept| kept.slot);
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
         let ids = |kept: Vec<&Kept>| kept.into_iter().map(|it| it.id.clone()).collect::<Vec<_>>();
         let (ids, last) = (ids(first).into(), ids(last));
-        Self { look, searches, ids, last, order: plan.order, broken: None, unusable: 0 }
+        Self { rule, searches, ids, last, order: plan.order, broken: None, unusable: 0 }
     }
 
-    /// The queue of a drain's next round: what was busy, then what is due now. Without
+    /// The queue of a drain's next search: what was busy, then what is due now. Without
     /// `errors` only NEW records count.
-    pub fn again(&self, look: Look, busy: Vec<Id>, errors: bool) -> Self {
+    pub fn again(&self, rule: DueRule, busy: Vec<Id>, errors: bool) -> Self {
         let full = Plan::full(self.order);
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due = Self::new(&Plan { kind, ..full }, look);
+        let mut due = Self::new(&Plan { kind, ..full }, rule);
         if !errors {
             due.searches.truncate(1);
         }
@@ -240,14 +240,14 @@ impl DueQueue {
     fn read(&mut self, search: Search, reader: &mut dyn Reader) -> Result<()> {
         let Search { selection, kind } = search;
         let mut slots = Vec::new();
-        let look = &self.look;
+        let rule = &self.rule;
         let page = reader.due(&selection, &mut |facts| {
-            let verdict = look.verdict(facts);
+            let verdict = rule.verdict(facts);
             // What has kept its slot is tried for that one.
-            let is_kept = kind == Kind::Slots && look.kept.contains_key(facts.id);
+            let is_kept = kind == Kind::Slots && rule.kept.contains_key(facts.id);
             let is_wanted = kind.wants(verdict) && !is_kept;
             if is_wanted && kind == Kind::Slots {
-                slots.push(place(verdict));
+                slots.push(slot_of(verdict));
             }
             is_wanted
         })?;

@@ -35,7 +35,7 @@ use crate::handlers::{Handler, Script, Scripted, Submit};
 use crate::lock::lock;
 use crate::query::{Cursor, Order};
 use crate::record::Attempt;
-use crate::schedule::Look;
+use crate::schedule::DueRule;
 use crate::stop::Stop;
 use crate::store::Store;
 use crate::time::Instant;
@@ -204,12 +204,12 @@ impl Handlers {
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
     let (clock, stop) = (pass.clock, pass.stop.clone());
-    let look = pass.line.look(pass.began_at, pass.limits.drain);
+    let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
-    let mut due = DueQueue::new(&plan, look.clone());
+    let mut due = DueQueue::new(&plan, rule.clone());
     let any = due.any(pass.store.reader());
     let any = if stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
-    if let Some(cursor) = first_cursor(&look, &plan, any) {
+    if let Some(cursor) = first_cursor(&rule, &plan, any) {
         // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
         pass.observer.reached(&cursor);
     }
@@ -218,23 +218,23 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         return Ok(Tally::of_nothing(due.unusable(), due.take_broken()));
     }
     pass.observer.selected(due.known());
-    log::debug!("{} records due under {}", due.known(), look.schedule.policy.line());
+    log::debug!("{} records due under {}", due.known(), rule.schedule.policy.line());
     pass.store.start_watchdog(&pass.token)?;
     let (sender, turns) = channel();
     let wake = Wake { turns: sender, stop: stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
-    let dispatcher = Dispatcher::new(pass, look, plan, due, wake.clone(), handlers);
+    let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
     let shared =
         SharedDispatcher { ended: Arc::default(), dispatcher: Arc::new(Mutex::new(dispatcher)) };
-    let mut watch = Watch { shared: &shared, turns, clock, stop, is_told: false };
-    watch.see_to_the_end();
+    let mut main = MainThread { shared: &shared, turns, clock, stop, is_told: false };
+    main.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
-    watch.wait_for(&wake, || handler.join());
+    main.wait_for(&wake, || handler.join());
     let mut tally = shared.with(Dispatcher::finish)?;
     if let Some(on_archive) = on_archive {
-        watch.wait_for(&wake, || on_archive.join());
-        tally.stopped = tally.stopped.or(watch.stop.signalled().map(Stopped::Signal));
+        main.wait_for(&wake, || on_archive.join());
+        tally.stopped = tally.stopped.or(main.stop.signalled().map(Stopped::Signal));
     }
     tally.faults = handler.faults();
     Ok(tally)
@@ -244,17 +244,17 @@ const ENDLESS_SEARCH: &str = "the search for due records did not end within --ma
                               more time, or an index (`backlog check` says which)";
 
 /// Where the next pass goes on if this one comes to nothing, or has nothing to do.
-fn first_cursor(look: &Look, plan: &Plan, any: bool) -> Option<Cursor> {
-    let span = look.time.span;
+fn first_cursor(rule: &DueRule, plan: &Plan, any: bool) -> Option<Cursor> {
+    let span = rule.time.span;
     // Where the last pass got stuck is over once there is nothing to do.
     let is_news = span.is_some() || !any && plan.stuck.is_some();
     let none = HashMap::new();
-    let kept = if any { &look.kept } else { &none };
+    let kept = if any { &rule.kept } else { &none };
     is_news.then(|| PassCursor::new(span, plan, kept).come_to(span, any))
 }
 
 /// The main thread of a pass: waits for its end, and heeds signals and the time meanwhile.
-struct Watch<'a> {
+struct MainThread<'a> {
     shared: &'a SharedDispatcher,
     turns: Receiver<()>,
     clock: Clock,
@@ -263,7 +263,7 @@ struct Watch<'a> {
     is_told: bool,
 }
 
-impl Watch<'_> {
+impl MainThread<'_> {
     fn see_to_the_end(&mut self) {
         self.shared.round();
         loop {

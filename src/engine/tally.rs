@@ -36,7 +36,7 @@ pub struct Tally {
     pub stopped: Option<Stopped>,
     /// Whether there was nothing to do.
     pub found_nothing: bool,
-    /// Whether anything was written since the last round of a drain.
+    /// Whether anything was written since the last search of a drain.
     progress: bool,
 }
 

@@ -258,7 +258,7 @@ impl Monitored {
         let Bounds { clock, timeout, stop } = *bounds;
         let timeout = timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
         loop {
-            let stage = stop.stage().max(Stage::Draining);
+            let stage = stop.stage().max(Stage::Closing);
             if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
                 self.lifecycle.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
             }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::hash::phase;
 use crate::record::{Facts, Record, Status, counted, cut_line, one_line};
 use crate::schedule::{
-    AgeWindow, Backoff, CATCH_UP, End, Jitter, Look, Obstacle, PassTime, Planned, Policy, Reason,
-    RetryLimits, Slots, Tiers, Verdict, duration,
+    AgeWindow, Backoff, CATCH_UP, DueRule, End, Jitter, Obstacle, PassTime, Planned, Policy,
+    Reason, RetryLimits, Slots, Tiers, Verdict, duration,
 };
 use crate::time::{DAY, Instant, days, span};
 
 pub struct Explanation<'a> {
     pub record: &'a Record,
-    pub look: &'a Look,
+    pub rule: &'a DueRule,
     pub last_pass: Option<(Instant, LastPass)>,
     pub verdict: Verdict,
     pub attempts: Vec<Planned>,
@@ -33,19 +33,19 @@ pub enum LastPass {
 }
 
 pub fn explanation(explanation: &Explanation) -> String {
-    let Explanation { record, look, verdict, .. } = explanation;
-    let now = look.time.now;
-    let has_counter = look.capabilities.has_counter;
+    let Explanation { record, rule, verdict, .. } = explanation;
+    let now = rule.time.now;
+    let has_counter = rule.capabilities.has_counter;
     let mut text =
-        format!("record {}: {}\n", record.id, state(record, has_counter, look.schedule.limits));
+        format!("record {}: {}\n", record.id, state(record, has_counter, rule.schedule.limits));
     let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {}\n", one_line(words));
-    say("policy", &look.schedule.policy.line());
+    say("policy", &rule.schedule.policy.line());
     match &explanation.last_pass {
         None => say("last pass", "none of this line is known"),
         Some((at, last)) => say("last pass", &format!("{at}: {}", last_pass(last, record))),
     }
     say("now", &format!("{now}: {}", verdict_now(explanation.verdict, record)));
-    for (index, words) in arithmetic(look, record.facts()).iter().enumerate() {
+    for (index, words) in arithmetic(rule, record.facts()).iter().enumerate() {
         say(if index == 0 { "because" } else { "" }, words);
     }
     if let (true, Verdict::Wait { until }) = (explanation.attempts.is_empty(), verdict) {
@@ -150,8 +150,8 @@ fn reason_text(reason: Reason) -> &'static str {
 
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
 /// pending.
-fn arithmetic(look: &Look, facts: Facts<'_>) -> Vec<String> {
-    let (policy, time) = (&look.schedule.policy, &look.time);
+fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
+    let (policy, time) = (&rule.schedule.policy, &rule.time);
     let time = *time;
     if !facts.status.is_pending() {
         return Vec::new();

@@ -2,23 +2,12 @@
 //! they differ from record to record. No wait is drawn at random when a pass looks: what a record
 //! waits is fixed by its id and its count, so it can be printed in advance.
 
+use super::spread::Jitter;
 use super::{Reason, Verdict};
-use crate::hash::{draw, mulhi, phase};
+use crate::hash::{draw, phase};
 use crate::query::Window;
 use crate::record::{Facts, Id, Status};
 use crate::time::Instant;
-
-/// Jitter without random draws: how the waits of several records that fail together are kept apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Jitter {
-    /// By this much of 100 %: each record reads the policy between two counts, at a
-    /// fraction of its own. At 100 % retry n of such records fills exactly the time from P(n) to
-    /// P(n + 1), at 0 all of them wait alike.
-    Spread { percent: u8 },
-    /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
-    /// drawn for this record and this count.
-    Drawn { unit_ms: u64, widths: Delays },
-}
 
 /// A backoff. Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of
 /// cron.
@@ -50,7 +39,7 @@ impl Backoff {
     pub fn exact_delay(&self, id: &Id, n: u32) -> i64 {
         match &self.jitter {
             Jitter::Spread { .. } => {
-                let x = self.fraction(phase(id, self.salt));
+                let x = self.jitter.fraction(phase(id, self.salt));
                 let before = n.checked_sub(1).map_or(0, |n| self.offset(x, n.into()));
                 self.offset(x, n.into()) - before
             }
@@ -60,11 +49,11 @@ impl Backoff {
 
     /// The record's waits one after the other, in milliseconds, before they are put into ticks.
     pub fn waits(&self, id: &Id) -> impl Iterator<Item = u64> {
-        let x = self.fraction(phase(id, self.salt));
+        let x = self.jitter.fraction(phase(id, self.salt));
         let mut last = 0;
         (0..).map(move |n| match &self.jitter {
             Jitter::Spread { .. } => {
-                let offset = self.offset_ms(x, n.into());
+                let offset = self.base.spread_ms(x, n.into());
                 let before = std::mem::replace(&mut last, offset);
                 u64::try_from(offset - before).unwrap_or(u64::MAX)
             }
@@ -87,42 +76,22 @@ impl Backoff {
         if self.base.wait(n.into()) > 0 { ticks.max(1) } else { ticks.max(0) }
     }
 
-    /// The wait in milliseconds where it is drawn: at most what the plain wait may become.
+    /// The wait in milliseconds where it is drawn.
     pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
-        let Jitter::Drawn { unit_ms, widths } = &self.jitter else {
-            return self.base.wait(n.into());
-        };
-        let width = widths.wait(n.into()) / unit_ms;
-        self.base.wait(n.into()).saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
-    }
-
-    /// A record's phase, as far as the waits are spread.
-    fn fraction(&self, phase: u64) -> u64 {
-        match self.jitter {
-            Jitter::Spread { percent: 100 } => phase,
-            Jitter::Spread { percent } => {
-                let scaled = u128::from(phase) * u128::from(percent) / 100;
-                u64::try_from(scaled).unwrap_or(u64::MAX)
-            }
-            Jitter::Drawn { .. } => 0,
-        }
+        self.jitter.drawn_ms(&self.base, draw(self.salt, id, n), n)
     }
 
     /// When retry n + 1 is due after the first failure, in ticks, for a record with fraction
     /// `x`: P(n) + x * b(n + 1), rounded down. The rounding is that of the sum, so that the
     /// waits between two such offsets add up.
     pub fn offset(&self, x: u64, n: u64) -> i64 {
-        self.ticks(self.offset_ms(x, n))
-    }
-
-    fn offset_ms(&self, x: u64, n: u64) -> u128 {
-        self.base.sum(n) + u128::from(mulhi(x, self.base.wait(n.saturating_add(1))))
+        self.ticks(self.base.spread_ms(x, n))
     }
 
     /// When the first retry that is due later than `age` ticks after the first attempt is due, in
     /// the same count; `None` if the policy has no more.
     pub fn retry_after(&self, phase: u64, age: i64) -> Option<i64> {
-        let x = self.fraction(phase);
+        let x = self.jitter.fraction(phase);
         let n = self.count(x, age);
         let over = self.max_attempts.is_some_and(|most| n + 1 >= most.into());
         (!over).then(|| self.offset(x, n))
@@ -132,7 +101,7 @@ impl Backoff {
     /// attempt.
     pub fn count_of(&self, phase: u64, age: i64) -> u64 {
         let most = self.max_attempts.map_or(u64::MAX, |most| u64::from(most) - 1);
-        self.count(self.fraction(phase), age).min(most)
+        self.count(self.jitter.fraction(phase), age).min(most)
     }
 
     /// How many retries are due within `age` ticks of the first attempt, by the waits alone.
@@ -140,11 +109,11 @@ impl Backoff {
         let Ok(age) = u128::try_from(age) else { return 0 };
         let end = (age + 1) * u128::from(self.every_ms());
         let rows = self.base.len() as u64;
-        if self.offset_ms(x, rows) >= end {
-            return first_without(rows, |n| self.offset_ms(x, n) < end);
+        if self.base.spread_ms(x, rows) >= end {
+            return first_without(rows, |n| self.base.spread_ms(x, n) < end);
         }
         // Beyond the table the offsets lie a last wait apart.
-        let beyond = end - 1 - self.offset_ms(x, rows);
+        let beyond = end - 1 - self.base.spread_ms(x, rows);
         let steps = beyond.checked_div(self.base.last().into()).unwrap_or(u128::MAX);
         rows.saturating_add(1).saturating_add(u64::try_from(steps).unwrap_or(u64::MAX))
     }

@@ -9,7 +9,7 @@ use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
 
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct DueRule {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub time: PassTime,
@@ -30,7 +30,7 @@ pub enum Verdict {
     Never(Obstacle),
 }
 
-impl Look {
+impl DueRule {
     /// A record that has grown too old is given up at once, one that has had its last attempt
     /// when it would be due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {

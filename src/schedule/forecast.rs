@@ -1,12 +1,12 @@
 //! The forecast: attempts that a record will have, if every one of them fails.
 
-use super::{Look, PassTime, Schedule, Verdict, exhausted};
+use super::{DueRule, PassTime, Schedule, Verdict, exhausted};
 use crate::record::{Facts, Status};
 use crate::time::Instant;
 
 /// Goes from attempt to attempt, from the moment of a look on.
 pub struct Forecast<'a> {
-    look: &'a Look,
+    rule: &'a DueRule,
     /// The record as it will be.
     facts: Facts<'a>,
     /// The pass that will try it next.
@@ -25,9 +25,9 @@ pub struct Planned {
 
 impl<'a> Forecast<'a> {
     /// There is no pass before `soonest`.
-    pub fn new(look: &'a Look, facts: Facts<'a>, soonest: Instant) -> Self {
-        let (policy, time) = (&look.schedule.policy, &look.time);
-        let next = match look.verdict(facts) {
+    pub fn new(rule: &'a DueRule, facts: Facts<'a>, soonest: Instant) -> Self {
+        let (policy, time) = (&rule.schedule.policy, &rule.time);
+        let next = match rule.verdict(facts) {
             Verdict::Due(_) if time.now < soonest => {
                 Some(policy.pass_time(time.span.map(|span| span.after), soonest, false))
             }
@@ -38,7 +38,7 @@ impl<'a> Forecast<'a> {
             Verdict::Wait { .. } => policy.next_attempt(facts, *time),
             Verdict::Archive(_) | Verdict::Never(_) => None,
         };
-        Self { look, facts, next }
+        Self { rule, facts, next }
     }
 }
 
@@ -47,7 +47,7 @@ impl Iterator for Forecast<'_> {
 
     fn next(&mut self) -> Option<Planned> {
         let time = self.next.take()?;
-        let Schedule { policy, limits, .. } = &self.look.schedule;
+        let Schedule { policy, limits, .. } = &self.rule.schedule;
         if exhausted(self.facts, *limits, time.now).is_some() {
             return None;
         }

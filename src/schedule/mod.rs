@@ -15,6 +15,7 @@ mod settle;
 mod slots;
 mod sns;
 mod spec;
+mod spread;
 
 #[cfg(test)]
 mod properties;
@@ -22,8 +23,8 @@ mod properties;
 mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
-pub use backoff::{Backoff, Jitter};
-pub use due_rule::{Look, Verdict};
+pub use backoff::Backoff;
+pub use due_rule::{DueRule, Verdict};
 pub use forecast::{Forecast, Planned};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
@@ -34,6 +35,7 @@ pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{
     EVERY_SECS, Options, Spec, duration, file_of, parse, parse_for_age, plain_fibonacci,
 };
+pub use spread::Jitter;
 
 use crate::mapping::Counting;
 use crate::query::{Shard, Slot, Window};
@@ -132,7 +134,7 @@ impl Policy {
         }
     }
 
-    /// Is the record due, as far as the schedule goes? [`Look`] also knows where it ends.
+    /// Is the record due, as far as the schedule goes? [`DueRule`] also knows where it ends.
     fn verdict(&self, facts: Facts<'_>, time: PassTime) -> Verdict {
         if !facts.status.is_pending() {
             return Verdict::Never(Obstacle::NotPending);
@@ -148,7 +150,7 @@ impl Policy {
     }
 
     /// When a record that has just failed, as `facts` has it, is due again, if the policy alone
-    /// decides that: the instant, and what a pass looks at then. `moment` is that of the pass
+    /// decides that: the instant, and what a pass looks at then. `time` is that of the pass
     /// in which it failed.
     pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
         match self {

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::backoff::{Backoff, Jitter};
+use super::backoff::Backoff;
 use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::{Capabilities, Forecast, Look, PassTime, Policy, RetryLimits, Schedule, Verdict};
+use super::spread::Jitter;
+use super::{Capabilities, DueRule, Forecast, PassTime, Policy, RetryLimits, Schedule, Verdict};
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Id, Status};
 use crate::time::{DAY, Instant};
@@ -188,8 +189,8 @@ proptest! {
         let facts = Facts { inserted_at, ..facts(&id, 1, NOW) };
         let reached = Some(Slot::end_of(NOW.tick(300) - slept));
         let time = policy.pass_time(reached, NOW, false);
-        let look =
-            Look {
+        let rule =
+            DueRule {
                 schedule: Schedule {
                     policy: policy.clone(),
                     limits: RetryLimits::default(),
@@ -199,7 +200,7 @@ proptest! {
                 time,
                 kept: HashMap::new(),
             };
-        let foretold: Vec<_> = Forecast::new(&look, facts, NOW).take(4).map(|it| it.at).collect();
+        let foretold: Vec<_> = Forecast::new(&rule, facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);
         let (mut reached, mut now, mut tried) = (reached, NOW, Vec::new());

@@ -138,7 +138,7 @@ pub fn possible_writes(
 ) -> Vec<Vec<Settlement>> {
     let RetryLimits { max_attempts, max_age_secs } = limits;
     let unlimited = RetryLimits::default();
-    let failure = Outcome::Failure { error: "proof".into() };
+    let failure = Outcome::Failure { error: "rehearsal".into() };
     let mut ends = vec![
         settle(record, &Outcome::Success, now, capabilities, limits),
         settle(record, &failure, now, capabilities, unlimited),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::backoff::Backoff;
 use super::backoff::Delays;
-use super::backoff::{Backoff, Jitter};
 use super::formulas::{self, Curve};
 use super::keys::{Form, Keys, MAX_MS};
 use super::sns;
-use crate::time::DAY;
+use super::spread::Jitter;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
 pub const EVERY_SECS: i64 = 60;
@@ -249,11 +249,11 @@ fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
 }
 
 fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
-    let first = keys.above_zero("first")?.unwrap_or(60_000);
-    let ratio = keys.ratio("ratio")?.unwrap_or((5, 4));
-    let max = keys.duration("max")?.unwrap_or(DAY.unsigned_abs() * 1000);
+    let first = keys.above_zero("first")?.unwrap_or(formulas::EVEN_FIRST_MS);
+    let ratio = keys.ratio("ratio")?.unwrap_or(formulas::EVEN_RATIO);
+    let max = keys.duration("max")?.unwrap_or(formulas::EVEN_MAX_MS);
     keys.in_order("first", first, max)?;
-    Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
+    Ok(base(formulas::even(first, ratio, max, options.every_secs)))
 }
 
 /// n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.

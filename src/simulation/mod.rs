@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
 use crate::handlers::Script;
 use crate::lock::lock;
-use crate::query::{Cursor, Order, Reached, Slot};
+use crate::query::{Cursor, Order, Position, Slot};
 use crate::record::Facts;
 use crate::schedule::{CATCH_UP, Forecast, Policy};
 use crate::stop::Stop;
@@ -92,7 +92,7 @@ impl Ticking {
 
     /// The line as the passes before `now` have left it.
     fn at(&self, now: Instant) -> CronLine {
-        let reached = self.reached_before(now).map(Reached::Slot);
+        let reached = self.reached_before(now).map(Position::Slot);
         CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..self.line.clone() }
     }
 
@@ -117,7 +117,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
         let at = arrives_at.map_or(ticking.first_pass, |at| at.max(ticking.first_pass));
-        Forecast::new(&ticking.at(at).look(at, false), facts, at).next().map(|it| it.at)
+        Forecast::new(&ticking.at(at).due_rule(at, false), facts, at).next().map(|it| it.at)
     };
     let next = ticking.clone();
     let next_at = move |facts: Facts<'_>, now| {

@@ -27,23 +27,23 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// killed then, and that is written as well.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The stop of a pass, and the act of the store that it ends.
-pub struct ActStop {
+/// The stop of a pass, and the operation of the store that it ends.
+pub struct StoreStop {
     stop: Arc<Stop>,
     clock: Clock,
-    act: AtomicU8,
+    operation: AtomicU8,
 }
 
-/// The act that a store is at. Searches and claims lose nothing when they end; a settlement has
+/// The operation that a store is at. Searches and claims lose nothing when they end; a settlement has
 /// outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
+enum Operation {
     Nothing,
     Search,
     Settlement,
 }
 
-impl ActStop {
+impl StoreStop {
     /// Whether the pass is to stop.
     pub fn is_asked(&self) -> bool {
         self.stop.is_asked()
@@ -51,8 +51,8 @@ impl ActStop {
 
     /// Whether the store is to end what it is at. Outcomes are written as long as handlers have
     /// grace to end in.
-    pub fn ends_act(&self) -> bool {
-        match self.act.load(Ordering::SeqCst) {
+    pub fn ends_operation(&self) -> bool {
+        match self.operation.load(Ordering::SeqCst) {
             1 => self.stop.is_asked(),
             2 => {
                 let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
@@ -66,9 +66,9 @@ impl ActStop {
 /// A store whose statements end when its pass is to stop.
 pub struct Interruptible {
     // It ends before the store does, whose connection it holds on to.
-    watch: Option<Watch>,
+    interrupter: Option<InterrupterThread>,
     store: Box<dyn Store + Send>,
-    stop: Arc<ActStop>,
+    stop: Arc<StoreStop>,
 }
 
 impl Interruptible {
@@ -80,9 +80,10 @@ impl Interruptible {
         clock: Clock,
     ) -> Result<Self> {
         let has_deadline = stop.deadline().is_some();
-        let stop = Arc::new(ActStop { stop, clock, act: AtomicU8::new(Act::Nothing as u8) });
+        let stop =
+            Arc::new(StoreStop { stop, clock, operation: AtomicU8::new(Operation::Nothing as u8) });
         let store = database.into_store(state, Some(stop.clone()), clock)?;
-        let mut interruptible = Self { watch: None, store, stop };
+        let mut interruptible = Self { interrupter: None, store, stop };
         if has_deadline {
             interruptible.watch()?;
         }
@@ -91,18 +92,18 @@ impl Interruptible {
 
     /// From now on a statement that does not end by itself is ended.
     fn watch(&mut self) -> Result<()> {
-        if self.watch.is_none()
+        if self.interrupter.is_none()
             && let Some(interrupter) = self.store.interrupter()
         {
-            self.watch = Some(Watch::start(self.stop.clone(), interrupter)?);
+            self.interrupter = Some(InterrupterThread::start(self.stop.clone(), interrupter)?);
         }
         Ok(())
     }
 
-    fn act<T>(&mut self, act: Act, work: impl FnOnce(&mut dyn Store) -> T) -> T {
-        self.stop.act.store(act as u8, Ordering::SeqCst);
+    fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
+        self.stop.operation.store(operation as u8, Ordering::SeqCst);
         let done = work(&mut *self.store);
-        self.stop.act.store(Act::Nothing as u8, Ordering::SeqCst);
+        self.stop.operation.store(Operation::Nothing as u8, Ordering::SeqCst);
         done
     }
 }
@@ -113,15 +114,15 @@ impl Reader for Interruptible {
         selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
-        self.act(Act::Search, |store| store.reader().due(selection, is_due))
+        self.during(Operation::Search, |store| store.reader().due(selection, is_due))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        self.act(Act::Search, |store| store.reader().read(id))
+        self.during(Operation::Search, |store| store.reader().read(id))
     }
 
     fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
-        self.act(Act::Search, |store| store.reader().still_pending(ids))
+        self.during(Operation::Search, |store| store.reader().still_pending(ids))
     }
 }
 
@@ -135,7 +136,7 @@ impl Store for Interruptible {
     }
 
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        self.act(Act::Search, |store| store.claim(ids))
+        self.during(Operation::Search, |store| store.claim(ids))
     }
 
     fn release(&mut self, id: &Id) {
@@ -143,14 +144,14 @@ impl Store for Interruptible {
     }
 
     fn rest(&mut self) -> Result<()> {
-        self.act(Act::Settlement, |store| store.rest())
+        self.during(Operation::Settlement, |store| store.rest())
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         let only_begins =
             changes.iter().all(|change| change.settlement.transition == Transition::Begun);
-        let act = if only_begins { Act::Search } else { Act::Settlement };
-        self.act(act, |store| store.apply(changes))
+        let operation = if only_begins { Operation::Search } else { Operation::Settlement };
+        self.during(operation, |store| store.apply(changes))
     }
 
     fn rehearse(
@@ -158,12 +159,12 @@ impl Store for Interruptible {
         record: &Record,
         possible_writes: &[Vec<Settlement>],
     ) -> Result<Rehearsal> {
-        self.act(Act::Search, |store| store.rehearse(record, possible_writes))
+        self.during(Operation::Search, |store| store.rehearse(record, possible_writes))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
         self.watch()?;
-        self.act(Act::Search, |store| store.start_watchdog(token))
+        self.during(Operation::Search, |store| store.start_watchdog(token))
     }
 
     fn require_in_place(&mut self) -> Result<(), Moved> {
@@ -171,25 +172,25 @@ impl Store for Interruptible {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.act(Act::Settlement, |store| store.finish())
+        self.during(Operation::Settlement, |store| store.finish())
     }
 }
 
 /// The thread that interrupts.
-struct Watch {
+struct InterrupterThread {
     /// Dropped to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
-    fn start(stop: Arc<ActStop>, mut interrupt: Interrupter) -> Result<Self> {
+impl InterrupterThread {
+    fn start(stop: Arc<StoreStop>, mut interrupt: Interrupter) -> Result<Self> {
         let (end, ended) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("interrupter".into())
             .spawn(move || {
                 while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    if stop.ends_act() {
+                    if stop.ends_operation() {
                         interrupt();
                     }
                 }
@@ -199,7 +200,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for InterrupterThread {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {

@@ -2,10 +2,10 @@
 //! there are.
 
 mod acting;
+mod claims;
 mod inspection;
 mod interrupt;
 mod location;
-mod locks;
 mod memory;
 #[cfg(not(feature = "postgres"))]
 mod no_server;
@@ -26,10 +26,10 @@ mod tests;
 mod unwatched;
 mod watchdog;
 
+pub use claims::LineLock;
 pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
-pub use interrupt::{ActStop, Interrupter, Interruptible};
+pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas};
-pub use locks::LineLock;
 pub use memory::{MemoryRow, MemoryStore};
 #[cfg(not(feature = "postgres"))]
 pub use no_server::{Server, is_url, without_password};
@@ -115,7 +115,7 @@ pub trait Database: Reader + Survey {
     fn into_store(
         self: Box<Self>,
         state: &StateDir,
-        stop: Option<Arc<ActStop>>,
+        stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>>;
 }

@@ -111,7 +111,7 @@ impl Dispatcher {
         if ends_pass && self.tally.stopped.is_none() {
             // If it is the first one, no record can be to blame.
             let is_first = self.tally.attempts() == 0 && self.breaker.in_a_row.is_empty();
-            self.breaker.last = if is_first { None } else { self.place(record) };
+            self.breaker.last = if is_first { None } else { self.restart_key(record) };
             self.stop(Stopped::Unable(format!("record {} {what}", record.id)));
         } else {
             self.breaker.say(&record.id, what);
@@ -134,7 +134,7 @@ impl Dispatcher {
 
     /// Where the next pass is to begin if it begins behind this record. Failed ones that have an
     /// order of their own are gone on behind in any case.
-    fn place(&self, record: &Record) -> Option<Key> {
+    fn restart_key(&self, record: &Record) -> Option<Key> {
         let is_in_order = record.status == Status::New || matches!(self.plan.kind, PlanKind::Full);
         is_in_order.then(|| record.key())
     }
@@ -144,7 +144,7 @@ impl Dispatcher {
         self.breaker.all.insert(id.clone());
         self.breaker.in_a_row.insert(id.clone());
         if !self.is_stuck() {
-            self.breaker.last = self.place(record).or(self.breaker.last.take());
+            self.breaker.last = self.restart_key(record).or(self.breaker.last.take());
         }
         let in_a_row = self.breaker.in_a_row.len();
         if in_a_row >= MOST_IN_A_ROW && self.tally.stopped.is_none() {
@@ -165,21 +165,21 @@ impl Dispatcher {
 
     /// A record that another pass holds when its slot comes keeps the slot.
     pub(super) fn keep_slot(&mut self, id: &Id) {
-        if self.look.time.span.is_none() || self.look.kept.contains_key(id) {
+        if self.rule.time.span.is_none() || self.rule.kept.contains_key(id) {
             return;
         }
         if let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
-            && let Verdict::Due(Reason::Slot(slot)) = self.look.verdict(record.facts())
+            && let Verdict::Due(Reason::Slot(slot)) = self.rule.verdict(record.facts())
         {
             self.cursor.keep(id, slot);
             let kept = Kept { id: id.clone(), slot, begun: 0 };
-            self.look.kept.insert(id.clone(), kept);
+            self.rule.kept.insert(id.clone(), kept);
         }
     }
 
     /// There is nothing more to try a record for.
     pub(super) fn forget_slot(&mut self, id: &Id) {
-        self.look.kept.remove(id);
+        self.rule.kept.remove(id);
         self.cursor.settled(id);
     }
 }

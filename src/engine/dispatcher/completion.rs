@@ -11,7 +11,7 @@ use crate::store::WriteResult;
 
 impl Dispatcher {
     /// Books one attempt, its row being written.
-    pub(super) fn settled(
+    pub(super) fn book(
         &mut self,
         attempt: &Attempt,
         settlement: &Settlement,
@@ -46,7 +46,7 @@ impl Dispatcher {
             attempt_log::lost(&record, &attempt.outcome);
         } else {
             self.tally.count(&attempt.outcome, written);
-            attempt_log::ended(&record, &attempt.outcome, written, &self.look);
+            attempt_log::ended(&record, &attempt.outcome, written, &self.rule);
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
             self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());

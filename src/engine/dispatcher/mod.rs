@@ -18,14 +18,14 @@ use crate::exit;
 use crate::handlers::{Handler, Submit};
 use crate::query::Slot;
 use crate::record::{Attempt, Id, Outcome, Record, counted};
-use crate::schedule::Look;
+use crate::schedule::DueRule;
 use crate::stop::Stop;
 use crate::store::Charged;
 use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
 
-/// The next round of a drain, if there is one.
+/// The next search of a drain, if there is one.
 pub enum Again {
     No,
     Now,
@@ -37,7 +37,7 @@ pub enum Again {
 pub struct Dispatcher {
     pass: Pass,
     /// How it looks at records.
-    look: Look,
+    rule: DueRule,
     plan: Plan,
     handler: Arc<dyn Handler>,
     /// The stop that it heeds.
@@ -87,14 +87,14 @@ struct InHand {
 impl Dispatcher {
     pub fn new(
         pass: Pass,
-        look: Look,
+        rule: DueRule,
         plan: Plan,
         due: DueQueue,
         wake: Wake,
         handlers: Handlers,
     ) -> Self {
         let now = pass.clock.monotonic();
-        let cursor = PassCursor::new(look.time.span, &plan, &look.kept);
+        let cursor = PassCursor::new(rule.time.span, &plan, &rule.kept);
         Self {
             handler: handlers.handler,
             handler_stop: handlers.stop,
@@ -105,7 +105,7 @@ impl Dispatcher {
             bucket: pass.limits.rate.map(|rate| TokenBucket::new(rate, now)),
             is_held_back: false,
             pass,
-            look,
+            rule,
             plan,
             in_hand: HashMap::new(),
             busy: Vec::new(),
@@ -172,7 +172,7 @@ impl Dispatcher {
         } else {
             self.error.get_or_insert(error);
         }
-        self.handler_stop.drain();
+        self.handler_stop.begin_no_more();
     }
 
     pub fn is_idle(&self) -> bool {
@@ -189,7 +189,7 @@ impl Dispatcher {
 
     /// No new claims from here on.
     pub fn stop(&mut self, why: Stopped) {
-        self.handler_stop.drain();
+        self.handler_stop.begin_no_more();
         self.tally.stopped.get_or_insert(why);
     }
 
@@ -198,15 +198,15 @@ impl Dispatcher {
         if self.is_cut_short() || !self.pass.limits.drain {
             return Again::No;
         }
-        let time = self.look.time;
+        let time = self.rule.time;
         let come_to = time.span.map(|span| Slot::end_of(span.until));
-        self.look.time = self.look.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
+        self.rule.time = self.rule.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
         self.note_what_was_left_out();
         let busy = std::mem::take(&mut self.busy);
         let was_busy = !busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
-        let errors_too = self.look.schedule.policy.needs_counter();
-        self.due = self.due.again(self.look.clone(), busy, errors_too);
+        let errors_too = self.rule.schedule.policy.needs_counter();
+        self.due = self.due.again(self.rule.clone(), busy, errors_too);
         if was_busy {
             return Again::AfterOthers;
         }
@@ -224,7 +224,7 @@ impl Dispatcher {
     /// The last word. If the pass could not write any more, what its handlers did is named,
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Tally> {
-        self.settle_rest();
+        self.settle_leftovers();
         // A signal that came when everything was settled, and found nobody waiting for it.
         self.tally.stopped =
             self.tally.stopped.take().or(self.pass.stop.signalled().map(Stopped::Signal));
@@ -233,7 +233,7 @@ impl Dispatcher {
         for id in self.in_hand.keys() {
             self.cursor.came_back(id);
         }
-        let come_to = self.cursor.come_to(self.look.time.span, cut_short);
+        let come_to = self.cursor.come_to(self.rule.time.span, cut_short);
         self.pass.observer.reached(&come_to);
         let observed = self.pass.observer.finished();
         let durable = self.pass.store.finish();
@@ -258,14 +258,14 @@ impl Dispatcher {
 
     /// Writes what has been left until now: outcomes that could not be written when they came, once
     /// more, and those of records that got nowhere, because none got further.
-    fn settle_rest(&mut self) {
+    fn settle_leftovers(&mut self) {
         let doubtful = std::mem::take(&mut self.breaker.doubtful);
         let unsettled = std::mem::take(&mut self.unsettled);
         let ended = [unsettled, doubtful].concat();
         // What was waited for long enough is not waited for once more.
         let has_waited = self.error.as_ref().is_some_and(exit::is_try_later);
         let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
-        let settled = if is_in_vain { Ok(()) } else { self.settle(&ended) };
+        let settled = if is_in_vain { Ok(()) } else { self.write_outcomes(&ended) };
         if let Err(error) = settled {
             self.error.get_or_insert(error);
         }

@@ -40,7 +40,7 @@ impl Dispatcher {
         let free = self.handler.capacity().saturating_sub(still_in_hand);
         if free > self.room() && !ended.is_empty() {
             // What has been answered is held until it is settled, and leaves no room until then.
-            self.settle(ended)?;
+            self.write_outcomes(ended)?;
             ended = &[];
         }
         let mut free = free.min(self.room());
@@ -71,7 +71,7 @@ impl Dispatcher {
             Err(error) if ended.is_empty() || !is_alone && !exit::is_try_later(&error) => {
                 self.let_go(&mut claimed);
                 self.begin_no_more(error);
-                self.settle(ended).map(|()| 0)
+                self.write_outcomes(ended).map(|()| 0)
             }
             written => written.map(|()| count),
         }
@@ -154,7 +154,7 @@ impl Dispatcher {
     fn inspect(&mut self, id: Id, claim: Claim) -> Result<Option<Claimed>> {
         match claim {
             Claim::Held(record) => {
-                let due = self.due(*record);
+                let due = self.recheck(*record);
                 if !matches!(due, Ok(Some(_))) {
                     self.pass.store.release(&id);
                 }
@@ -184,14 +184,14 @@ impl Dispatcher {
 
     /// Looks at a claimed record once more: another pass may have settled it since it was
     /// selected.
-    fn due(&mut self, record: Record) -> Result<Option<Claimed>> {
+    fn recheck(&mut self, record: Record) -> Result<Option<Claimed>> {
         // Something may have stopped the pass since its claim.
         if self.is_cut_short() {
             return Ok(None);
         }
         let now = self.pass.clock.now();
-        self.look.time.now = now;
-        let reason = match self.look.verdict(record.facts()) {
+        self.rule.time.now = now;
+        let reason = match self.rule.verdict(record.facts()) {
             Verdict::Due(reason) => reason,
             Verdict::Archive(end) => {
                 self.forget_slot(&record.id);
@@ -231,16 +231,16 @@ impl Dispatcher {
         let possible_writes = schedule::possible_writes(
             record,
             now,
-            self.look.capabilities,
-            self.look.schedule.limits,
+            self.rule.capabilities,
+            self.rule.schedule.limits,
         );
-        let proof = match self.pass.store.rehearse(record, &possible_writes)? {
+        let rehearsal = match self.pass.store.rehearse(record, &possible_writes)? {
             Rehearsal::Refused(why) => {
                 self.rehearse_without_error(record, &possible_writes, why)?
             }
-            proof @ (Rehearsal::Taken | Rehearsal::ChangedMeanwhile) => proof,
+            taken @ (Rehearsal::Taken | Rehearsal::ChangedMeanwhile) => taken,
         };
-        match proof {
+        match rehearsal {
             Rehearsal::Taken => self.rehearsed = true,
             Rehearsal::ChangedMeanwhile => {}
             Rehearsal::Refused(why) => {
@@ -260,15 +260,15 @@ impl Dispatcher {
         let plain = |it: &Settlement| it.without_error().unwrap_or_else(|| it.clone());
         let possible_writes: Vec<Vec<_>> =
             possible_writes.iter().map(|it| it.iter().map(plain).collect()).collect();
-        let proof = self.pass.store.rehearse(record, &possible_writes)?;
-        if let Rehearsal::Refused(_) = proof {
+        let rehearsal = self.pass.store.rehearse(record, &possible_writes)?;
+        if let Rehearsal::Refused(_) = rehearsal {
             return Ok(Rehearsal::Refused(why));
         }
-        if let Rehearsal::Taken = proof {
+        if let Rehearsal::Taken = rehearsal {
             log::warn!("attempts begin without a text in the column of errors: {why}");
             self.without_error = true;
         }
-        Ok(proof)
+        Ok(rehearsal)
     }
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
@@ -292,7 +292,7 @@ impl Dispatcher {
     }
 
     /// Writes outcomes, and nothing else.
-    pub(super) fn settle(&mut self, ended: &[Attempt]) -> Result<()> {
+    pub(super) fn write_outcomes(&mut self, ended: &[Attempt]) -> Result<()> {
         self.write(ended, &[]).map(|_| ())
     }
 
@@ -314,15 +314,15 @@ impl Dispatcher {
     /// claimed ones, if there are any, how they went.
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
-        let look = &self.look;
-        let (capabilities, limits) = (look.capabilities, look.schedule.limits);
+        let rule = &self.rule;
+        let (capabilities, limits) = (rule.capabilities, rule.schedule.limits);
         let mut changes = Vec::with_capacity(ended.len() + claimed.len());
         for attempt in ended {
             let Some(InHand { record, charged, .. }) = self.in_hand.get(&attempt.id) else {
                 bail!("record {} was answered but is not in hand", attempt.id);
             };
             let settlement = schedule::settle(record, &attempt.outcome, now, capabilities, limits);
-            let retry_at = look.retry_at(record, &settlement);
+            let retry_at = rule.retry_at(record, &settlement);
             let change = RowWrite::new(record, charged.as_ref(), settlement);
             changes.push(RowWrite { retry_at, ..change });
         }
@@ -341,7 +341,7 @@ impl Dispatcher {
             changes.into_iter().take(ended.len()).map(|change| change.settlement).collect();
         let charged = applied.split_off(ended.len());
         for ((attempt, settlement), applied) in ended.iter().zip(settlements).zip(applied) {
-            self.settled(attempt, &settlement, &applied);
+            self.book(attempt, &settlement, &applied);
         }
         Ok(charged)
     }
@@ -393,8 +393,8 @@ impl Dispatcher {
                 return None;
             }
         };
-        attempt_log::begun(&record, &self.look);
-        self.look.kept.remove(&record.id);
+        attempt_log::begun(&record, &self.rule);
+        self.rule.kept.remove(&record.id);
         self.cursor.handed_out(&record, slot);
         let id = record.id.clone();
         let record = Arc::new(record);

@@ -178,7 +178,7 @@ impl Supervisor {
 
     /// There will be no co-process any more, and that ends the pass.
     fn cannot_go_on(&mut self, error: &str) {
-        self.shared.stop.drain();
+        self.shared.stop.begin_no_more();
         if let Some(first) = self.queue.pop_front() {
             self.submit(vec![
                 first.job.ended(Outcome::Unable { error: error.into(), ends_pass: true }),

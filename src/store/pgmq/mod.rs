@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use super::postgres::{Param, Patience, PgDatabase, Server, Session};
 use super::table::Table;
 use super::{
-    Access, ActStop, Count, Database, Found, Inspection, Page, Reader, StateDir, Store, Survey,
+    Access, Count, Database, Found, Inspection, Page, Reader, StateDir, Store, StoreStop, Survey,
 };
 use crate::clock::Clock;
 use crate::mapping::Mapping;
@@ -140,7 +140,7 @@ impl Database for PgmqQueue {
     fn into_store(
         self: Box<Self>,
         _: &StateDir,
-        stop: Option<Arc<ActStop>>,
+        stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
         let Self { queue, database } = *self;

@@ -200,7 +200,7 @@ impl Work {
         let number = number(&record.id).unwrap_or_default();
         for orders in [
             Orders { done: vec![number], ..Orders::default() },
-            Orders { noted: vec![(number, Some("proof".into()))], ..Orders::default() },
+            Orders { noted: vec![(number, Some("rehearsal".into()))], ..Orders::default() },
         ] {
             self.session().batch(BEGIN)?;
             self.carry_out(&orders)?;

@@ -40,7 +40,7 @@ struct Group<'a> {
 enum Verb {
     Update,
     Delete,
-    Look,
+    DueRule,
 }
 
 /// A term of a write: a column and its role.
@@ -108,7 +108,7 @@ fn terms<'a>(
         term(column, Role::Id, Some(id_text(part)));
     }
     if ask == Ask::IsThere {
-        return (Verb::Look, terms, values);
+        return (Verb::DueRule, terms, values);
     }
     let action = table.action(change);
     if ask == Ask::IsWritten {
@@ -119,7 +119,7 @@ fn terms<'a>(
                 }
             }
         }
-        return (Verb::Look, terms, values);
+        return (Verb::DueRule, terms, values);
     }
     let Expected { status, unchanged } = table.expected(change.record, change.charged);
     for (column, value) in status.into_iter().chain(unchanged) {
@@ -136,7 +136,7 @@ fn terms<'a>(
             }
             Verb::Update
         }
-        Action::Delete | Action::Set(_) => Verb::Look,
+        Action::Delete | Action::Set(_) => Verb::DueRule,
     };
     (verb, terms, values)
 }
@@ -188,7 +188,7 @@ fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
         Verb::Delete => format!(
             "DELETE FROM {name} USING {given} WHERE {condition} RETURNING {number}, false{guards}"
         ),
-        Verb::Look => {
+        Verb::DueRule => {
             format!("SELECT {number}, {is_pending}{guards} FROM {name}, {given} WHERE {condition}")
         }
     }

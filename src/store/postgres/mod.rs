@@ -12,10 +12,10 @@ mod recovery;
 mod server;
 mod session;
 mod sessions;
-mod settle;
 mod socket;
 mod sql;
 mod store;
+mod write;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub use sql::Param;
 
 use super::page::Reported;
 use super::table::Table;
-use super::{Access, ActStop, Database, Interrupter, StateDir, Store};
+use super::{Access, Database, Interrupter, StateDir, Store, StoreStop};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::time::Instant;
@@ -135,7 +135,7 @@ impl Database for PgDatabase {
     fn into_store(
         self: Box<Self>,
         _: &StateDir,
-        stop: Option<Arc<ActStop>>,
+        stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
         Ok(Box::new(PgStore::new(*self, Patience::new(stop, clock))))

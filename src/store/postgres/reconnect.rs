@@ -14,7 +14,7 @@ use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
 use crate::record::Transition;
-use crate::store::{ActStop, Database, RowWrite, WriteResult};
+use crate::store::{Database, RowWrite, StoreStop, WriteResult};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Patience {
     clock: Clock,
     /// The stop of the pass, if there is a pass.
-    stop: Option<Arc<ActStop>>,
+    stop: Option<Arc<StoreStop>>,
     /// Whether nobody waits for what is being done: a server that is gone is then left to the next
     /// look.
     is_just_looking: bool,
@@ -44,10 +44,10 @@ impl Patience {
 
     /// Whether what is being done is not to be tried again, because the pass is to stop.
     fn is_at_end(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.ends_act())
+        self.stop.as_ref().is_some_and(|stop| stop.ends_operation())
     }
 
-    pub fn new(stop: Option<Arc<ActStop>>, clock: Clock) -> Self {
+    pub fn new(stop: Option<Arc<StoreStop>>, clock: Clock) -> Self {
         Self { clock, stop, is_just_looking: false }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::store::ActStop;
+use crate::store::StoreStop;
 
 /// How long a command waits for a lock.
 const COMMAND: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 #[derive(Clone)]
 pub struct BusyHandler {
     limit_ms: Arc<AtomicU64>,
-    stop: Arc<OnceLock<Arc<ActStop>>>,
+    stop: Arc<OnceLock<Arc<StoreStop>>>,
 }
 
 impl BusyHandler {
@@ -44,7 +44,7 @@ impl BusyHandler {
     /// Waits a little, if it is worth while to go on waiting.
     fn waits(&self, times: i32, waited: &mut Duration, path: &Path) -> bool {
         let is_over = millis(*waited) >= self.limit_ms.load(Ordering::SeqCst);
-        if is_over || self.stop.get().is_some_and(|stop| stop.ends_act()) {
+        if is_over || self.stop.get().is_some_and(|stop| stop.ends_operation()) {
             return false;
         }
         let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);
@@ -63,7 +63,7 @@ impl BusyHandler {
     }
 
     /// From now on no lock is waited for any longer than the stop says.
-    pub fn heed(&self, stop: Arc<ActStop>) {
+    pub fn heed(&self, stop: Arc<StoreStop>) {
         let _ = self.stop.set(stop);
     }
 }

@@ -24,7 +24,7 @@ use crate::mapping::Mapping;
 use crate::secure_file;
 use crate::store::page::Reported;
 use crate::store::table::{Table, count, has_failed};
-use crate::store::{Access, ActStop};
+use crate::store::{Access, StoreStop};
 use crate::time::Instant;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
@@ -216,7 +216,7 @@ impl Database for SqliteDatabase {
     fn into_store(
         self: Box<Self>,
         state: &StateDir,
-        stop: Option<Arc<ActStop>>,
+        stop: Option<Arc<StoreStop>>,
         _: Clock,
     ) -> Result<Box<dyn Store + Send>> {
         self.require_one_name()?;

@@ -21,7 +21,7 @@ use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 
 pub use database::{SqliteDatabase, create};
 
-use super::locks::Claims;
+use super::claims::Claims;
 use super::rehearsal::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table};
@@ -41,7 +41,7 @@ pub struct SqliteStore {
     watchdog: Option<Watchdog>,
     claims: SharedClaims,
     /// In WAL mode; otherwise every commit is durable by itself.
-    log_sync: Option<WalSync>,
+    wal_sync: Option<WalSync>,
     state: StateDir,
     /// Whether what a charge makes of a row shows only when the row is read again: triggers and
     /// generated columns may have changed what it is told by.
@@ -58,7 +58,7 @@ impl SqliteStore {
         let looks_again =
             looks_again(&database).map_err(|error| database.explain(&error, "read"))?;
         let state = state.clone();
-        Ok(Self { watchdog: None, claims, log_sync: None, state, looks_again, database })
+        Ok(Self { watchdog: None, claims, wal_sync: None, state, looks_again, database })
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
@@ -141,7 +141,7 @@ impl SqliteStore {
             return Ok(Rehearsal::ChangedMeanwhile);
         }
         for chain in possible_writes {
-            tx.execute_batch("SAVEPOINT proof")?;
+            tx.execute_batch("SAVEPOINT rehearsal")?;
             let mut begun: Option<Charged> = None;
             for settlement in chain {
                 let change = RowWrite::new(record, begun.as_ref(), settlement.clone());
@@ -163,7 +163,7 @@ impl SqliteStore {
                     begun = Some(charged(&tx, table, record, looks_again)?);
                 }
             }
-            tx.execute_batch("ROLLBACK TO proof")?;
+            tx.execute_batch("ROLLBACK TO rehearsal")?;
         }
         tx.rollback()?;
         Ok(Rehearsal::Taken)
@@ -194,8 +194,8 @@ impl Store for SqliteStore {
     }
 
     fn release(&mut self, id: &Id) {
-        match &self.log_sync {
-            Some(log_sync) => log_sync.release(id),
+        match &self.wal_sync {
+            Some(wal_sync) => wal_sync.release(id),
             None => self.claims().release(id),
         }
     }
@@ -231,8 +231,8 @@ impl Store for SqliteStore {
         possible_writes: &[Vec<Settlement>],
     ) -> Result<Rehearsal> {
         let _acting = self.database.connection.rights.take()?;
-        let proof = self.try_out(record, possible_writes);
-        proof.map_err(|error| self.database.explain(&error, "write to"))
+        let rehearsed = self.try_out(record, possible_writes);
+        rehearsed.map_err(|error| self.database.explain(&error, "write to"))
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
@@ -253,13 +253,13 @@ impl Store for SqliteStore {
         self.watchdog = Some(Watchdog::start(Some(claims), token)?);
         let _acting = self.database.connection.rights.take()?;
         if let Some(log) = self.database.defer_sync()? {
-            self.log_sync = Some(WalSync::start(log, self.claims.clone())?);
+            self.wal_sync = Some(WalSync::start(log, self.claims.clone())?);
         }
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.log_sync.as_mut().map_or(Ok(()), WalSync::finish)
+        self.wal_sync.as_mut().map_or(Ok(()), WalSync::finish)
     }
 }
 

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::lock::lock;
 use crate::record::Id;
-use crate::store::locks::Claims;
+use crate::store::claims::Claims;
 
 /// The least time between the end of one sync and the next: at most this many commits share one
 /// instead of paying for their own. The first outcome after a quiet spell is synced at once.

@@ -22,7 +22,7 @@ use super::line_state::LineState;
 use super::place::{Parent, Place, not_opened};
 use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_regular, is_root};
 use crate::store::acting::{Owner, acting_as};
-use crate::store::locks;
+use crate::store::claims;
 
 const OPEN_DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
@@ -60,7 +60,7 @@ pub struct Directory {
 pub enum Purpose {
     Read,
     /// To read and write it, if it is there.
-    RowWrite,
+    Write,
     /// The same; it is made where there is none.
     Make,
 }
@@ -164,7 +164,7 @@ impl Directory {
     fn open_file(&self, name: &str, purpose: Purpose) -> io::Result<OwnedFd> {
         let access = match purpose {
             Purpose::Read => OFlags::RDONLY,
-            Purpose::RowWrite | Purpose::Make => OFlags::RDWR,
+            Purpose::Write | Purpose::Make => OFlags::RDWR,
         };
         self.act(|| openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty()))
     }
@@ -202,7 +202,7 @@ impl Directory {
 
     /// The same of one file, which is left as it is.
     fn check_named(&self, name: &str) -> Result<()> {
-        match self.open_file(name, Purpose::RowWrite) {
+        match self.open_file(name, Purpose::Write) {
             Ok(file) => self.check_file(name, &file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             // A pass replaces it.
@@ -282,7 +282,7 @@ impl Directory {
         let path = self.place.path.join(name);
         let not_replaced = |error: io::Error| not_opened(&path, &error);
         let old = self.open_roots(name).map_err(not_replaced)?;
-        if !locks::lock_all(&old).map_err(not_replaced)? {
+        if !claims::lock_all(&old).map_err(not_replaced)? {
             let uid = self.acting.map_or(0, |owner| owner.uid);
             bail!(
                 "could not open {path}: it belongs to root, and a pass is using it; once that has \

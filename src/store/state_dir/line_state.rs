@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::query::{Cursor, Kept, Reached, Slot};
+use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::time::Instant;
 
@@ -33,8 +33,8 @@ impl LineState {
         }
         match reached {
             None => {}
-            Some(Reached::Slot(slot)) => json["slot"] = slot_to_json(*slot),
-            Some(Reached::Key(key)) => add_key(&mut json, key),
+            Some(Position::Slot(slot)) => json["slot"] = slot_to_json(*slot),
+            Some(Position::Key(key)) => add_key(&mut json, key),
         }
         if let Some(key) = stuck {
             json["stuck"] = json!({});
@@ -58,7 +58,7 @@ impl LineState {
         let json = lines.next().unwrap_or_default();
         let slot = |name: &str| json.get(name).and_then(slot_from_json);
         let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);
-        let key = || key_from_json(&json).map(Reached::Key);
+        let key = || key_from_json(&json).map(Position::Key);
         let ahead =
             lines.next().filter(|it| it.get("ahead").is_some_and(|at| at == &json["ahead"]));
         let ahead = ahead.and_then(|it| Some((slot("ahead")?, kept_of(&it))));
@@ -66,7 +66,7 @@ impl LineState {
             began_at: instant("began_at"),
             began_behind: slot("began_behind"),
             cursor: Cursor {
-                reached: slot("slot").map(Reached::Slot).or_else(key),
+                reached: slot("slot").map(Position::Slot).or_else(key),
                 kept: kept_of(&json),
                 ahead,
                 stuck: json.get("stuck").and_then(key_from_json),

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
 
-use super::locks::LineLock;
+use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
 use directory::{CURSOR, Directory, PASSES, Purpose};
@@ -126,7 +126,7 @@ impl StateDir {
         if name != LINES {
             // A pass of version 0.1.0 has its lock there. Where that is somebody else's file, no
             // such pass over this database could have it.
-            let before = self.made()?.file(LINES, Purpose::RowWrite);
+            let before = self.made()?.file(LINES, Purpose::Write);
             files.extend(before.ok().flatten());
         }
         LineLock::take(files, &format!("{}{line}", self.scope), wait)
@@ -178,7 +178,7 @@ impl StateDir {
 
     /// The same for a pass, which is going to write it.
     pub fn line_state_of_pass(&self, line: &str) -> Result<LineState> {
-        self.read_line_state(line, Purpose::RowWrite)
+        self.read_line_state(line, Purpose::Write)
     }
 
     fn read_line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
@@ -274,7 +274,7 @@ fn noted<T>(written: Result<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::{Cursor, Kept, Reached, Slot};
+    use crate::query::{Cursor, Kept, Position, Slot};
     use crate::record::{Id, Key, Value};
     use crate::time::Instant;
 
@@ -303,12 +303,12 @@ mod tests {
         .flat_map(|inserted| {
             let (number, text) = (Id::Integer(i64::MAX), Id::Text("it's \"7\"".into()));
             [number.clone(), text.clone(), Id::Composite([number, text].into())]
-                .map(|id| Reached::Key(Key { inserted: inserted.clone(), id }))
+                .map(|id| Position::Key(Key { inserted: inserted.clone(), id }))
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
         let kept = |id, begun| Kept { id, slot: slots[1], begun };
         let kept = vec![kept(Id::Integer(-7), 0), kept(Id::Text("a,\"b\"".into()), 2)];
-        for reached in keys.chain(slots.map(Reached::Slot)) {
+        for reached in keys.chain(slots.map(Position::Slot)) {
             let written = LineState {
                 began_at: Some(Instant(1_795_232_400)),
                 began_behind: Some(Slot::end_of(7)),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::store::locks;
+use crate::store::claims;
 use crate::store::orphans::{Mark, boot_id, own_beginning};
 
 /// How long a note is. It ends in a line break, so that the file can be read by people.
@@ -87,13 +87,13 @@ impl PassNote {
         // Behind the end of the file all slots are free.
         let free = (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none));
         for slot in free {
-            if locks::lock_at(&file, offset(slot))? {
+            if claims::lock_at(&file, offset(slot))? {
                 // Another pass may have been here since it was read.
                 if read(&file, slot)?.is_none() {
                     file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
                     return Ok(Self { file, slot, temporary: None });
                 }
-                locks::unlock_at(&file, offset(slot));
+                claims::unlock_at(&file, offset(slot));
             }
         }
         bail!("could not note the pass: {SLOTS} others are noted")
@@ -120,7 +120,7 @@ impl Drop for PassNote {
         let _ = self.file.write_all_at(&padded(""), offset(self.slot));
         if let Some(path) = &self.temporary {
             // Nobody else has a note in it, nor writes one before this is done.
-            let is_last = locks::lock_all(&self.file).unwrap_or(false)
+            let is_last = claims::lock_all(&self.file).unwrap_or(false)
                 && notes(&self.file).is_ok_and(|notes| notes.iter().all(Option::is_none));
             if is_last {
                 let _ = std::fs::remove_file(path);
@@ -133,7 +133,7 @@ impl Drop for PassNote {
 /// ends those of all, or of the user whose word the file is. None is left when this returns.
 pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
-        if noted.is_none() || !locks::lock_at(file, offset(slot))? {
+        if noted.is_none() || !claims::lock_at(file, offset(slot))? {
             continue;
         }
         // Another pass may have done it since it was read.
@@ -142,7 +142,7 @@ pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
         if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }
-        locks::unlock_at(file, offset(slot));
+        claims::unlock_at(file, offset(slot));
         ended?;
     }
     Ok(())

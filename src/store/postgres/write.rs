@@ -89,11 +89,11 @@ impl Sessions {
     ) -> Result<Rehearsal, SqlError> {
         let session = &mut self.database.session;
         session.batch("BEGIN ISOLATION LEVEL READ COMMITTED; SET CONSTRAINTS ALL IMMEDIATE")?;
-        let proof = self.database.try_chains(record, possible_writes);
-        if !proof.as_ref().is_err_and(is_lost) {
+        let rehearsed = self.database.try_chains(record, possible_writes);
+        if !rehearsed.as_ref().is_err_and(is_lost) {
             self.database.session.batch("ROLLBACK")?;
         }
-        proof
+        rehearsed
     }
 }
 
@@ -135,7 +135,7 @@ impl PgDatabase {
         possible_writes: &[Vec<Settlement>],
     ) -> Result<Rehearsal, SqlError> {
         for chain in possible_writes {
-            self.session.batch("SAVEPOINT proof")?;
+            self.session.batch("SAVEPOINT rehearsal")?;
             let mut charged: Option<Charged> = None;
             for settlement in chain {
                 let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
@@ -166,7 +166,7 @@ impl PgDatabase {
                     charged = seen.into_iter().next().map(|seen| seen.charged);
                 }
             }
-            self.session.batch("ROLLBACK TO proof")?;
+            self.session.batch("ROLLBACK TO rehearsal")?;
         }
         Ok(Rehearsal::Taken)
     }

@@ -7,29 +7,29 @@ mod json;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
-mod scripted;
 mod stdio;
 mod stream;
 mod unstartable;
 mod webhook;
 mod workers;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::hash::draw;
+use crate::record::{Attempt, Id, Outcome, Record};
+
+#[cfg(feature = "webhook")]
+pub use post::{Post, PostSettings, Proxy};
+
 pub use argv_template::misspelt;
 pub use exec::{Exec, ExecSettings};
 pub use injection::check as check_injection;
-#[cfg(feature = "webhook")]
-pub use post::{Post, PostSettings, Proxy};
-pub use scripted::{Script, Scripted};
 pub use stream::{Hello, Stream, StreamSettings};
 pub use unstartable::{in_one_word, is_executable, obstacle};
 pub use webhook::{
     Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook, without_login,
 };
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::record::{Attempt, Outcome, Record};
 
 /// A handler of records, some at a time. It is made with the [`Stop`](crate::stop::Stop) that it
 /// heeds: what is not begun by then, or does not end in time, is answered as interrupted.
@@ -67,6 +67,55 @@ impl Job {
 /// The callback that ended attempts are submitted to, from any thread: one for each job, and those
 /// that come together in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
+
+/// When attempts succeed.
+#[derive(Debug, Clone, Copy)]
+pub enum Script {
+    Never,
+    /// After so many failures.
+    After(u32),
+    /// Except for so many of a hundred attempts, drawn once for all by record and attempt.
+    Failing {
+        percent: u8,
+    },
+}
+
+pub struct Scripted(pub Script);
+
+/// How many records are in hand at once: as many as are settled in one go.
+const CAPACITY: usize = 256;
+
+impl Script {
+    pub fn succeeds(self, id: &Id, attempt: u32) -> bool {
+        match self {
+            Self::Never => false,
+            Self::After(failures) => attempt > failures,
+            Self::Failing { percent } => draw(u64::MAX, id, attempt) % 100 >= percent.into(),
+        }
+    }
+
+    fn answer(self, job: &Job) -> Attempt {
+        job.ended(if self.succeeds(&job.record.id, job.attempt) {
+            Outcome::Success
+        } else {
+            Outcome::Failure { error: String::new() }
+        })
+    }
+}
+
+impl Handler for Scripted {
+    fn capacity(&self) -> usize {
+        CAPACITY
+    }
+
+    fn start(&self, jobs: Vec<Job>) {
+        let Some(submit) = jobs.first().map(|job| job.submit.clone()) else { return };
+        submit(jobs.iter().map(|job| self.0.answer(job)).collect());
+    }
+
+    /// Nothing is ever in hand for longer than its start takes.
+    fn join(&self) {}
+}
 
 #[cfg(test)]
 pub mod tests {

@@ -7,7 +7,6 @@
 mod age_window;
 mod backoff;
 mod due_rule;
-mod forecast;
 mod formulas;
 mod keys;
 mod progressive;
@@ -24,8 +23,7 @@ mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
 pub use backoff::Backoff;
-pub use due_rule::{DueRule, Verdict};
-pub use forecast::{Forecast, Planned};
+pub use due_rule::{DueRule, Forecast, Planned, Verdict};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
 pub use settle::{

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::rehearsal::Rehearsal;
-use super::{Claim, Database, Found, Moved, Page, Reader, RowWrite, StateDir, Store, WriteResult};
+use super::{
+    Claim, Database, Found, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store, WriteResult,
+};
 use crate::clock::Clock;
 use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement, Transition};

@@ -7,15 +7,12 @@ mod inspection;
 mod interrupt;
 mod location;
 mod memory;
-#[cfg(not(feature = "postgres"))]
-mod no_server;
 mod orphans;
 mod page;
 #[cfg(feature = "postgres")]
 mod pgmq;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod rehearsal;
 mod sqlite;
 mod state_dir;
 mod table;
@@ -26,23 +23,6 @@ mod tests;
 mod unwatched;
 mod watchdog;
 
-pub use claims::LineLock;
-pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
-pub use interrupt::{Interrupter, Interruptible, StoreStop};
-pub use location::{Access, Location, Schemas};
-pub use memory::{MemoryRow, MemoryStore};
-#[cfg(not(feature = "postgres"))]
-pub use no_server::{Server, is_url, without_password};
-pub use orphans::TOKEN;
-#[cfg(feature = "postgres")]
-pub use postgres::{Server, is_url, without_password};
-pub use rehearsal::Rehearsal;
-pub use state_dir::{LineState, StateDir};
-pub use table::{Charged, Table};
-#[cfg(any(test, feature = "bench"))]
-pub use unwatched::Unwatched;
-pub use watchdog::run_watchdog;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,6 +32,23 @@ use crate::clock::Clock;
 use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status};
 use crate::time::Instant;
+
+#[cfg(not(feature = "postgres"))]
+pub use location::no_server::{Server, is_url, without_password};
+#[cfg(feature = "postgres")]
+pub use postgres::{Server, is_url, without_password};
+#[cfg(any(test, feature = "bench"))]
+pub use unwatched::Unwatched;
+
+pub use claims::LineLock;
+pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
+pub use interrupt::{Interrupter, Interruptible, StoreStop};
+pub use location::{Access, Location, Schemas};
+pub use memory::{MemoryRow, MemoryStore};
+pub use orphans::TOKEN;
+pub use state_dir::{LineState, StateDir};
+pub use table::{Charged, Table};
+pub use watchdog::run_watchdog;
 
 /// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
@@ -261,4 +258,31 @@ pub struct Count {
     /// bounds if it exceeds them all, `None` if the row has no readable date.
     pub band: Option<usize>,
     pub rows: u64,
+}
+
+/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
+pub const NOT_TAKEN: &str = "the table did not take the change";
+
+/// What a mapping did that finishes a record, and leaves it pending.
+pub const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
+
+/// The result of a rehearsal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rehearsal {
+    Taken,
+    /// The row is not what the record says any more.
+    ChangedMeanwhile,
+    /// What the table refuses, and why.
+    Refused(String),
+}
+
+impl Rehearsal {
+    /// The refusal of a status, by a table of the database at `place`.
+    pub fn refused(place: &str, table: &Table, status: Status, why: &str) -> Self {
+        let status = table.shown(status);
+        Self::Refused(format!(
+            "could not write to {place}: table {} refuses {status}: {why}",
+            table.name
+        ))
+    }
 }

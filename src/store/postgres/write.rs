@@ -8,8 +8,8 @@ use super::errors::{is_lost, is_refusal, words};
 use super::sessions::Sessions;
 use super::sql::{Param, value};
 use crate::record::{Record, Settlement, Transition};
-use crate::store::rehearsal::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use crate::store::table::{Charged, Effects};
+use crate::store::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use crate::store::{RowWrite, WriteResult};
 
 impl Sessions {

@@ -22,11 +22,14 @@ use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
 pub use database::{SqliteDatabase, create};
 
 use super::claims::Claims;
-use super::rehearsal::{NOT_TAKEN, Rehearsal, STILL_PENDING};
+
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table};
 use super::watchdog::Watchdog;
-use super::{Claim, Database, Found, Interrupter, Moved, Reader, RowWrite, Store, WriteResult};
+use super::{
+    Claim, Database, Found, Interrupter, Moved, NOT_TAKEN, Reader, Rehearsal, RowWrite,
+    STILL_PENDING, Store, WriteResult,
+};
 use crate::lock::lock;
 use crate::record::{Id, Record, Settlement, Transition};
 use errors::{is_of_the_row, is_refused, words};

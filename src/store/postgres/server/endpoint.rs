@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::failure::{Reason, Refusal};
 use super::parameters::Parameters;
-use super::passfile::PassFile;
+use super::parameters::PassFile;
 use super::url;
 
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.

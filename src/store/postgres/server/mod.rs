@@ -5,7 +5,6 @@ mod cancel;
 mod endpoint;
 mod failure;
 mod parameters;
-mod passfile;
 #[cfg(test)]
 mod tests;
 mod tls;

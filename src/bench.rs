@@ -7,13 +7,13 @@ use std::time::{Duration, Instant as Monotonic};
 use anyhow::Result;
 
 use crate::clock::Clock;
-use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
+use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits};
 use crate::handlers::Script;
 use crate::mapping::Mapping;
-use crate::query::{Cursor, Order};
+use crate::query::Order;
 use crate::schedule::{AgeWindow, Capabilities, Policy, RetryLimits, Schedule};
 use crate::stop::Stop;
-use crate::store::{Access, Location, Server, TOKEN, Unwatched};
+use crate::store::{Access, Location, Server};
 use crate::time::{DAY, Instant};
 
 /// The instant at which the pass looks at the records.
@@ -22,17 +22,7 @@ const NOW: Instant = Instant(NOW_SECS);
 
 struct Silent;
 
-impl Observer for Silent {
-    fn selected(&mut self, _: usize) {}
-
-    fn attempted(&mut self, _: &SettledAttempt) {}
-
-    fn reached(&mut self, _: &Cursor) {}
-
-    fn finished(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
+impl Observer for Silent {}
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn clock() -> Clock {
@@ -51,14 +41,14 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
     let stop = Stop::new(clock(), Duration::ZERO, None)?;
     let pass = Pass {
-        store: Box::new(Unwatched(opened.into_store(&state, None, clock())?)),
+        store: opened.into_store(&state, None, clock())?,
         line: CronLine::new(schedule, capabilities),
         began_at: NOW,
         order: Order::Newest,
         limits: PassLimits::NONE,
         clock: clock(),
         stop: stop.clone(),
-        token: format!("{TOKEN}-bench"),
+        token: None,
         observer: Box::new(Silent),
     };
     let tally = engine::run(pass, |_| Ok(Handlers::scripted(Script::After(0), &stop)))?;

@@ -108,7 +108,7 @@ impl Assembly {
             limits,
             clock,
             stop,
-            token: token.into(),
+            token: Some(token.into()),
             observer,
         })
     }

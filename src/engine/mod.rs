@@ -89,24 +89,27 @@ pub struct Pass {
     pub limits: PassLimits,
     pub clock: Clock,
     pub stop: Arc<Stop>,
-    /// What the handlers carry in their environment; see [`Store::start_watchdog`].
-    pub token: String,
+    /// What the handlers carry in their environment, where they are processes that outlive a killed
+    /// pass; see [`Store::start_watchdog`].
+    pub token: Option<String>,
     pub observer: Box<dyn Observer + Send>,
 }
 
 /// An observer, who is told how a pass goes.
 pub trait Observer {
     /// So many records are due, as far as they have been counted.
-    fn selected(&mut self, due: usize);
+    fn selected(&mut self, _due: usize) {}
 
     /// An attempt is settled.
-    fn attempted(&mut self, attempt: &SettledAttempt);
+    fn attempted(&mut self, _attempt: &SettledAttempt) {}
 
     /// The pass has come so far: the next one of its line should go on from there.
-    fn reached(&mut self, cursor: &Cursor);
+    fn reached(&mut self, _cursor: &Cursor) {}
 
     /// The pass is over.
-    fn finished(&mut self) -> Result<()>;
+    fn finished(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The wake-up of the thread that waits for the end of a pass.
@@ -219,7 +222,9 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     pass.observer.selected(due.known());
     log::debug!("{} records due under {}", due.known(), rule.schedule.policy.line());
-    pass.store.start_watchdog(&pass.token)?;
+    if let Some(token) = &pass.token {
+        pass.store.start_watchdog(token)?;
+    }
     let (sender, turns) = channel();
     let wake = Wake { turns: sender, stop: stop.clone() };
     let handlers = start(wake.clone())?;

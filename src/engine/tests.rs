@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use anyhow::Result;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use test_support::mixed_ages;
@@ -25,7 +24,7 @@ use crate::schedule::{
 };
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;
-use crate::store::{Access, Location, MemoryRow, Unwatched};
+use crate::store::{Access, Location, MemoryRow};
 use crate::time::{DAY, Instant};
 
 const MIDNIGHT: i64 = 1_795_219_200;
@@ -53,18 +52,12 @@ struct Recorder {
 }
 
 impl Observer for Recorder {
-    fn selected(&mut self, _: usize) {}
-
     fn attempted(&mut self, attempt: &SettledAttempt) {
         lock(&self.log).push((attempt.attempt.id.clone(), attempt.started_at.0 - MIDNIGHT));
     }
 
     fn reached(&mut self, cursor: &Cursor) {
         lock(&self.cursor).clone_from(cursor);
-    }
-
-    fn finished(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 
@@ -137,7 +130,7 @@ impl Table {
         let cursor = Arc::new(Mutex::new(line.cursor.clone()));
         let stop = Stop::new(clock, Duration::ZERO, None).unwrap();
         let pass = Pass {
-            store: Box::new(Unwatched(database.into_store(&state, None, clock).unwrap())),
+            store: database.into_store(&state, None, clock).unwrap(),
             line: CronLine {
                 cursor: line.cursor.clone(),
                 ..CronLine::new(schedule(line.policy.clone()), self.capabilities())
@@ -147,7 +140,7 @@ impl Table {
             limits: PassLimits::NONE,
             clock,
             stop: stop.clone(),
-            token: String::new(),
+            token: None,
             observer: Box::new(Recorder { log: log.clone(), cursor: cursor.clone() }),
         };
         super::run(pass, |_| Ok(Handlers::scripted(Script::Never, &stop))).unwrap();

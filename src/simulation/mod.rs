@@ -148,7 +148,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
             limits: PassLimits::NONE,
             clock: clock.fixed(now),
             stop: stop.clone(),
-            token: String::new(),
+            token: None,
             observer: Box::new(observer),
         };
         engine::run(pass, |_| Ok(Handlers::scripted(scenario.script, &stop)))?;
@@ -169,19 +169,11 @@ struct Recorder {
 }
 
 impl Observer for Recorder {
-    fn selected(&mut self, _due: usize) {}
-
     fn attempted(&mut self, attempt: &SettledAttempt) {
         let position = self.store.position(&attempt.attempt.id);
         if let Some(row) = position.and_then(|row| u32::try_from(row).ok()) {
             let tried = Tried { row, attempt: attempt.number, at: self.at };
             lock(&self.log).push(tried);
         }
-    }
-
-    fn reached(&mut self, _cursor: &Cursor) {}
-
-    fn finished(&mut self) -> Result<()> {
-        Ok(())
     }
 }

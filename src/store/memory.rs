@@ -222,10 +222,6 @@ impl Store for MemoryStore {
         Ok(Rehearsal::Taken)
     }
 
-    fn start_watchdog(&mut self, _token: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

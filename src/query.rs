@@ -21,8 +21,9 @@ pub enum Window {
     Failed { before: Vec<Instant>, future: Instant },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Order {
+    #[default]
     Newest,
     Oldest,
 }

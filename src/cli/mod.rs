@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::options::value::{AtLeastOne, Percent, TiersOption, WholeSecs};
+use crate::options::value::{AtLeastOne, Percent, WholeSecs};
 use crate::options::{
     HandlerOptions, OrderOption, Pace, PassOptions, QueueOptions, ScheduleOptions,
 };
@@ -264,7 +264,7 @@ pub struct Simulate {
 
     /// As with `process`
     #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
-    pub progressive: Option<TiersOption>,
+    pub progressive: Option<String>,
 
     /// The policies by age
     #[arg(long, requires = "policy")]

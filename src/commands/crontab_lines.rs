@@ -74,7 +74,7 @@ fn pass(
     if let Location::File(path) = &mut queue.db {
         *path = sources.environment.directory.join(&*path);
     }
-    Ok((queue, Schedule::required(&resolved.schedule_options()?)?))
+    Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
 }
 
 /// What a shell makes of the home directory in a word.

@@ -9,7 +9,7 @@ use super::open_for;
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::mapping::Counting;
-use crate::options::Resolved;
+use crate::options::{OrderOption, Resolved};
 use crate::record::Status;
 use crate::report;
 use crate::schedule::Verdict;
@@ -51,7 +51,8 @@ pub fn run(
         out.write_all(report::list_header(rule.is_some()).as_bytes())?;
     }
     let has_counter = database.table().counting() != Counting::No;
-    database.scan(&statuses, resolved.order()?.chosen(), &mut |record| {
+    let OrderOption { order } = resolved.read()?;
+    database.scan(&statuses, order.unwrap_or_default(), &mut |record| {
         if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
             return Ok(());
         }

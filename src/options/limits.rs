@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
 
-use super::value::{self, AtLeastOne, CommandLine, Grace, Limit, Span, UpTo1024};
+use super::value::{self, AtLeastOne, CommandLine, Grace, Limit, UpTo1024};
 use crate::engine::RateLimit;
-use crate::query;
+use crate::query::Order;
 
 /// How far a pass goes, and how.
 #[derive(Default, Args, Deserialize)]
@@ -38,7 +38,7 @@ pub struct PassOptions {
     /// --grace to end
     #[arg(long, value_name = "DURATION")]
     #[serde(deserialize_with = "value::typed")]
-    pub max_runtime: Option<Span>,
+    pub max_runtime: Option<humantime::Duration>,
 
     /// Stop after N records in a row that failed: what they need is down, and the rest is left as it
     /// is
@@ -79,19 +79,4 @@ pub struct OrderOption {
     #[arg(long, value_enum)]
     #[serde(deserialize_with = "value::choice")]
     pub order: Option<Order>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Order {
-    Newest,
-    Oldest,
-}
-
-impl OrderOption {
-    pub fn chosen(&self) -> query::Order {
-        match self.order {
-            Some(Order::Oldest) => query::Order::Oldest,
-            Some(Order::Newest) | None => query::Order::Newest,
-        }
-    }
 }

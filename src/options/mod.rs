@@ -101,16 +101,16 @@ impl PassSettings {
         };
         let pass = resolved.pass()?;
         Ok(Self {
-            schedule: Schedule::required(&resolved.schedule_options()?)?,
+            schedule: resolved.schedule()?.ok_or_else(Schedule::none)?,
             limits: PassLimits {
                 max_records: pass.max_records.map(|most| most.0),
-                max_runtime: pass.max_runtime.map(|most| most.0),
+                max_runtime: pass.max_runtime.map(Duration::from),
                 grace: pass.grace.map_or(GRACE, |grace| grace.0),
                 drain: false,
                 max_consecutive_failures: pass.max_consecutive_failures.map(|most| most.0),
                 rate: pass.rate,
             },
-            order: pass.order.chosen(),
+            order: pass.order.order.unwrap_or_default(),
             wait: false,
             strict: pass.strict,
             joblog: pass.joblog,

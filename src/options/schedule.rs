@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Deserialize;
 
-use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, TiersOption, WholeSecs};
+use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
 use crate::schedule::{
     self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Spec, Tiers,
@@ -42,8 +42,8 @@ pub struct ScheduleOptions {
     /// The older, the less often, from one crontab line: tiers of maximal age / interval
     /// [default: 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h]
     #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(deserialize_with = "value::tiers")]
-    pub progressive: Option<TiersOption>,
+    #[serde(deserialize_with = "value::flag_or_text")]
+    pub progressive: Option<String>,
 
     /// With --policy: go by the age instead of the count of failures; no column is needed
     #[arg(long)]
@@ -100,16 +100,20 @@ impl Schedule {
             }
             return Ok(None);
         };
-        let max_attempts = args.max_attempts.map(|most| most.0);
-        let max_attempts = max_attempts.or_else(|| own_max_attempts(&policy));
-        let max_age_secs = args.max_age.map(|age| age.0);
-        Ok(Some(Self { policy, limits: RetryLimits { max_attempts, max_age_secs }, shard: None }))
+        Ok(Some(Self::limited(policy, args)))
     }
 
-    /// The one that was chosen, where there must be one.
-    pub fn required(args: &ScheduleOptions) -> Result<Self, ExitError> {
-        let needed = || usage(format!("no schedule: use one of {CHOICES}"));
-        Self::chosen(args)?.ok_or_else(needed)
+    fn limited(policy: Policy, args: &ScheduleOptions) -> Self {
+        // The policy's own; by age it ends without one, because nobody counts.
+        let own = policy.max_attempts().filter(|_| policy.needs_counter());
+        let max_attempts = args.max_attempts.map(|most| most.0).or(own);
+        let max_age_secs = args.max_age.map(|age| age.0);
+        Self { policy, limits: RetryLimits { max_attempts, max_age_secs }, shard: None }
+    }
+
+    /// What is said where one must be chosen and none was.
+    pub fn none() -> ExitError {
+        usage(format!("no schedule: use one of {CHOICES}"))
     }
 
     /// What is said instead of when a record is due, where none was chosen and none need be.
@@ -143,10 +147,16 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     }
     if let Some(DaysAboveZero(max_secs)) = schedule.ndays {
         no_pace(&schedule.pace)?;
-        return age(schedule.min_ndays.map_or(0, |days| days.0), max_secs).map(Some);
+        let min_secs = schedule.min_ndays.map_or(0, |days| days.0);
+        if min_secs >= max_secs {
+            return Err(usage(
+                "--min-ndays must be less than --ndays: no record is that old and that young",
+            ));
+        }
+        return Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })));
     }
     if let Some(tiers) = &schedule.progressive {
-        return progressive(tiers.0.as_deref(), &schedule.pace).map(Some);
+        return progressive(tiers, &schedule.pace).map(Some);
     }
     let options = options(&schedule.pace, schedule::EVERY_SECS);
     if schedule.fibonacci {
@@ -168,7 +178,7 @@ pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Sched
         policies.push(Policy::Counted(schedule::plain_fibonacci(options)));
     }
     if let Some(tiers) = &chosen.progressive {
-        policies.push(progressive(tiers.0.as_deref(), &chosen.pace)?);
+        policies.push(progressive(tiers, &chosen.pace)?);
     }
     for spec in specs {
         policies.push(by_spec(spec, options, chosen.by_age)?);
@@ -176,31 +186,18 @@ pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Sched
     if policies.is_empty() {
         return Err(usage("no policies: use --policy SPEC, --fibonacci or --progressive"));
     }
-    let schedule = |policy: Policy| {
-        let typed = chosen.max_attempts.map(|most| most.0);
-        let max_attempts = typed.or_else(|| own_max_attempts(&policy));
-        Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None }, shard: None }
-    };
-    Ok(policies.into_iter().map(schedule).collect())
+    Ok(policies.into_iter().map(|policy| Schedule::limited(policy, chosen)).collect())
 }
 
-fn age(min_secs: i64, max_secs: i64) -> Result<Policy, ExitError> {
-    if min_secs >= max_secs {
-        return Err(usage(
-            "--min-ndays must be less than --ndays: no record is that old and that young",
-        ));
-    }
-    Ok(Policy::Age(AgeWindow { min_secs, max_secs }))
-}
-
-/// A policy by its tiers, the default ones if none are given.
-fn progressive(tiers: Option<&str>, pace: &Pace) -> Result<Policy, ExitError> {
+/// A policy by its tiers, the default ones if it is only turned on.
+fn progressive(tiers: &str, pace: &Pace) -> Result<Policy, ExitError> {
     if pace.spread.is_some() {
         return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
     }
     let options = options(pace, schedule::PROGRESSIVE_EVERY_SECS);
-    let tiers = Tiers::parse(tiers.unwrap_or(schedule::DEFAULT_TIERS), options)
-        .map_err(|error| usage(format!("--progressive: {error}")))?;
+    let tiers = if truth(tiers) == Some(true) { schedule::DEFAULT_TIERS } else { tiers };
+    let tiers =
+        Tiers::parse(tiers, options).map_err(|error| usage(format!("--progressive: {error}")))?;
     Ok(Policy::Slots(Slots::Progressive(tiers)))
 }
 
@@ -235,9 +232,4 @@ fn no_pace(pace: &Pace) -> Result<(), ExitError> {
         return Ok(());
     }
     Err(usage("--every, --spread and --salt go with --fibonacci, --policy or --progressive"))
-}
-
-/// The policy's own; by age it ends without one, because nobody counts.
-fn own_max_attempts(policy: &Policy) -> Option<u32> {
-    policy.max_attempts().filter(|_| policy.needs_counter())
 }

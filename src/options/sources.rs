@@ -11,7 +11,6 @@ use super::environment::Environment;
 use super::file::{File, layer};
 use super::keys::{EXEC, is_of_the_file, long, variable};
 use super::layers::{Complaint, Layers, Origin};
-use super::limits::OrderOption;
 use super::queue::{QueueOptions, Setting};
 use super::schedule::simulated;
 use super::table::{TableOptions, mapping};
@@ -192,7 +191,7 @@ impl Resolved<'_> {
     }
 
     /// A group of options, as far as the subcommand knows them.
-    fn read<Group: DeserializeOwned>(&self) -> Result<Group, ExitError> {
+    pub fn read<Group: DeserializeOwned>(&self) -> Result<Group, ExitError> {
         self.layers.read().map_err(|complaint| self.refusal(&complaint))
     }
 
@@ -226,17 +225,13 @@ impl Resolved<'_> {
 
     /// The schedule that was chosen, if one was.
     pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
-        Schedule::chosen(&self.schedule_options()?)
-    }
-
-    pub fn schedule_options(&self) -> Result<ScheduleOptions, ExitError> {
-        self.read()
+        Schedule::chosen(&self.read()?)
     }
 
     /// The schedules that a simulation compares; of policies as many as were typed.
     pub fn simulated(&self, typed: &[String]) -> Result<Vec<Schedule>, ExitError> {
         if typed.is_empty() {
-            let options = self.schedule_options()?;
+            let options: ScheduleOptions = self.read()?;
             return simulated(&options, options.policy.as_slice());
         }
         // Several may be typed, which one schedule does not have.
@@ -259,10 +254,6 @@ impl Resolved<'_> {
         let mut options: PassOptions = self.read()?;
         options.joblog = self.typed.joblog.clone().or(options.joblog);
         Ok(options)
-    }
-
-    pub fn order(&self) -> Result<OrderOption, ExitError> {
-        self.read()
     }
 
     /// What a pass would say of the options that were not typed.

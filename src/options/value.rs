@@ -15,7 +15,7 @@ use super::require_program;
 use crate::record::split;
 use crate::time::DAY;
 
-pub use crate::schedule::percent;
+use crate::schedule::percent;
 
 /// An age in seconds, typed as a number of days that may be a fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,6 @@ pub struct Size(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grace(pub Duration);
 
-/// A duration without bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span(pub Duration);
-
 /// A duration, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(pub Option<Duration>);
@@ -60,10 +56,6 @@ pub struct Limit(pub Option<Duration>);
 /// Values with commas between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Several(pub Vec<String>);
-
-/// The tiers of `--progressive`: those that are typed, or the usual ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TiersOption(pub Option<String>);
 
 /// A command and its arguments, in one text as for a shell, or as words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,17 +162,9 @@ impl FromStr for Grace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Span(duration) = text.parse()?;
+        let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
         let most = Duration::from_secs(365 * DAY.unsigned_abs());
         if duration > most { Err("must be at most 365days".into()) } else { Ok(Self(duration)) }
-    }
-}
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        humantime::parse_duration(text).map(Self).map_err(|error| error.to_string())
     }
 }
 
@@ -221,14 +205,6 @@ impl Several {
     pub fn of_toml(value: Value) -> Result<Self, String> {
         let values = if let Value::Array(values) = value { values } else { vec![value] };
         Self::checked(values.into_iter().map(text).collect::<Result<_, _>>()?)
-    }
-}
-
-impl FromStr for TiersOption {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Self((truth(text) != Some(true)).then(|| text.into())))
     }
 }
 
@@ -283,27 +259,33 @@ pub fn truth(text: &str) -> Option<bool> {
     }
 }
 
+/// Deserializes a value that this reads.
+pub fn read<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    read: impl FnOnce(Value) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    read(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
 /// Deserializes what is typed as text, and may be a number in backlog.toml.
 pub fn typed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
 {
-    let value = Value::deserialize(deserializer)?;
-    if value.is_bool() {
-        return Err(D::Error::custom("write text or a number"));
-    }
-    text(value)
-        .and_then(|text| text.parse().map_err(|error: T::Err| error.to_string()))
-        .map(Some)
-        .map_err(D::Error::custom)
+    read(deserializer, |value| {
+        if value.is_bool() {
+            return Err("write text or a number".into());
+        }
+        text(value)?.parse().map(Some).map_err(|error: T::Err| error.to_string())
+    })
 }
 
 /// Deserializes one of a few names.
 pub fn choice<'de, D: Deserializer<'de>, T: ValueEnum>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    let name = text(Value::deserialize(deserializer)?).map_err(D::Error::custom)?;
+    let name = read(deserializer, text)?;
     T::from_str(&name, false).map(Some).map_err(|_| {
         let legal = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let legal: Vec<_> = legal.map(|legal| legal.get_name().to_string()).collect();
@@ -313,44 +295,45 @@ pub fn choice<'de, D: Deserializer<'de>, T: ValueEnum>(
 
 /// Deserializes a flag.
 pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let is = value.as_bool().or_else(|| value.as_str().and_then(truth));
-    is.ok_or_else(|| D::Error::custom("write true or false"))
+    read(deserializer, |value| {
+        let is = value.as_bool().or_else(|| value.as_str().and_then(truth));
+        is.ok_or_else(|| "write true or false".into())
+    })
 }
 
 /// Deserializes a flag that may have a value.
-pub fn tiers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TiersOption>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    if value.as_bool() == Some(true) {
-        return Ok(Some(TiersOption(None)));
-    }
-    text(value).and_then(|text| text.parse()).map(Some).map_err(D::Error::custom)
+pub fn flag_or_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    read(deserializer, text).map(Some)
 }
 
 /// Deserializes entries, of which a text has one in each line.
 pub fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    if let Value::Array(entries) = value {
-        return entries.into_iter().map(text).collect::<Result<_, _>>().map_err(D::Error::custom);
-    }
-    let text = text(value).map_err(D::Error::custom)?;
-    Ok(text.split('\n').map(String::from).collect())
+    read(deserializer, |value| {
+        if let Value::Array(entries) = value {
+            return entries.into_iter().map(text).collect();
+        }
+        Ok(text(value)?.split('\n').map(String::from).collect())
+    })
 }
 
 /// Deserializes values with commas between them, or in an array.
 pub fn several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Several>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let several = value.as_str().map(str::parse);
-    several.unwrap_or_else(|| Several::of_toml(value)).map(Some).map_err(D::Error::custom)
+    read(deserializer, |value| {
+        let several = value.as_str().map(str::parse);
+        several.unwrap_or_else(|| Several::of_toml(value)).map(Some)
+    })
 }
 
 /// Deserializes a command, in one text or in words.
 pub fn command<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<CommandLine>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let command = value.as_str().map(str::parse);
-    command.unwrap_or_else(|| CommandLine::of_toml(value)).map(Some).map_err(D::Error::custom)
+    read(deserializer, |value| {
+        let command = value.as_str().map(str::parse);
+        command.unwrap_or_else(|| CommandLine::of_toml(value)).map(Some)
+    })
 }
 
 #[cfg(test)]

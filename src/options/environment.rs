@@ -50,14 +50,10 @@ impl Environment {
         if self.variables.contains_key(&OsString::from(TOKEN)) && TOLD_TO_HANDLERS.contains(&long) {
             return Ok(None);
         }
-        self.text(&variable(long))
-    }
-
-    fn text(&self, name: &str) -> Result<Option<String>, ExitError> {
+        let name = variable(long);
         let not_text = || usage(format!("the variable {name} is not UTF-8"));
-        self.get(name)
-            .map(|value| value.to_str().map(String::from).ok_or_else(not_text))
-            .transpose()
+        let value = self.get(&name);
+        value.map(|value| value.to_str().map(String::from).ok_or_else(not_text)).transpose()
     }
 
     /// All options that stand in the environment for a queue.

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::environment::Environment;
 use super::keys::{EXEC, PATHS, POST, TABLES, require_known, unknown};
 use super::layers::{Layers, Origin};
-use super::source_file::SourceFile;
+use super::source_file;
 use super::value::text;
 use crate::exit::{ExitError, usage};
 use crate::record::one_line;
@@ -28,11 +28,9 @@ impl File {
         named: Option<&Path>,
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
-        SourceFile::find(named, environment)?.map(Self::parse).transpose()
-    }
-
-    fn parse(source: SourceFile) -> Result<Self, ExitError> {
-        let SourceFile { path, text, is_readable_by_others } = source;
+        let Some((path, text, standing)) = source_file::find(named, environment)? else {
+            return Ok(None);
+        };
         let shown = path.display();
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
@@ -42,7 +40,8 @@ impl File {
         let parsed = parse(table, directory);
         let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
         log::info!("read {}", path.display());
-        Ok(Self { path, defaults, queues, is_readable_by_others })
+        let is_readable_by_others = standing.is_readable_by_others();
+        Ok(Some(Self { path, defaults, queues, is_readable_by_others }))
     }
 
     /// What every user of the machine can read in it, and should not, if so.
@@ -69,9 +68,8 @@ impl File {
     }
 }
 
-type Parsed = (Layers, Vec<(String, Layers)>);
-
-fn parse(table: Table, directory: &Path) -> Result<Parsed, String> {
+/// The layer of all queues, and those of each.
+fn parse(table: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
     let (mut defaults, mut queues) = (Layers::default(), Vec::new());
     for (name, value) in table {
         match (name.as_str(), value) {

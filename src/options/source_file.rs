@@ -11,33 +11,21 @@ use super::environment::Environment;
 use crate::exit::{ExitError, usage};
 use crate::secure_file::{self, Followed, Standing, is_root};
 
-/// A file that was read, and may be believed.
-pub struct SourceFile {
-    pub path: PathBuf,
-    pub text: String,
-    pub is_readable_by_others: bool,
-}
-
-impl SourceFile {
-    /// The file that is named, or the first that is where one is looked for.
-    pub fn find(
-        named: Option<&Path>,
-        environment: &Environment,
-    ) -> Result<Option<Self>, ExitError> {
-        let named = named.map(|path| environment.directory.join(path));
-        if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
-            let (text, standing) = read_named(&path)?;
-            return Ok(Some(Self::new(path, text, &standing)));
-        }
-        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
-        let Some(path) = environment.places().into_iter().find(is_there) else { return Ok(None) };
-        let (text, standing) = read_found(&path)?;
-        Ok(Some(Self::new(path, text, &standing)))
+/// The file that is named, or the first that is where one is looked for, with what it says and who
+/// may have put that there.
+pub fn find(
+    named: Option<&Path>,
+    environment: &Environment,
+) -> Result<Option<(PathBuf, String, Standing)>, ExitError> {
+    let named = named.map(|path| environment.directory.join(path));
+    if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
+        let (text, standing) = read_named(&path)?;
+        return Ok(Some((path, text, standing)));
     }
-
-    fn new(path: PathBuf, text: String, standing: &Standing) -> Self {
-        Self { path, text, is_readable_by_others: standing.is_readable_by_others() }
-    }
+    let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+    let Some(path) = environment.places().into_iter().find(is_there) else { return Ok(None) };
+    let (text, standing) = read_found(&path)?;
+    Ok(Some((path, text, standing)))
 }
 
 /// The text of a file that was named. What root is to do must be root's word, also where a link has

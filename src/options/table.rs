@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, de::Error};
-use toml::Value;
+use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
 
 use super::value::{self, Several, text};
 use crate::date::{Dates, Format, Zone};
@@ -55,76 +55,71 @@ struct DateOption {
 }
 
 fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Several>, D::Error> {
-    Several::of_toml(Value::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    value::read(deserializer, Several::of_toml).map(Some)
 }
 
 fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOption>, D::Error> {
-    let Some(mut parts) = Parts::of(deserializer)? else { return Ok(Some(StatusOption::None)) };
-    let column = parts.text("column").map_err(D::Error::custom)?;
-    let mut values: [Option<Several>; 4] = Default::default();
-    for (values, part) in values.iter_mut().zip(["new", "error", "success", "archived"]) {
-        let given = parts.0.remove(part).map(Several::of_toml).transpose();
-        *values = given.map_err(|why| D::Error::custom(format!("{part}: {why}")))?;
-    }
-    Ok(Some(StatusOption::Column { column, values }))
-}
-
-fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateOption, D::Error> {
-    let Some(mut parts) = Parts::of(deserializer)? else {
-        return Err(D::Error::custom("write the column, or { column, format, zone }"));
-    };
-    let mut part = |name: &str| parts.text(name).map_err(D::Error::custom);
-    let format = part("format")?.map(|format| format.parse()).transpose();
-    Ok(DateOption {
-        column: part("column")?,
-        format: format.map_err(|why| D::Error::custom(format!("format: {why}")))?,
-        zone: part("zone")?,
+    value::read(deserializer, |value| {
+        let Some(mut parts) = parts(value)? else { return Ok(Some(StatusOption::None)) };
+        let column = part(&mut parts, "column", text)?;
+        let mut values: [Option<Several>; 4] = Default::default();
+        for (values, name) in values.iter_mut().zip(["new", "error", "success", "archived"]) {
+            *values = part(&mut parts, name, Several::of_toml)?;
+        }
+        Ok(Some(StatusOption::Column { column, values }))
     })
 }
 
-/// The parts of a key that is a table.
-struct Parts(toml::Table);
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateOption, D::Error> {
+    value::read(deserializer, |value| {
+        let parts = parts(value)?;
+        let mut parts = parts.ok_or("write the column, or { column, format, zone }")?;
+        Ok(DateOption {
+            column: part(&mut parts, "column", text)?,
+            format: part(&mut parts, "format", |value| text(value)?.parse())?,
+            zone: part(&mut parts, "zone", text)?,
+        })
+    })
+}
 
-impl Parts {
-    /// None if the value is `false`.
-    fn of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        if value.as_bool() == Some(false) {
-            return Ok(None);
-        }
-        let Value::Table(parts) = value else {
-            return Err(D::Error::custom("write a column, or a table of its parts"));
-        };
-        Ok(Some(Self(parts)))
+/// The parts of a key that is a table; none if its value is `false`.
+fn parts(value: Value) -> Result<Option<Table>, String> {
+    if value.as_bool() == Some(false) {
+        return Ok(None);
     }
+    let Value::Table(parts) = value else {
+        return Err("write a column, or a table of its parts".into());
+    };
+    Ok(Some(parts))
+}
 
-    fn text(&mut self, part: &str) -> Result<Option<String>, String> {
-        let text = self.0.remove(part).map(text).transpose();
-        text.map_err(|why| format!("{part}: {why}"))
-    }
+/// A part, if it is given.
+fn part<T>(
+    parts: &mut Table,
+    name: &str,
+    read: impl FnOnce(Value) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    parts.remove(name).map(read).transpose().map_err(|why| format!("{name}: {why}"))
 }
 
 fn on_success<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnSuccess>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    if value.as_str() == Some("delete") {
-        return Ok(Some(OnSuccess::Delete));
-    }
-    let Value::Table(columns) = value else {
+    value::read(deserializer, |value| {
+        if value.as_str() == Some("delete") {
+            return Ok(Some(OnSuccess::Delete));
+        }
         let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
-        return Err(D::Error::custom(legal));
-    };
-    let columns = all_assigned(columns).map_err(D::Error::custom)?;
-    Ok(Some(OnSuccess::Set(columns)))
+        all_assigned(value, legal).map(OnSuccess::Set).map(Some)
+    })
 }
 
 fn assignments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Assignment>, D::Error> {
-    let Value::Table(columns) = Value::deserialize(deserializer)? else {
-        return Err(D::Error::custom("write columns to set, { tried_at = \"{now}\" }"));
-    };
-    all_assigned(columns).map_err(D::Error::custom)
+    let legal = "write columns to set, { tried_at = \"{now}\" }";
+    value::read(deserializer, |value| all_assigned(value, legal))
 }
 
-fn all_assigned(columns: toml::Table) -> Result<Vec<Assignment>, String> {
+/// Columns with what they are set to; `legal` is said of what is no table of them.
+fn all_assigned(value: Value, legal: &str) -> Result<Vec<Assignment>, String> {
+    let Value::Table(columns) = value else { return Err(legal.into()) };
     let one = |(column, value): (String, Value)| {
         let to = assigned(value).map_err(|error| format!("{column}: {error}"))?;
         Ok(Assignment { column, to })
@@ -235,18 +230,14 @@ fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusCol
     if given.iter().all(Option::is_none) {
         return Ok(StatusColumn::Mapped { column, values: usual_values() });
     }
-    let options = ["status.new", "status.error", "status.success", "status.archived"];
-    for (index, option) in options.into_iter().enumerate() {
-        let is_needed = match Status::OURS[index] {
-            Status::New | Status::Error => true,
-            Status::Success => !deletes,
-            Status::Archived | Status::Foreign => false,
-        };
-        if is_needed && given[index].is_none() {
+    for (status, values) in Status::OURS.into_iter().zip(&given) {
+        let is_needed = status.is_pending() || status == Status::Success && !deletes;
+        if is_needed && values.is_none() {
+            let (column, name) = (&column.text, status.name());
+            let option = name.to_ascii_lowercase();
             return Err(usage(format!(
-                "some values of {} are given, but not those for {}: say {option} as well",
-                column.text,
-                Status::OURS[index].name()
+                "some values of {column} are given, but not those for {name}: say status.{option} \
+                 as well"
             )));
         }
     }

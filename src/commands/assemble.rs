@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::open_for;
 use crate::clock::Clock;
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
@@ -17,8 +18,9 @@ use crate::handlers::{
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::series::SeriesSource;
 use crate::record::{Status, one_line};
+use crate::schedule::DueRule;
 use crate::stop::Stop;
-use crate::store::{self, Database, Interruptible, LineLock, LineState, StateDir, Table};
+use crate::store::{self, Access, Database, Interruptible, LineLock, LineState, StateDir, Table};
 use crate::time::Instant;
 
 #[cfg(feature = "webhook")]
@@ -127,6 +129,19 @@ fn name(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> String {
     name
 }
 
+/// The table of a queue, to be looked at, and by which rule its records are due, if one is chosen,
+/// with what the last pass left.
+pub fn look(
+    queue: &Queue,
+    schedule: Option<&Schedule>,
+    now: Instant,
+) -> Result<(Box<dyn Database>, Option<(DueRule, LineState)>)> {
+    let database = open_for(queue, schedule, Access::ReadOnly)?;
+    let Some(schedule) = schedule else { return Ok((database, None)) };
+    let Assembly { line, last, .. } = Assembly::new(queue, schedule, &*database)?;
+    Ok((database, Some((line.due_rule(now, false), last))))
+}
+
 /// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
 /// is not about to end it anyway.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
@@ -134,11 +149,11 @@ const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 /// The context of all handlers of a pass: what they are told besides their records.
 pub struct HandlerContext {
     hello: Hello,
-    payload: Option<String>,
-    last_error: Option<String>,
-    series: Option<SeriesSource>,
-    /// The fixed part of the environment: queue, table and the pass's token.
-    env: Vec<(&'static str, String)>,
+    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    pub series: Option<SeriesSource>,
+    /// What all commands have in common.
+    exec: ExecSettings,
+    on_archive: Option<Vec<OsString>>,
 }
 
 impl HandlerContext {
@@ -155,24 +170,24 @@ impl HandlerContext {
             table: table.name.clone(),
             id: table.id.iter().map(|column| column.name.clone()).collect(),
         };
-        let series = settings.handler.as_ref().and_then(|it| series(it, table));
-        let last_error = table.last_error.as_ref().map(|column| column.name.clone());
-        Self { hello, payload: queue.mapping.payload.clone(), last_error, series, env }
+        let goes_by_series = settings.handler.as_ref().is_some_and(|it| it.goes_by_series());
+        let series = table.series_source().filter(|_| goes_by_series);
+        let exec = ExecSettings {
+            argv: Vec::new(),
+            jobs: 1,
+            timeout: settings.timeout,
+            give_up_on: Vec::new(),
+            payload: queue.mapping.payload.clone(),
+            last_error: table.last_error.as_ref().map(|column| column.name.clone()),
+            env,
+        };
+        Self { hello, series, exec, on_archive: queue.on_archive.clone() }
     }
-}
-
-/// What tells the series of attempts of a record apart, if the handler goes by them.
-pub fn series(handler: &options::Handler, table: &Table) -> Option<SeriesSource> {
-    table.series_source().filter(|_| handler.goes_by_series())
 }
 
 /// Fails if a command would run what a record says, or has a column in it that is misspelt and
 /// would go out as it stands.
-pub fn refuse_injection(
-    handler: &options::Handler,
-    on_archive: Option<&[OsString]>,
-    table: &Table,
-) -> Result<()> {
+pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
     let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
     let is_column = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
     let harmless = |argv: &[OsString], which: &str| {
@@ -188,19 +203,15 @@ pub fn refuse_injection(
         // Their arguments hold no columns.
         options::Handler::Stream { .. } | options::Handler::Post(_) => {}
     }
-    if let Some(argv) = on_archive {
+    if let Some(argv) = &queue.on_archive {
         harmless(argv, "--on-archive: ")?;
     }
     Ok(())
 }
 
 /// Fails if the table has not what the handler goes by, or a command would run what a record says.
-pub fn require(
-    handler: &options::Handler,
-    on_archive: Option<&[OsString]>,
-    table: &Table,
-) -> Result<()> {
-    refuse_injection(handler, on_archive, table)?;
+pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
+    refuse_injection(handler, queue, table)?;
     if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;
     }
@@ -242,10 +253,16 @@ pub fn handlers(
 ) -> Result<Handlers> {
     let of_pass = stop;
     let stop = of_pass.part().context("could not make an eventfd")?;
+    let exec = |settings, stop| -> Result<Arc<dyn Handler>> {
+        Ok(Arc::new(Exec::new(settings, stop, clock)?))
+    };
     let handler = match &settings.handler {
         None => return Err(options::Handler::none().into()),
         Some(options::Handler::Exec { argv, give_up_on }) => {
-            exec(settings, context, argv, settings.jobs, give_up_on, stop.clone(), clock)?
+            let (argv, give_up_on) = (argv.clone(), give_up_on.clone());
+            let settings =
+                ExecSettings { argv, jobs: settings.jobs, give_up_on, ..context.exec.clone() };
+            exec(settings, stop.clone())?
         }
         Some(options::Handler::Stream { argv, window, window_bytes, restarts }) => {
             let settings = StreamSettings {
@@ -259,7 +276,7 @@ pub fn handlers(
                     .timeout
                     .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2)),
                 hello: context.hello.clone(),
-                env: context.env.clone(),
+                env: context.exec.env.clone(),
             };
             Arc::new(Stream::new(settings, stop.clone(), clock)?)
         }
@@ -273,33 +290,13 @@ pub fn handlers(
                 jobs: settings.jobs,
                 table: context.hello.table.clone(),
                 series: context.series,
-                payload: context.payload.clone(),
+                payload: context.exec.payload.clone(),
             };
             Arc::new(Post::new(settings, stop.clone(), clock)?)
         }
     };
-    let on_archive = settings.on_archive.as_ref();
-    let on_archive = on_archive.map(|argv| exec(settings, context, argv, 1, &[], of_pass, clock));
+    let on_archive = context.on_archive.clone();
+    let on_archive =
+        on_archive.map(|argv| exec(ExecSettings { argv, ..context.exec.clone() }, of_pass));
     Ok(Handlers { handler, stop, on_archive: on_archive.transpose()? })
-}
-
-fn exec(
-    settings: &PassSettings,
-    context: &HandlerContext,
-    argv: &[OsString],
-    jobs: usize,
-    give_up_on: &[i32],
-    stop: Arc<Stop>,
-    clock: Clock,
-) -> Result<Arc<dyn Handler>> {
-    let settings = ExecSettings {
-        argv: argv.to_vec(),
-        jobs,
-        timeout: settings.timeout,
-        give_up_on: give_up_on.to_vec(),
-        payload: context.payload.clone(),
-        last_error: context.last_error.clone(),
-        env: context.env.clone(),
-    };
-    Ok(Arc::new(Exec::new(settings, stop, clock)?))
 }

@@ -11,6 +11,7 @@ use super::open;
 use crate::cli;
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
+use crate::handlers::Signing;
 use crate::options::keys::is_of_the_choice;
 use crate::options::{HEADER, Handler, Queue, Resolved, TypedOptions, WEBHOOK_SECRET};
 use crate::record::one_line;
@@ -37,9 +38,7 @@ pub fn run(
     let mut text = String::new();
     if fills_in(&chosen, &queue) {
         match open(&queue, Access::ReadOnly) {
-            Ok(database) => {
-                refuse_injection(&chosen, queue.on_archive.as_deref(), database.table())?;
-            }
+            Ok(database) => refuse_injection(&chosen, &queue, database.table())?,
             // There may be no such table yet. A pass looks again.
             Err(error) => {
                 let why = one_line(&format!("{error:#}"));
@@ -96,11 +95,12 @@ fn variables(
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
-    if handler.is_signed() {
+    let webhook = handler.webhook();
+    if webhook.is_some_and(|webhook| matches!(webhook.signing, Signing::Shared(_))) {
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
     let has_headers =
-        handler.is_webhook() && arguments.sources.environment.option("header")?.is_some();
+        webhook.is_some() && arguments.sources.environment.option("header")?.is_some();
     if has_headers || has_login {
         variables.push((HEADER.into(), "...".into()));
     }

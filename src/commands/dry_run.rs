@@ -6,8 +6,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::assemble::Assembly;
-use super::assemble::require;
+use super::assemble::{Assembly, require};
 use super::open_for;
 use crate::engine::DueQueue;
 use crate::exit::Exit;
@@ -27,7 +26,7 @@ pub fn run(
     let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
     reader.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
-        require(handler, settings.on_archive.as_deref(), reader.table())?;
+        require(handler, queue, reader.table())?;
     }
     let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
     let limits = &settings.limits;

@@ -4,16 +4,16 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::assemble::Assembly;
-use super::{find, open_for};
+use super::assemble::look;
+use super::find;
 use crate::exit::Exit;
 use crate::mapping::Counting;
-use crate::options::{Queue, Resolved, Schedule};
+use crate::options::{Resolved, Schedule};
 use crate::query::Position;
-use crate::record::{Record, one_line};
-use crate::report::{self, Explanation, LastPass};
-use crate::schedule::{DueRule, Forecast, Obstacle, Span, Verdict};
-use crate::store::{Access, Database, LineState};
+use crate::record::{Facts, Record, one_line};
+use crate::report::{self, Explanation};
+use crate::schedule::{DueRule, Forecast, Span, Verdict};
+use crate::store::LineState;
 use crate::time::Instant;
 
 /// How many of the attempts to come are shown.
@@ -25,44 +25,26 @@ pub fn run(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    let queue = &resolved.queue()?;
-    let Some(schedule) = resolved.schedule()? else {
-        return without_schedule(queue, ids, out);
-    };
-    let mut database = open_for(queue, Some(&schedule), Access::ReadOnly)?;
-    let Assembly { line, last, .. } = Assembly::new(queue, &schedule, &*database)?;
-    let rule = line.due_rule(now, false);
-    each(&mut *database, ids, out, |record| report::explanation(&explain(record, &rule, &last)))
-}
-
-/// The records as far as they can be told of.
-fn without_schedule(queue: &Queue, ids: &[String], out: &mut dyn Write) -> Result<Exit> {
-    let mut database = open_for(queue, None, Access::ReadOnly)?;
-    let table = database.table();
-    let has_counter = table.counting() != Counting::No;
-    let unknown = Schedule::unknown();
-    each(&mut *database, ids, out, |record| {
-        format!("{}  {unknown}\n", report::unscheduled(record, has_counter))
-    })
-}
-
-/// Says something of each record that there is.
-fn each(
-    database: &mut dyn Database,
-    ids: &[String],
-    out: &mut dyn Write,
-    say: impl Fn(&Record) -> String,
-) -> Result<Exit> {
+    let (mut database, due) = look(&resolved.queue()?, resolved.schedule()?.as_ref(), now)?;
+    let (columns, counting) = (database.table().id.len(), database.table().counting());
     let mut exit = Exit::Done;
-    let columns = database.table().id.len();
     for id in ids {
-        match find(database, id, columns)? {
-            Ok(record) => out.write_all(say(&record).as_bytes())?,
+        let record = match find(&mut *database, id, columns)? {
+            Ok(record) => record,
             Err(why) => {
                 writeln!(out, "{}: {why}", one_line(id))?;
                 exit = Exit::Failed;
+                continue;
             }
-        }
+        };
+        let text = match &due {
+            Some((rule, last)) => report::explanation(&explain(&record, rule, last)),
+            None => {
+                let known = report::unscheduled(&record, counting != Counting::No);
+                format!("{known}  {}\n", Schedule::unknown())
+            }
+        };
+        out.write_all(text.as_bytes())?;
     }
     Ok(exit)
 }
@@ -75,42 +57,22 @@ fn explain<'a>(record: &'a Record, rule: &'a DueRule, last: &LineState) -> Expla
         .began_at
         .filter(|at| *at <= now)
         .map_or(now, |at| at.next_tick(rule.schedule.policy.every_secs()).max(now));
+    // What a queue has been through does not show in a message.
+    let last_pass = last.began_at.filter(|_| record.due_at.is_none());
     Explanation {
         record,
         rule,
-        // What a queue has been through does not show in a message.
-        last_pass: last
-            .began_at
-            .filter(|_| record.due_at.is_none())
-            .map(|at| last_pass(record, rule, at, last)),
-        verdict: rule.verdict(facts),
+        last_pass: last_pass.map(|at| (at, verdict_then(facts, rule, at, last))),
         attempts: Forecast::new(rule, facts, next_pass).take(ATTEMPTS).collect(),
     }
 }
 
-/// What the last pass of the line, which began at `at`, had to do with the record, as far as the
-/// row still shows it.
-fn last_pass(
-    record: &Record,
-    rule: &DueRule,
-    at: Instant,
-    last: &LineState,
-) -> (Instant, LastPass) {
-    let facts = record.facts();
+/// The verdict of the last pass of the line, which began at `at`, as far as the row still shows it.
+fn verdict_then(facts: Facts<'_>, rule: &DueRule, at: Instant, last: &LineState) -> Verdict {
     let mut time = rule.schedule.policy.pass_time(None, at, false);
     let until = last.cursor.reached.as_ref().and_then(Position::slot).map(|slot| slot.tick);
     if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
         *span = Span { after, until };
     }
-    let then = DueRule { time, ..rule.clone() };
-    let failed_since = facts.last_failure_at.filter(|failed_at| *failed_at >= at);
-    let words = match (failed_since, then.verdict(facts)) {
-        (Some(failed_at), _) => LastPass::Tried { failed_at },
-        (None, Verdict::Archive(_) | Verdict::Never(Obstacle::NotPending)) => LastPass::NotPending,
-        (None, _) if facts.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
-            LastPass::NotYetThere
-        }
-        (None, verdict) => LastPass::Verdict(verdict),
-    };
-    (at, words)
+    DueRule { time, ..rule.clone() }.verdict(facts)
 }

@@ -4,8 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::assemble::Assembly;
-use super::open_for;
+use super::assemble::look;
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::mapping::Counting;
@@ -13,7 +12,6 @@ use crate::options::{OrderOption, Resolved};
 use crate::record::Status;
 use crate::report;
 use crate::schedule::Verdict;
-use crate::store::Access;
 use crate::time::Instant;
 
 pub fn run(
@@ -40,13 +38,8 @@ pub fn run(
             return Err(usage("only NEW and ERROR records can be due").into());
         }
     }
-    let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
-    let rule = match &schedule {
-        Some(schedule) => {
-            Some(Assembly::new(queue, schedule, &*database)?.line.due_rule(now, false))
-        }
-        None => None,
-    };
+    let (mut database, due) = look(queue, schedule.as_ref(), now)?;
+    let rule = due.map(|(rule, _)| rule);
     if !args.json {
         out.write_all(report::list_header(rule.is_some()).as_bytes())?;
     }

@@ -10,13 +10,12 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::assemble::Assembly;
-use super::assemble::{HandlerContext, handlers, require, series};
+use super::assemble::{Assembly, HandlerContext, handlers, require};
 use super::{open, open_for};
 use crate::clock::Clock;
 use crate::engine::{self, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
-use crate::options::{PassSettings, Queue};
+use crate::options::{Handler, PassSettings, Queue};
 use crate::query::Cursor;
 use crate::record::{counted, cut_line};
 use crate::report;
@@ -36,7 +35,7 @@ pub fn run(
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
-        require(handler, settings.on_archive.as_deref(), database.table())?;
+        require(handler, queue, database.table())?;
     }
     let locked = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
     let Some((mut assembly, _lock)) = locked else {
@@ -44,9 +43,11 @@ pub fn run(
         return Ok(Exit::Done);
     };
     let now = clock.now();
-    assembly.line.capabilities.may_give_up = settings.gives_up().is_some();
-    assembly.line.capabilities.series =
-        settings.handler.as_ref().and_then(|handler| series(handler, database.table()));
+    let token = token()?;
+    let context = HandlerContext::new(queue, settings, database.table(), &token);
+    let gives_up = settings.handler.as_ref().and_then(Handler::gives_up);
+    assembly.line.capabilities.may_give_up = gives_up.is_some();
+    assembly.line.capabilities.series = context.series;
     let time = assembly.line.pass_time(now, settings.limits.drain);
     let observer = PassObserver {
         joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
@@ -61,8 +62,6 @@ pub fn run(
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
-    let token = token()?;
-    let context = HandlerContext::new(queue, settings, database.table(), &token);
     let began = clock.monotonic();
     let pass = assembly.pass(database, settings, now, clock, &token, Box::new(observer))?;
     let stop = pass.stop.clone();

@@ -4,15 +4,14 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::assemble::Assembly;
-use super::open_for;
+use super::assemble::look;
 use crate::exit::Exit;
 use crate::options::Resolved;
 use crate::query::Order;
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
 use crate::schedule::{DueRule, Verdict};
-use crate::store::{Access, Database};
+use crate::store::Database;
 use crate::time::{DAY, Instant};
 
 /// The ages at which the progressive schedule changes its frequency, in days.
@@ -26,13 +25,8 @@ pub fn run(
 ) -> Result<Exit> {
     let queue = &resolved.queue()?;
     let schedule = resolved.schedule()?;
-    let mut database = open_for(queue, schedule.as_ref(), Access::ReadOnly)?;
-    let rule = match &schedule {
-        Some(schedule) => {
-            Some(Assembly::new(queue, schedule, &*database)?.line.due_rule(now, false))
-        }
-        None => None,
-    };
+    let (mut database, due) = look(queue, schedule.as_ref(), now)?;
+    let rule = due.map(|(rule, _)| rule);
     let (db, table) = (database.place(), database.table().name.clone());
     let found = report(&mut *database, rule.as_ref(), now)?;
     let text = if is_json {

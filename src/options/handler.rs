@@ -196,20 +196,17 @@ fn require_secrecy(
 }
 
 /// A secret of each record's own goes before that of the environment, which other lines may need.
+/// One that is there and cannot be used must not leave requests unsigned.
 fn signing(args: &HandlerOptions, environment: &Environment) -> Result<Signing, ExitError> {
     if let Some(column) = &args.secret_column {
         return Ok(Signing::Own { column: column.clone() });
     }
-    Ok(secret(environment)?.map_or(Signing::None, Signing::Shared))
-}
-
-/// One that is there and cannot be used must not leave requests unsigned.
-fn secret(environment: &Environment) -> Result<Option<Secret>, ExitError> {
-    let Some(text) = environment.variables.get(OsStr::new(WEBHOOK_SECRET)) else { return Ok(None) };
-    let text = text
-        .to_str()
-        .ok_or_else(|| usage(format!("the variable {WEBHOOK_SECRET} is not UTF-8")))?;
-    Secret::parse(text).map(Some).map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
+    let secret = environment.variables.get(OsStr::new(WEBHOOK_SECRET));
+    let Some(secret) = secret else { return Ok(Signing::None) };
+    let not_text = || usage(format!("the variable {WEBHOOK_SECRET} is not UTF-8"));
+    Secret::parse(secret.to_str().ok_or_else(not_text)?)
+        .map(Signing::Shared)
+        .map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
 }
 
 impl Handler {
@@ -272,27 +269,17 @@ impl Handler {
         )
     }
 
-    pub fn is_webhook(&self) -> bool {
+    /// The webhook, if it is one.
+    pub fn webhook(&self) -> Option<&Webhook> {
         match self {
-            Self::Exec { .. } | Self::Stream { .. } => false,
-            Self::Post(_) => true,
-        }
-    }
-
-    /// Whether its requests are signed with the secret of the environment.
-    pub fn is_signed(&self) -> bool {
-        match self {
-            Self::Exec { .. } | Self::Stream { .. } => false,
-            Self::Post(webhook) => matches!(webhook.signing, Signing::Shared(_)),
+            Self::Exec { .. } | Self::Stream { .. } => None,
+            Self::Post(webhook) => Some(webhook),
         }
     }
 
     /// Whether its receiver is told which attempts it may take for one.
     pub fn goes_by_series(&self) -> bool {
-        match self {
-            Self::Exec { .. } | Self::Stream { .. } => false,
-            Self::Post(webhook) => matches!(webhook.key, IdempotencyKey::Name),
-        }
+        self.webhook().is_some_and(|webhook| matches!(webhook.key, IdempotencyKey::Name))
     }
 
     /// The option by which a record may be given up before its last attempt, if one says so.

@@ -68,8 +68,6 @@ pub struct PassSettings {
     pub joblog: Option<PathBuf>,
     /// None if nothing is to be handled.
     pub handler: Option<Handler>,
-    /// What gets each record that is archived.
-    pub on_archive: Option<Vec<OsString>>,
     pub jobs: usize,
     pub timeout: Option<Duration>,
 }
@@ -86,11 +84,6 @@ impl Queue {
 }
 
 impl PassSettings {
-    /// The option by which a record may be given up before its last attempt, if one says so.
-    pub fn gives_up(&self) -> Option<&'static str> {
-        self.handler.as_ref().and_then(Handler::gives_up)
-    }
-
     /// `is_dry` says that nothing is to be handled.
     pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
         let handler = resolved.handler(queue)?;
@@ -115,7 +108,6 @@ impl PassSettings {
             strict: pass.strict,
             joblog: pass.joblog,
             handler,
-            on_archive: queue.on_archive.clone(),
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
             timeout: pass.timeout.map_or(Some(timeout), |limit| limit.0),
         })

@@ -15,26 +15,14 @@ use crate::time::{DAY, Instant, days, span};
 pub struct Explanation<'a> {
     pub record: &'a Record,
     pub rule: &'a DueRule,
-    pub last_pass: Option<(Instant, LastPass)>,
-    pub verdict: Verdict,
+    /// When the last pass began, and the verdict then.
+    pub last_pass: Option<(Instant, Verdict)>,
     pub attempts: Vec<Planned>,
 }
 
-/// The last pass as far as it had to do with a record.
-pub enum LastPass {
-    /// In that pass, or in another one since.
-    Tried {
-        failed_at: Instant,
-    },
-    NotPending,
-    NotYetThere,
-    /// As it stood then.
-    Verdict(Verdict),
-}
-
 pub fn explanation(explanation: &Explanation) -> String {
-    let Explanation { record, rule, verdict, .. } = explanation;
-    let now = rule.time.now;
+    let Explanation { record, rule, .. } = explanation;
+    let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
     let has_counter = rule.capabilities.has_counter;
     let mut text =
         format!("record {}: {}\n", record.id, state(record, has_counter, rule.schedule.limits));
@@ -42,9 +30,9 @@ pub fn explanation(explanation: &Explanation) -> String {
     say("policy", &rule.schedule.policy.line());
     match &explanation.last_pass {
         None => say("last pass", "none of this line is known"),
-        Some((at, last)) => say("last pass", &format!("{at}: {}", last_pass(last, record))),
+        Some((at, then)) => say("last pass", &format!("{at}: {}", last_pass(*at, *then, record))),
     }
-    say("now", &format!("{now}: {}", verdict_now(explanation.verdict, record)));
+    say("now", &format!("{now}: {}", verdict_now(verdict, record)));
     for (index, words) in arithmetic(rule, record.facts()).iter().enumerate() {
         say(if index == 0 { "because" } else { "" }, words);
     }
@@ -98,25 +86,27 @@ fn state(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
     words
 }
 
-fn last_pass(last: &LastPass, record: &Record) -> String {
-    match last {
-        LastPass::Tried { failed_at } => {
-            format!("tried, in that pass or since: it failed or was put off at {failed_at}")
+/// What the last pass, which began at `at`, had to do with the record, as far as the row still shows
+/// it.
+fn last_pass(at: Instant, then: Verdict, record: &Record) -> String {
+    if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
+        return format!("tried, in that pass or since: it failed or was put off at {failed_at}");
+    }
+    match then {
+        Verdict::Archive(_) | Verdict::Never(Obstacle::NotPending) => {
+            "not tried, or not any more: it is not pending".into()
         }
-        LastPass::NotPending => "not tried, or not any more: it is not pending".into(),
-        LastPass::NotYetThere => "not tried: the record is younger than that".into(),
-        LastPass::Verdict(Verdict::Due(Reason::New)) => {
+        _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
+            "not tried: the record is younger than that".into()
+        }
+        Verdict::Due(Reason::New) => {
             "was due, but not tried: the pass was cut short, another one held it, or its handler \
              asked for later"
                 .into()
         }
-        LastPass::Verdict(Verdict::Due(_) | Verdict::Archive(_)) => {
-            "was due; the row does not show whether it was tried".into()
-        }
-        LastPass::Verdict(Verdict::Wait { until }) => format!("not tried: waited until {until}"),
-        LastPass::Verdict(Verdict::Never(obstacle)) => {
-            format!("not tried: {}", obstacle_text(*obstacle, record))
-        }
+        Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),
+        Verdict::Wait { until } => format!("not tried: waited until {until}"),
+        Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
     }
 }
 

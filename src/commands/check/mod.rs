@@ -91,7 +91,7 @@ pub fn run(
                 }
             }
             if let Ok(Some(handler)) = &handler
-                && let Err(error) = require(handler, queue.on_archive.as_deref(), table)
+                && let Err(error) = require(handler, &queue, table)
             {
                 findings.error("handler", format!("{error:#}"));
             }

@@ -4,13 +4,14 @@ mod typed;
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::options::value::{AtLeastOne, Percent, WholeSecs};
 use crate::options::{
     HandlerOptions, OrderOption, Pace, PassOptions, QueueOptions, ScheduleOptions,
 };
-use crate::record::Status as RecordStatus;
+use crate::record::Status;
 use crate::time::Instant;
 
 use typed::Deferred;
@@ -76,7 +77,7 @@ pub enum Command {
     /// Hand the due records to a command or a webhook
     Process(Deferred<Process>),
     /// Count the records, and say what is due
-    Status(Deferred<Status>),
+    Status(Deferred<Format>),
     /// List the records
     List(Deferred<List>),
     /// Say of records why they were or were not tried, and when they will be
@@ -88,7 +89,7 @@ pub enum Command {
     /// Make failed or archived records due now; their count of failures is kept
     Retry(Deferred<Edit>),
     /// Look whether the table, the handler and the crontab are as they must be; touch nothing
-    Check(Deferred<Check>),
+    Check(Deferred<Format>),
     /// Print the crontab lines for a queue
     Crontab(Deferred<Crontab>),
     /// Draw the load that a policy makes, before a crontab is changed
@@ -102,20 +103,8 @@ impl Command {
     /// Whether it works on a table that is there: all but the making of one, and simulations of
     /// made-up records.
     fn is_about_a_table(&self) -> bool {
-        match self {
-            Self::Init(_) | Self::Watchdog => false,
-            Self::Simulate(simulate) => simulate.from_table,
-            Self::Add(_)
-            | Self::Check(_)
-            | Self::Crontab(_)
-            | Self::Process(_)
-            | Self::Status(_)
-            | Self::List(_)
-            | Self::Explain(_)
-            | Self::Archive(_)
-            | Self::Restore(_)
-            | Self::Retry(_) => true,
-        }
+        let makes_up = matches!(self, Self::Simulate(simulate) if !simulate.from_table);
+        !makes_up && !matches!(self, Self::Init(_) | Self::Watchdog)
     }
 
     /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
@@ -130,12 +119,12 @@ impl Command {
             "process" => {
                 handled(Process::augment_args(PassOptions::augment_args(scheduled(command))))
             }
-            "status" => Status::augment_args(scheduled(command)),
+            "status" => Format::augment_args(scheduled(command)),
             "list" => List::augment_args(OrderOption::augment_args(scheduled(command))),
             "explain" => scheduled(Explain::augment_args(command)),
             "archive" | "retry" => Edit::augment_args(command),
             "restore" => Restore::augment_args(command),
-            "check" => handled(Check::augment_args(scheduled(command))),
+            "check" => handled(Format::augment_args(scheduled(command))),
             "crontab" => handled(Crontab::augment_args(scheduled(command))),
             "simulate" => Simulate::augment_args(command),
             _ => return command,
@@ -179,7 +168,7 @@ pub struct Process {
 }
 
 #[derive(Args)]
-pub struct Status {
+pub struct Format {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
@@ -189,7 +178,7 @@ pub struct Status {
 pub struct List {
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<StatusName>,
+    pub status: Vec<Status>,
 
     /// Only what is due (with --ndays, --fibonacci, --policy or --progressive)
     #[arg(long)]
@@ -232,13 +221,6 @@ pub struct Restore {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-#[derive(Args)]
-pub struct Check {
-    /// One JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]
@@ -321,22 +303,12 @@ pub struct Simulate {
     pub jsonl: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "UPPER")]
-pub enum StatusName {
-    New,
-    Error,
-    Success,
-    Archived,
-}
+impl ValueEnum for Status {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::OURS
+    }
 
-impl From<StatusName> for RecordStatus {
-    fn from(name: StatusName) -> Self {
-        match name {
-            StatusName::New => Self::New,
-            StatusName::Error => Self::Error,
-            StatusName::Success => Self::Success,
-            StatusName::Archived => Self::Archived,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(self.name().into())
     }
 }

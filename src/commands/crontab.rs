@@ -6,14 +6,14 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use super::assemble::refuse_injection;
-use super::cron_arguments::CronArguments;
+use super::cron_arguments::{self, connection_variables};
 use super::open;
 use crate::cli;
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::handlers::Signing;
 use crate::options::keys::is_of_the_choice;
-use crate::options::{HEADER, Handler, Queue, Resolved, TypedOptions, WEBHOOK_SECRET};
+use crate::options::{Environment, HEADER, Handler, Queue, Resolved, WEBHOOK_SECRET};
 use crate::record::one_line;
 use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
 use crate::store::Access;
@@ -26,12 +26,7 @@ struct Line {
     schedule: Vec<String>,
 }
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    args: &cli::Crontab,
-    arguments: &CronArguments<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &cli::Crontab, out: &mut dyn Write) -> Result<Exit> {
     let queue = resolved.queue()?;
     let chosen = resolved.handler(&queue)?;
     let chosen = chosen.ok_or_else(Handler::none)?;
@@ -46,13 +41,14 @@ pub fn run(
             }
         }
     }
-    let lines = lines(args, resolved, arguments.typed)?;
+    let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command.extend(arguments.words(&queue, !args.classic)?);
-    let handler = handler(arguments)?;
-    let has_login = arguments.has_login()?;
-    let variables = variables(&chosen, &queue, args.systemd, has_login, arguments)?;
+    command.extend(cron_arguments::words(resolved, &queue, !args.classic)?);
+    let environment = &resolved.sources.environment;
+    let handler = handler(&resolved.typed.handler, environment)?;
+    let has_login = cron_arguments::has_login(resolved)?;
+    let variables = variables(&chosen, &queue, args.systemd, has_login, environment)?;
     if has_login {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
@@ -86,12 +82,12 @@ fn variables(
     queue: &Queue,
     is_systemd: bool,
     has_login: bool,
-    arguments: &CronArguments<'_>,
+    environment: &Environment,
 ) -> Result<Vec<(String, String)>> {
-    let mut variables = arguments.connection_variables(queue);
+    let mut variables = connection_variables(environment, queue);
     if is_systemd && !variables.is_empty() {
         // A service of the system has none, and the password file is there.
-        let home = arguments.sources.environment.get("HOME").and_then(|home| home.to_str());
+        let home = environment.get("HOME").and_then(|home| home.to_str());
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
@@ -99,8 +95,7 @@ fn variables(
     if webhook.is_some_and(|webhook| matches!(webhook.signing, Signing::Shared(_))) {
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
-    let has_headers =
-        webhook.is_some() && arguments.sources.environment.option("header")?.is_some();
+    let has_headers = webhook.is_some() && environment.option("header")?.is_some();
     if has_headers || has_login {
         variables.push((HEADER.into(), "...".into()));
     }
@@ -130,7 +125,7 @@ fn assignment(name: &str, value: &str) -> Result<String> {
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
-fn lines(args: &cli::Crontab, resolved: &Resolved<'_>, typed: &TypedOptions) -> Result<Vec<Line>> {
+fn lines(args: &cli::Crontab, resolved: &Resolved<'_>) -> Result<Vec<Line>> {
     let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();
@@ -139,7 +134,7 @@ fn lines(args: &cli::Crontab, resolved: &Resolved<'_>, typed: &TypedOptions) -> 
         Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
     };
     if args.classic {
-        if typed.layer.iter().any(|(key, _)| is_of_the_choice(key)) {
+        if resolved.typed.layer.iter().any(|(key, _)| is_of_the_choice(key)) {
             return Err(usage("--classic is a schedule of its own: leave out the other one").into());
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
@@ -170,12 +165,11 @@ fn ages(age: &AgeWindow) -> String {
 }
 
 /// The command that was typed. What stands in backlog.toml stays there.
-fn handler(arguments: &CronArguments<'_>) -> Result<Vec<String>> {
-    let words: Result<Vec<_>> =
-        arguments.typed.handler.iter().map(|word| utf8(word.clone())).collect();
+fn handler(typed: &[OsString], environment: &Environment) -> Result<Vec<String>> {
+    let words: Result<Vec<_>> = typed.iter().map(|word| utf8(word.clone())).collect();
     let mut words = words?;
     let Some(program) = words.first_mut() else { return Ok(words) };
-    *program = arguments.program(program)?;
+    *program = cron_arguments::program(environment, program)?;
     words.insert(0, "--".into());
     Ok(words)
 }

@@ -20,21 +20,11 @@ use crate::time::Instant;
 /// How many records are claimed and changed at a time.
 const BATCH: usize = 200;
 
-/// An edit of records by hand: the verb, and the records that are meant.
-pub struct Edit {
-    verb: Verb,
-    which: Which,
+/// An edit of records by hand: the statuses that it starts from, and the transition that it makes.
+pub struct Edit<'a> {
+    /// The records as they are typed; none for all of the queue.
+    ids: Option<&'a [String]>,
     dry_run: bool,
-}
-
-enum Which {
-    Ids(Vec<String>),
-    /// All of the queue.
-    All,
-}
-
-/// The verb of an edit: the statuses it starts from, and the transition it makes.
-struct Verb {
     /// As in `archived 3 records`.
     done: &'static str,
     /// As in `would archive 3 records`.
@@ -43,27 +33,40 @@ struct Verb {
     to: (Transition, Counter),
 }
 
-impl Edit {
-    pub fn archive(args: &cli::Edit) -> Self {
-        let to = (Transition::Archived, Counter::AsBefore);
-        let verb = Verb { done: "archived", would: "archive", from: &Status::PENDING, to };
-        Self { verb, which: Which::Ids(args.ids.clone()), dry_run: args.dry_run }
+impl<'a> Edit<'a> {
+    pub fn archive(args: &'a cli::Edit) -> Self {
+        Self {
+            ids: Some(&args.ids),
+            dry_run: args.dry_run,
+            done: "archived",
+            would: "archive",
+            from: &Status::PENDING,
+            to: (Transition::Archived, Counter::AsBefore),
+        }
     }
 
     /// Back to where it began.
-    pub fn restore(args: &cli::Restore) -> Self {
-        let to = (Transition::Renewed, Counter::Reset);
-        let verb = Verb { done: "restored", would: "restore", from: &[Status::Archived], to };
-        let which = if args.all { Which::All } else { Which::Ids(args.ids.clone()) };
-        Self { verb, which, dry_run: args.dry_run }
+    pub fn restore(args: &'a cli::Restore) -> Self {
+        Self {
+            ids: (!args.all).then_some(&args.ids),
+            dry_run: args.dry_run,
+            done: "restored",
+            would: "restore",
+            from: &[Status::Archived],
+            to: (Transition::Renewed, Counter::Reset),
+        }
     }
 
     /// NEW is due under every policy, and has never run out of attempts.
-    pub fn retry(args: &cli::Edit) -> Self {
-        let to = (Transition::Renewed, Counter::AsBefore);
-        let from = &[Status::Error, Status::Archived];
-        let verb = Verb { done: "made due", would: "make due", from, to };
-        Self { verb, which: Which::Ids(args.ids.clone()), dry_run: args.dry_run }
+    pub fn retry(args: &'a cli::Edit) -> Self {
+        Self {
+            ids: Some(&args.ids),
+            dry_run: args.dry_run,
+            done: "made due",
+            would: "make due",
+            from: &[Status::Error, Status::Archived],
+            to: (Transition::Renewed, Counter::AsBefore),
+        }
     }
 }
 
@@ -72,7 +75,7 @@ struct Work<'a> {
     store: Box<dyn Store>,
     id_columns: usize,
     shard: Option<Shard>,
-    edit: &'a Edit,
+    edit: &'a Edit<'a>,
     now: Instant,
     out: &'a mut dyn Write,
     /// Records changed, or that would be.
@@ -83,19 +86,19 @@ struct Work<'a> {
     failed: bool,
 }
 
-pub fn run(queue: &Queue, edit: &Edit, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(queue: &Queue, edit: &Edit<'_>, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
     let now = clock.now();
     let access = if edit.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let database = open(queue, access)?;
     let table = database.table();
     table.require_sound_counters()?;
-    if edit.verb.to.0 == Transition::Archived {
+    if edit.to.0 == Transition::Archived {
         table.require_archived("archive")?;
     }
-    if edit.verb.from == [Status::Archived] {
+    if edit.from == [Status::Archived] {
         table.require_told_archived()?;
     }
-    if edit.verb.to == (Transition::Renewed, Counter::AsBefore) {
+    if edit.to == (Transition::Renewed, Counter::AsBefore) {
         table.require_renewal()?;
     }
     let id_columns = table.id.len();
@@ -118,9 +121,9 @@ pub fn run(queue: &Queue, edit: &Edit, clock: Clock, out: &mut dyn Write) -> Res
     }
     let records = counted(work.done, "record");
     if edit.dry_run {
-        writeln!(work.out, "would {} {records}", edit.verb.would)?;
+        writeln!(work.out, "would {} {records}", edit.would)?;
     } else {
-        writeln!(work.out, "{} {records}", edit.verb.done)?;
+        writeln!(work.out, "{} {records}", edit.done)?;
     }
     Ok(match work {
         Work { failed: true, .. } => Exit::Failed,
@@ -133,37 +136,32 @@ impl Work<'_> {
     /// The ids of the records that are meant.
     fn chosen(&mut self) -> Result<Vec<Id>> {
         let reader = self.store.reader();
-        match &self.edit.which {
-            Which::Ids(typed) => {
-                let mut ids = Vec::new();
-                for id in typed {
-                    match find(reader, id, self.id_columns)? {
-                        // Whoever types an id twice means one record.
-                        Ok(record) if ids.contains(&record.id) => {}
-                        Ok(record) => ids.push(record.id),
-                        Err(why) => {
-                            self.failed = true;
-                            writeln!(self.out, "{}: {why}", one_line(id))?;
-                        }
-                    }
+        let Some(typed) = self.edit.ids else {
+            let selection = Query {
+                window: Window::All,
+                statuses: self.edit.from.to_vec(),
+                order: Order::Oldest,
+                after: None,
+                up_to: None,
+                limit: usize::MAX,
+            };
+            let shard = self.shard;
+            let is_meant = &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
+            return Ok(reader.due(&selection, is_meant)?.ids);
+        };
+        let mut ids = Vec::new();
+        for id in typed {
+            match find(reader, id, self.id_columns)? {
+                // Whoever types an id twice means one record.
+                Ok(record) if ids.contains(&record.id) => {}
+                Ok(record) => ids.push(record.id),
+                Err(why) => {
+                    self.failed = true;
+                    writeln!(self.out, "{}: {why}", one_line(id))?;
                 }
-                Ok(ids)
-            }
-            Which::All => {
-                let selection = Query {
-                    window: Window::All,
-                    statuses: self.edit.verb.from.to_vec(),
-                    order: Order::Oldest,
-                    after: None,
-                    up_to: None,
-                    limit: usize::MAX,
-                };
-                let shard = self.shard;
-                let is_meant =
-                    &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
-                Ok(reader.due(&selection, is_meant)?.ids)
             }
         }
+        Ok(ids)
     }
 
     /// Claims the records of a batch, changes those that can be, and lets go of them.
@@ -179,7 +177,7 @@ impl Work<'_> {
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
             match claim {
-                Claim::Held(record) if self.edit.verb.from.contains(&record.status) => {
+                Claim::Held(record) if self.edit.from.contains(&record.status) => {
                     claimed.push(*record);
                 }
                 Claim::Held(record) => {
@@ -202,8 +200,7 @@ impl Work<'_> {
     }
 
     fn change(&mut self, claimed: &[Record]) -> Result<()> {
-        let (transition, counter) = &self.edit.verb.to;
-        let (transition, counter) = (*transition, counter.clone());
+        let (transition, counter) = self.edit.to.clone();
         let settlement = Settlement { transition, counter, at: self.now, not_before: None };
         if self.edit.dry_run {
             for record in claimed {

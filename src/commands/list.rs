@@ -28,7 +28,7 @@ pub fn run(
         )
         .into());
     }
-    let mut statuses: Vec<Status> = args.status.iter().copied().map(Status::from).collect();
+    let mut statuses = args.status.clone();
     if args.due {
         if statuses.is_empty() {
             statuses = Status::PENDING.to_vec();

@@ -6,7 +6,6 @@ mod assemble;
 mod check;
 mod cron_arguments;
 mod crontab;
-mod crontab_lines;
 mod dry_run;
 mod edit;
 mod explain;
@@ -20,7 +19,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use crate::cli::{Command, Typed};
+use crate::cli::{Command, Process, Typed};
 use crate::clock::Clock;
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
@@ -28,7 +27,6 @@ use crate::record::{Id, Record, one_line};
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
-use cron_arguments::CronArguments;
 use edit::Edit;
 
 pub fn run(
@@ -44,17 +42,31 @@ pub fn run(
         return watchdog();
     }
     let sources = Sources::find(options.config.as_deref(), environment)?;
-    let run = Run { options: &options, sources: &sources, clock, terminal };
     if let Command::Process(args) = &cli.command
         && args.all_queues
     {
-        return run.all_queues(&cli.command, args.dry_run, out);
+        return all_queues(args, &sources, &options, clock, terminal, out);
     }
     let resolved = sources.resolve(&options, None)?;
     if let Some(name) = sources.mere_name(&options) {
         log::warn!("no backlog.toml, {name:?} is only a name");
     }
-    run.one(&cli.command, &resolved, out)
+    let now = clock.now();
+    match &cli.command {
+        Command::Init(args) => init::run(&resolved.queue()?, args.minimal, out),
+        Command::Add(args) => add::run(&resolved.queue()?, &args.payloads, now, out),
+        Command::Process(args) => pass(args, &resolved, clock, terminal, out),
+        Command::Status(args) => status::run(&resolved, args.json, now, out),
+        Command::List(args) => list::run(&resolved, args, now, out),
+        Command::Explain(args) => explain::run(&resolved, &args.ids, now, out),
+        Command::Archive(args) => edit::run(&resolved.queue()?, &Edit::archive(args), clock, out),
+        Command::Restore(args) => edit::run(&resolved.queue()?, &Edit::restore(args), clock, out),
+        Command::Retry(args) => edit::run(&resolved.queue()?, &Edit::retry(args), clock, out),
+        Command::Simulate(args) => simulate::run(&resolved, args, clock, out),
+        Command::Check(args) => check::run(&resolved, args.json, now, out),
+        Command::Crontab(args) => crontab::run(&resolved, args, out),
+        Command::Watchdog => watchdog(),
+    }
 }
 
 fn watchdog() -> Result<Exit> {
@@ -62,81 +74,59 @@ fn watchdog() -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The context of a command.
-struct Run<'a> {
-    options: &'a TypedOptions,
-    sources: &'a Sources,
+/// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
+fn all_queues(
+    args: &Process,
+    sources: &Sources,
+    typed: &TypedOptions,
     clock: Clock,
-    terminal: &'a Terminal,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    if typed.layer.says("table") {
+        return Err(usage(
+            "--all-queues goes through the tables of backlog.toml: leave out --table",
+        )
+        .into());
+    }
+    let mut worst = Exit::Done;
+    for queue in sources.queues()? {
+        if args.dry_run {
+            writeln!(out, "queue {}:", one_line(&queue))?;
+        }
+        terminal.name_queue(Some(&queue));
+        let resolved = sources.resolve(typed, Some(&queue)).map_err(anyhow::Error::from);
+        let exit = resolved.and_then(|resolved| pass(args, &resolved, clock, terminal, out));
+        let exit = exit.unwrap_or_else(|error| {
+            terminal.say_error(&error);
+            exit::of(&error)
+        });
+        terminal.name_queue(None);
+        if matches!(exit, Exit::Signal(_)) {
+            return Ok(exit);
+        }
+        worst = worst.worse(exit);
+    }
+    Ok(worst)
 }
 
-impl Run<'_> {
-    /// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
-    fn all_queues(&self, command: &Command, is_dry: bool, out: &mut dyn Write) -> Result<Exit> {
-        if self.options.layer.says("table") {
-            return Err(usage(
-                "--all-queues goes through the tables of backlog.toml: leave out --table",
-            )
-            .into());
-        }
-        let mut worst = Exit::Done;
-        for queue in self.sources.queues()? {
-            if is_dry {
-                writeln!(out, "queue {}:", one_line(&queue))?;
-            }
-            self.terminal.name_queue(Some(&queue));
-            let resolved = self.sources.resolve(self.options, Some(&queue));
-            let exit = resolved.map_err(anyhow::Error::from);
-            let exit = exit.and_then(|resolved| self.one(command, &resolved, out));
-            let exit = exit.unwrap_or_else(|error| {
-                self.terminal.say_error(&error);
-                exit::of(&error)
-            });
-            self.terminal.name_queue(None);
-            if matches!(exit, Exit::Signal(_)) {
-                return Ok(exit);
-            }
-            worst = worst.worse(exit);
-        }
-        Ok(worst)
+fn pass(
+    args: &Process,
+    resolved: &Resolved<'_>,
+    clock: Clock,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<Exit> {
+    if let Some(name) = resolved.named() {
+        terminal.name_queue(Some(name));
     }
-
-    fn one(&self, command: &Command, resolved: &Resolved<'_>, out: &mut dyn Write) -> Result<Exit> {
-        let Self { options, sources, clock, terminal } = *self;
-        let now = clock.now();
-        match command {
-            Command::Init(args) => init::run(&resolved.queue()?, args.minimal, out),
-            Command::Add(args) => add::run(&resolved.queue()?, &args.payloads, now, out),
-            Command::Process(args) => {
-                if let Some(name) = resolved.named() {
-                    terminal.name_queue(Some(name));
-                }
-                let queue = resolved.queue()?;
-                let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
-                (settings.limits.drain, settings.wait) = (args.drain, args.wait);
-                if args.dry_run {
-                    dry_run::run(&queue, &settings, now, out)
-                } else {
-                    process::run(&queue, &settings, clock, terminal)
-                }
-            }
-            Command::Status(args) => status::run(resolved, args.json, now, out),
-            Command::List(args) => list::run(resolved, args, now, out),
-            Command::Explain(args) => explain::run(resolved, &args.ids, now, out),
-            Command::Archive(args) => {
-                edit::run(&resolved.queue()?, &Edit::archive(args), clock, out)
-            }
-            Command::Restore(args) => {
-                edit::run(&resolved.queue()?, &Edit::restore(args), clock, out)
-            }
-            Command::Retry(args) => edit::run(&resolved.queue()?, &Edit::retry(args), clock, out),
-            Command::Simulate(args) => simulate::run(resolved, args, clock, out),
-            Command::Check(args) => check::run(resolved, args.json, sources, now, out),
-            Command::Crontab(args) => {
-                crontab::run(resolved, args, &CronArguments { sources, typed: options }, out)
-            }
-            Command::Watchdog => watchdog(),
-        }
+    let queue = resolved.queue()?;
+    let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
+    (settings.limits.drain, settings.wait) = (args.drain, args.wait);
+    if args.dry_run {
+        dry_run::run(&queue, &settings, clock.now(), out)
+    } else {
+        process::run(&queue, &settings, clock, terminal)
     }
 }
 

@@ -61,8 +61,8 @@ pub struct Resolved<'a> {
     /// The values of all keys, and of those that the subcommand knows.
     all: Layers,
     layers: Layers,
-    typed: &'a TypedOptions,
-    sources: &'a Sources,
+    pub typed: &'a TypedOptions,
+    pub sources: &'a Sources,
 }
 
 impl TypedOptions {

@@ -1,13 +1,17 @@
 //! Inspection of the handler and of the user's crontab.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Findings;
-use crate::commands::crontab_lines::{CrontabLine, crontab_lines};
+use crate::cli::{Command, Typed, first_line};
+use crate::crontab;
+use crate::exit::ExitError;
 use crate::handlers::{Signing, in_one_word, is_executable, obstacle};
-use crate::options::{Environment, Handler, Queue};
+use crate::options::{Environment, Handler, Queue, Schedule, Sources, TypedOptions};
 use crate::schedule;
+use crate::store::Location;
 use crate::time::days;
 
 /// What cron looks for programs in, unless the crontab says otherwise.
@@ -85,20 +89,16 @@ pub fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environ
     };
     let text = String::from_utf8_lossy(&crontab.stdout);
     let mut ages = Vec::new();
-    for line in crontab_lines(&text, environment) {
-        match line {
-            CrontabLine::Unclear { number, why } => {
-                findings.error("crontab", format!("line {number}: {why}"));
-            }
-            CrontabLine::Pass { times, queue: other, schedule } if other.is_same(queue) => {
-                let (from, to) = schedule.policy.ages();
-                findings.ok(
-                    "crontab",
-                    format!("{times}: {}, {}", schedule.policy.line(), band(from, to)),
-                );
-                ages.push((from, to));
-            }
-            CrontabLine::Pass { .. } => {}
+    for line in crontab::lines(&text, "backlog") {
+        let passes = passes(&line, environment).unwrap_or_else(|why| {
+            findings.error("crontab", format!("line {}: {why}", line.number));
+            Vec::new()
+        });
+        for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
+            let (from, to) = policy.ages();
+            let text = format!("{}: {}, {}", line.times, policy.line(), band(from, to));
+            findings.ok("crontab", text);
+            ages.push((from, to));
         }
     }
     if ages.is_empty() {
@@ -114,6 +114,61 @@ pub fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environ
     }
     for (from, to) in schedule::overlaps(&ages) {
         findings.warning("crontab", format!("several lines try records of {}", band(from, to)));
+    }
+}
+
+/// The passes that a line of a crontab runs, as many as it has queues. They are read as under cron,
+/// which starts a line in the user's home with next to no environment.
+fn passes(
+    line: &crontab::Line,
+    environment: &Environment,
+) -> Result<Vec<(Queue, Schedule)>, String> {
+    let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+    let expand = |word: &str| expanded(word, &home.to_string_lossy());
+    let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
+    let mut variables: HashMap<_, _> =
+        [(OsString::from("HOME"), home.clone().into_os_string())].into();
+    variables.extend(line.environment.iter().map(|(name, it)| (name.into(), expand(it).into())));
+    let environment = Environment { variables, directory };
+    let argv = std::iter::once("backlog".into())
+        .chain(line.arguments.iter().map(|word| expand(word).into()));
+    let typed = match Typed::parse(argv) {
+        Ok(typed) => typed,
+        Err(error) if error.use_stderr() => return Err(first_line(&error)),
+        Err(_) => return Ok(Vec::new()),
+    };
+    let Command::Process(args) = &typed.cli.command else { return Ok(Vec::new()) };
+    let passes = || -> Result<Vec<_>, ExitError> {
+        let sources = Sources::find(typed.options.config.as_deref(), environment)?;
+        let queues: Vec<_> = match args.all_queues {
+            true => sources.queues()?.into_iter().map(Some).collect(),
+            false => vec![None],
+        };
+        queues.into_iter().map(|queue| pass(&sources, &typed.options, queue.as_deref())).collect()
+    };
+    passes().map_err(|error| error.message)
+}
+
+/// What a pass would go by.
+fn pass(
+    sources: &Sources,
+    typed: &TypedOptions,
+    queue: Option<&str>,
+) -> Result<(Queue, Schedule), ExitError> {
+    let resolved = sources.resolve(typed, queue)?;
+    let mut queue = resolved.queue()?;
+    if let Location::File(path) = &mut queue.db {
+        *path = sources.environment.directory.join(&*path);
+    }
+    Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
+}
+
+/// What a shell makes of the home directory in a word.
+fn expanded(word: &str, home: &str) -> String {
+    let word = word.replace("${HOME}", home).replace("$HOME", home);
+    match word.strip_prefix("~/") {
+        Some(rest) => format!("{home}/{rest}"),
+        None => word,
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::assemble::require;
 use super::{open, require_columns};
 use crate::exit::Exit;
-use crate::options::{Handler, Resolved, Sources};
+use crate::options::{Handler, Resolved};
 use crate::report::{self, Finding, Level};
 use crate::store::Access;
 use crate::time::Instant;
@@ -49,10 +49,10 @@ fn reused(inserted: &str) -> String {
 pub fn run(
     resolved: &Resolved<'_>,
     is_json: bool,
-    sources: &Sources,
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
+    let sources = resolved.sources;
     let mut findings = Findings(Vec::new());
     for complaint in resolved.complaints() {
         findings.error("options", complaint);

@@ -14,8 +14,6 @@ use crate::options::{
 use crate::record::Status;
 use crate::time::Instant;
 
-use typed::Deferred;
-
 pub use typed::{Typed, first_line};
 
 /// Works off a table of pending records: each goes to your own command or webhook, failed ones are
@@ -68,32 +66,35 @@ pub struct Global {
     pub verbose: u8,
 }
 
+/// A subcommand. Clap is told of its options only if it is named ([`Command::augment`]): what starts
+/// every minute starts in no time.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Create the table
-    Init(Deferred<Init>),
+    Init(Box<Init>),
     /// Add records
-    Add(Deferred<Add>),
+    Add(Box<Add>),
     /// Hand the due records to a command or a webhook
-    Process(Deferred<Process>),
+    Process(Box<Process>),
     /// Count the records, and say what is due
-    Status(Deferred<Format>),
+    Status(Box<Format>),
     /// List the records
-    List(Deferred<List>),
+    List(Box<List>),
     /// Say of records why they were or were not tried, and when they will be
-    Explain(Deferred<Explain>),
+    Explain(Box<Explain>),
     /// Take pending records out of the way; they are kept
-    Archive(Deferred<Edit>),
+    Archive(Box<Edit>),
     /// Bring archived records back as new ones
-    Restore(Deferred<Restore>),
+    Restore(Box<Restore>),
     /// Make failed or archived records due now; their count of failures is kept
-    Retry(Deferred<Edit>),
+    Retry(Box<Edit>),
     /// Look whether the table, the handler and the crontab are as they must be; touch nothing
-    Check(Deferred<Format>),
+    Check(Box<Format>),
     /// Print the crontab lines for a queue
-    Crontab(Deferred<Crontab>),
+    Crontab(Box<Crontab>),
     /// Draw the load that a policy makes, before a crontab is changed
-    Simulate(Deferred<Simulate>),
+    Simulate(Box<Simulate>),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Watchdog,
@@ -111,6 +112,8 @@ impl Command {
     /// that it has, its own, and those of the table.
     fn augment(name: &str, command: clap::Command) -> clap::Command {
         let about = command.get_about().cloned();
+        // Here is all that was put off.
+        let command = command.defer(std::convert::identity);
         let scheduled = |command| ScheduleOptions::augment_args(command);
         let handled = |command| HandlerOptions::augment_args(command);
         let command = match name {

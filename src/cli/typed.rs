@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::ops::Deref;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 use toml::Value;
 
 use super::{Cli, Command};
@@ -166,37 +165,4 @@ fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Optio
 /// What clap says, without its hints.
 pub fn first_line(error: &clap::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_string()
-}
-
-/// The options of one subcommand that are its own, which clap is told of only if the subcommand is
-/// named: what starts every minute starts in no time.
-pub struct Deferred<T>(Box<T>);
-
-impl<T> Deref for Deferred<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: Args> Args for Deferred<T> {
-    /// Nothing yet: see [`super::Command::augment`].
-    fn augment_args(command: clap::Command) -> clap::Command {
-        command
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        command
-    }
-}
-
-impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        T::from_arg_matches(matches).map(|args| Self(Box::new(args)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
 }

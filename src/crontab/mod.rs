@@ -34,12 +34,14 @@ pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
         }
         let fields = if text.starts_with('@') { 1 } else { 5 };
         let Some((times, command)) = split_fields(text, fields) else { continue };
-        for run in runs(&until_percent(command), program) {
-            let Run { directory, arguments, .. } = run;
-            let environment = [&environment[..], &run.environment].concat();
-            let times = times.to_string();
-            lines.push(Line { number, times, environment, directory, arguments });
-        }
+        let line = Line {
+            number,
+            times: times.into(),
+            environment: environment.clone(),
+            directory: None,
+            arguments: Vec::new(),
+        };
+        lines.extend(runs(&until_percent(command), program, &line));
     }
     lines
 }
@@ -105,17 +107,9 @@ fn simple_commands(command: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// One run of the program in a shell command.
-#[derive(Debug)]
-struct Run {
-    directory: Option<String>,
-    environment: Vec<(String, String)>,
-    arguments: Vec<String>,
-}
-
-/// Where a shell command runs the program. It need not be understood in full: what names the
-/// program without anything behind it does not run it.
-fn runs(command: &str, program: &str) -> Vec<Run> {
+/// Where the shell command of a line runs the program. It need not be understood in full: what names
+/// the program without anything behind it does not run it.
+fn runs(command: &str, program: &str, line: &Line) -> Vec<Line> {
     let (mut runs, mut directory) = (Vec::new(), None);
     for simple in simple_commands(command) {
         if let [cd, path] = &simple[..]
@@ -130,7 +124,7 @@ fn runs(command: &str, program: &str) -> Vec<Run> {
                 && simple[..shell].iter().any(|word| word.ends_with("sh"))
                 && let Some(command) = simple.get(shell + 1)
             {
-                runs.extend(self::runs(command, program));
+                runs.extend(self::runs(command, program, line));
             }
             continue;
         };
@@ -142,10 +136,12 @@ fn runs(command: &str, program: &str) -> Vec<Run> {
         let end = simple.iter().position(is_redirection).unwrap_or(simple.len());
         if place + 1 < end {
             let before = simple[..place].iter().filter_map(|word| assignment(word));
-            runs.push(Run {
+            let own = before.map(|(name, value)| (name.into(), value.into()));
+            runs.push(Line {
                 directory: directory.clone(),
-                environment: before.map(|(name, value)| (name.into(), value.into())).collect(),
+                environment: line.environment.iter().cloned().chain(own).collect(),
                 arguments: arguments(&simple[place..end]),
+                ..line.clone()
             });
         }
     }

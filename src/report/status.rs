@@ -37,16 +37,10 @@ pub struct DueReport {
     pub next_at: Option<Instant>,
 }
 
-/// The rows of one status: by band, older than all bands, and undated.
-struct Line {
-    status: String,
-    cells: Vec<u64>,
-}
-
 impl StatusReport {
-    /// A line for each status: ours first, whether there are any or not, then what else the table
-    /// holds.
-    fn lines(&self) -> Vec<Line> {
+    /// The rows of each status by band, older than all bands, and undated: ours first, whether there
+    /// are any or not, then what else the table holds.
+    fn lines(&self) -> Vec<(String, Vec<u64>)> {
         let width = self.bands.len() + 2;
         let mut by_status: BTreeMap<(bool, &str), Vec<u64>> = BTreeMap::new();
         for count in &self.counts {
@@ -57,13 +51,13 @@ impl StatusReport {
         }
         let ours = Status::OURS.map(|status| {
             let cells = by_status.remove(&(false, status.name())).unwrap_or_else(|| vec![0; width]);
-            Line { status: status.name().into(), cells }
+            (status.name().into(), cells)
         });
         let others = by_status.into_iter().map(|((_, text), cells)| {
             // A value that is spelt like the name of a status, but is not mapped to it.
             let is_ours = Status::OURS.iter().any(|status| status.name() == text);
             let status = if is_ours { format!("'{text}'") } else { text.into() };
-            Line { status, cells }
+            (status, cells)
         });
         ours.into_iter().chain(others).collect()
     }
@@ -83,10 +77,10 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
             .chain(["total".into()])
             .collect::<Vec<_>>(),
     ];
-    for line in report.lines() {
-        let total: u64 = line.cells.iter().sum();
-        let cells = line.cells.iter().chain([&total]).map(u64::to_string);
-        rows.push(std::iter::once(cut_line(&line.status)).chain(cells).collect());
+    for (status, cells) in report.lines() {
+        let total: u64 = cells.iter().sum();
+        let cells = cells.iter().chain([&total]).map(u64::to_string);
+        rows.push(std::iter::once(cut_line(&status)).chain(cells).collect());
     }
     text += &aligned(&rows);
     let oldest = |oldest: &Option<Oldest>| match oldest {
@@ -128,11 +122,11 @@ pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
     let statuses: serde_json::Map<_, _> = report
         .lines()
         .into_iter()
-        .map(|line| {
-            let total: u64 = line.cells.iter().sum();
+        .map(|(status, cells)| {
+            let total: u64 = cells.iter().sum();
             let bands: serde_json::Map<_, _> =
-                names.iter().cloned().zip(line.cells.into_iter().map(Into::into)).collect();
-            (line.status, json!({ "total": total, "by_age": bands }))
+                names.iter().cloned().zip(cells.into_iter().map(Into::into)).collect();
+            (status, json!({ "total": total, "by_age": bands }))
         })
         .collect();
     let oldest = |oldest: &Option<Oldest>| {

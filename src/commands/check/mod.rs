@@ -36,6 +36,11 @@ impl Findings {
     fn error(&mut self, about: &'static str, text: impl Into<String>) {
         self.add(Level::Error, about, text);
     }
+
+    /// What is wrong, if something is.
+    fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.error(about, format!("{error:#}"))).ok()
+    }
 }
 
 /// What it means for a receiver that ids of deleted rows are given again.
@@ -71,37 +76,29 @@ pub fn run(
     }
     let handler = resolved.handler(&queue);
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
-    match open(&queue, Access::ReadOnly) {
-        Err(error) => findings.error("database", format!("{error:#}")),
-        Ok(mut database) => {
-            database.leave_alone()?;
-            the_database(&mut findings, &queue, &mut *database);
-            let found = database.inspect(by_count)?;
-            let table = database.table();
-            if let Err(error) = table.require_success() {
-                findings.error("on_success", format!("{error:#}"));
-            }
-            for key in table.ends_that_change_nothing() {
-                findings.error(key, "it sets no column that `where` reads: the row stays pending");
-            }
-            if let Some(schedule) = &schedule {
-                match require_columns(table, schedule) {
-                    Ok(()) => findings.ok("schedule", schedule.policy.line()),
-                    Err(error) => findings.error("schedule", format!("{error:#}")),
-                }
-            }
-            if let Ok(Some(handler)) = &handler
-                && let Err(error) = require(handler, &queue, table)
-            {
-                findings.error("handler", format!("{error:#}"));
-            }
-            for condition in &queue.mapping.conditions {
-                findings.ok("where", condition.clone());
-            }
-            the_table(&mut findings, table, &found, now);
-            if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
-                findings.warning("ids", reused(&table.inserted.name));
-            }
+    if let Some(mut database) = findings.wrong("database", open(&queue, Access::ReadOnly)) {
+        database.leave_alone()?;
+        the_database(&mut findings, &queue, &mut *database);
+        let found = database.inspect(by_count)?;
+        let table = database.table();
+        findings.wrong("on_success", table.require_success());
+        for key in table.ends_that_change_nothing() {
+            findings.error(key, "it sets no column that `where` reads: the row stays pending");
+        }
+        if let Some(schedule) = &schedule
+            && findings.wrong("schedule", require_columns(table, schedule)).is_some()
+        {
+            findings.ok("schedule", schedule.policy.line());
+        }
+        if let Ok(Some(handler)) = &handler {
+            findings.wrong("handler", require(handler, &queue, table));
+        }
+        for condition in &queue.mapping.conditions {
+            findings.ok("where", condition.clone());
+        }
+        the_table(&mut findings, table, &found, now);
+        if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
+            findings.warning("ids", reused(&table.inserted.name));
         }
     }
     match &handler {

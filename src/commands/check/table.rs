@@ -14,21 +14,18 @@ const SKEW_SECS: i64 = 60;
 
 pub fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Database) {
     let place = database.place();
-    match database.obstacle() {
-        Ok(None) => findings.ok("database", place),
-        Ok(Some(why)) => findings.error("database", format!("{place}: {why}")),
-        Err(error) => findings.error("database", format!("{error:#}")),
+    match findings.wrong("database", database.obstacle()) {
+        Some(None) => findings.ok("database", place),
+        Some(Some(why)) => findings.error("database", format!("{place}: {why}")),
+        None => {}
     }
-    match database.state_dir(queue.state_dir.as_deref()) {
-        Ok(state) => match state.check_writable(&database.table().name) {
-            Ok(()) => {
-                let path = state.path().display();
-                let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
-                findings.ok("claims", format!("kept {by_server}in {path}"));
-            }
-            Err(error) => findings.error("claims", format!("{error:#}")),
-        },
-        Err(error) => findings.error("claims", format!("{error:#}")),
+    let state = database.state_dir(queue.state_dir.as_deref());
+    let state =
+        state.and_then(|state| state.check_writable(&database.table().name).map(|()| state));
+    if let Some(state) = findings.wrong("claims", state) {
+        let path = state.path().display();
+        let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
+        findings.ok("claims", format!("kept {by_server}in {path}"));
     }
 }
 

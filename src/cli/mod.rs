@@ -110,13 +110,13 @@ impl Command {
 
     /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
     /// that it has, its own, and those of the table.
-    fn augment(name: &str, command: clap::Command) -> clap::Command {
+    fn augment(command: clap::Command) -> clap::Command {
         let about = command.get_about().cloned();
         // Here is all that was put off.
         let command = command.defer(std::convert::identity);
         let scheduled = |command| ScheduleOptions::augment_args(command);
         let handled = |command| HandlerOptions::augment_args(command);
-        let command = match name {
+        let command = match command.get_name() {
             "init" => Init::augment_args(command),
             "add" => Add::augment_args(command),
             "process" => {

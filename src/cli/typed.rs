@@ -46,13 +46,12 @@ fn command(argv: &[OsString]) -> clap::Command {
     let named: Vec<_> = names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect();
     let is_help = |arg: &OsString| ["-h", "--help", "help"].iter().any(|it| arg == it);
     let shows_help = argv.iter().take_while(|arg| *arg != "--").any(is_help);
-    let command = named.iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |command| {
-            let command = Command::augment(name, command);
-            if shows_help { command.mut_args(with_variable) } else { command }
-        })
-    });
-    if shows_help { command.mut_args(with_variable) } else { command }
+    let augment = |command: clap::Command, name| command.mut_subcommand(name, Command::augment);
+    let command = named.iter().fold(command, augment);
+    if !shows_help {
+        return command;
+    }
+    command.mut_args(with_variable).mut_subcommands(|command| command.mut_args(with_variable))
 }
 
 /// The same option, whose help names the variable that it may stand in.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::open_for;
 use crate::clock::Clock;
@@ -239,10 +239,9 @@ fn require_column(table: &Table, column: &str, option: &str, wanted_for: &str) -
         return Ok(());
     }
     let (table, legal) = (&table.name, names().collect::<Vec<_>>().join(", "));
-    Err(usage(format!(
+    bail!(usage(format!(
         "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
-    ))
-    .into())
+    )))
 }
 
 pub fn handlers(

@@ -38,7 +38,8 @@ pub fn words(
         let place = Value::String(absolute(environment, place)?);
         layers.insert("state_dir", place, Origin::CommandLine);
     }
-    for (key, value) in layers.iter().filter(|(key, _)| with_schedule || !is_of_the_choice(key)) {
+    let is_wanted = |key: &str| with_schedule || !is_of_the_choice(key);
+    for (key, value, _) in layers.iter().filter(|(key, ..)| is_wanted(key)) {
         for value in values(key, value) {
             let value = value.map(|value| self::value(environment, key, value)).transpose()?;
             words.extend(option(&long(key), value));
@@ -121,22 +122,17 @@ fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError>
 /// The values of an option, each of which is typed with the option; none for a flag.
 fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
     let has_lines = ["header", "allow_hosts"].contains(&key);
-    match value {
-        Value::Array(values) => values.iter().map(Value::as_str).collect(),
-        Value::String(lines) if has_lines => lines.lines().map(Some).collect(),
-        Value::String(text) if !is_flag(key, text) => vec![Some(text)],
-        Value::String(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Boolean(_)
-        | Value::Datetime(_)
-        | Value::Table(_) => vec![None],
+    // A flag may be turned on by a word.
+    let is_flag =
+        |text| FLAGS.contains(&key) && (key != "progressive" || truth(text) == Some(true));
+    if let Value::Array(values) = value {
+        return values.iter().map(Value::as_str).collect();
     }
-}
-
-/// Whether a flag was turned on by a word.
-fn is_flag(key: &str, text: &str) -> bool {
-    FLAGS.contains(&key) && (key != "progressive" || truth(text) == Some(true))
+    match value.as_str() {
+        Some(lines) if has_lines => lines.lines().map(Some).collect(),
+        Some(text) if !is_flag(text) => vec![Some(text)],
+        Some(_) | None => vec![None],
+    }
 }
 
 /// An option in the words of a command line.

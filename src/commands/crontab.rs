@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::assemble::refuse_injection;
 use super::cron_arguments::{self, connection_variables};
@@ -116,11 +116,10 @@ fn fills_in(handler: &Handler, queue: &Queue) -> bool {
 fn assignment(name: &str, value: &str) -> Result<String> {
     let quote = if value.contains('"') { '\'' } else { '"' };
     if value.contains(|c: char| c.is_control() || c == quote) {
-        return Err(usage(format!(
+        bail!(usage(format!(
             "a crontab cannot set the variable {name}: it holds a control character, or quotes of \
              both kinds"
-        ))
-        .into());
+        )));
     }
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
@@ -134,8 +133,8 @@ fn lines(args: &cli::Crontab, resolved: &Resolved<'_>) -> Result<Vec<Line>> {
         Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
     };
     if args.classic {
-        if resolved.typed.layer.iter().any(|(key, _)| is_of_the_choice(key)) {
-            return Err(usage("--classic is a schedule of its own: leave out the other one").into());
+        if resolved.typed.layer.iter().any(|(key, ..)| is_of_the_choice(key)) {
+            bail!(usage("--classic is a schedule of its own: leave out the other one"));
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
             let age = AgeWindow { min_secs, max_secs };

@@ -48,15 +48,14 @@ pub fn run(
                 continue;
             }
         };
-        let fate = match rule.verdict(record.facts()) {
-            Verdict::Archive(end) => Fate::Archive(end),
-            Verdict::Due(_) => {
-                left -= 1;
-                Fate::Try
-            }
+        let verdict = rule.verdict(record.facts());
+        match verdict {
+            Verdict::Archive(_) => {}
+            Verdict::Due(_) => left -= 1,
             Verdict::Wait { .. } | Verdict::Never(_) => continue,
-        };
-        out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?;
+        }
+        let line = report::dry_run_line(&record, Fate::Verdict(verdict), counts);
+        out.write_all(line.as_bytes())?;
         told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
@@ -64,11 +63,11 @@ pub fn run(
             _ if told.contains(&record.id) => return Ok(()),
             _ if ambiguous.contains(&record.id) => Fate::Ambiguous,
             Verdict::Due(_) | Verdict::Archive(_) if left == 0 => Fate::BeyondLimit,
-            // It has come since the due ones were read.
-            Verdict::Due(_) => Fate::Try,
-            Verdict::Archive(end) => Fate::Archive(end),
-            Verdict::Wait { until } => Fate::Wait(until),
-            Verdict::Never(obstacle) => Fate::Never(obstacle),
+            // One that is due has come since the due ones were read.
+            verdict @ (Verdict::Due(_)
+            | Verdict::Archive(_)
+            | Verdict::Wait { .. }
+            | Verdict::Never(_)) => Fate::Verdict(verdict),
         };
         Ok(out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?)
     })?;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::confirm;
 use crate::exit::{Exit, usage};
@@ -38,9 +38,7 @@ CREATE TABLE backlog (
 
 pub fn run(queue: &Queue, minimal: bool, out: &mut dyn Write) -> Result<Exit> {
     if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
-        return Err(
-            usage("init creates the table BACKLOG only; your own table needs no init").into()
-        );
+        bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
     let made = queue.db.create(TABLE, if minimal { &MINIMAL } else { &SCHEMAS })?;
     confirm(out, &format!("created {made} in {}", queue.db))?;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::assemble::look;
 use crate::cli::List;
@@ -23,10 +23,7 @@ pub fn run(
     let queue = &resolved.queue()?;
     let schedule = resolved.schedule()?;
     if args.due && schedule.is_none() {
-        return Err(usage(
-            "--due goes by --ndays, --fibonacci, --policy or --progressive; say which",
-        )
-        .into());
+        bail!(usage("--due goes by --ndays, --fibonacci, --policy or --progressive; say which"));
     }
     let mut statuses = args.status.clone();
     if args.due {
@@ -35,7 +32,7 @@ pub fn run(
         }
         statuses.retain(|status| status.is_pending());
         if statuses.is_empty() {
-            return Err(usage("only NEW and ERROR records can be due").into());
+            bail!(usage("only NEW and ERROR records can be due"));
         }
     }
     let (mut database, due) = look(queue, schedule.as_ref(), now)?;

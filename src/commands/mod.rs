@@ -17,7 +17,7 @@ mod status;
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cli::{Command, Process, Typed};
 use crate::clock::Clock;
@@ -84,10 +84,7 @@ fn all_queues(
     out: &mut dyn Write,
 ) -> Result<Exit> {
     if typed.layer.says("table") {
-        return Err(usage(
-            "--all-queues goes through the tables of backlog.toml: leave out --table",
-        )
-        .into());
+        bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
     }
     let mut worst = Exit::Done;
     for queue in sources.queues()? {
@@ -153,11 +150,10 @@ fn open_for(
 
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     if table.due_at.is_some() && matches!(schedule.policy, Policy::Age(_)) {
-        return Err(usage(
+        bail!(usage(
             "a queue keeps the waits of its messages itself, and --ndays has none: say --policy, \
              --fibonacci or --progressive",
-        )
-        .into());
+        ));
     }
     if schedule.policy.needs_counter() {
         table.require_counter(&schedule.policy.line(), true)?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -158,16 +158,14 @@ fn token() -> Result<String> {
 fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
     match &tally.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
-        Some(Stopped::Stuck(error)) => return Err(anyhow!(error.clone())),
+        Some(Stopped::Stuck(error)) => bail!(error.clone()),
         Some(Stopped::Unable(error) | Stopped::Failures(error)) => {
-            return Err(anyhow!("{error}; the pass stops here"));
+            bail!("{error}; the pass stops here")
         }
-        Some(Stopped::Runtime) if tally.attempts() == 0 && tally.interrupted > 0 => {
-            return Err(anyhow!(
-                "no handler ended within --max-runtime and --grace, so nothing was done; give them \
-                 more time"
-            ));
-        }
+        Some(Stopped::Runtime) if tally.attempts() == 0 && tally.interrupted > 0 => bail!(
+            "no handler ended within --max-runtime and --grace, so nothing was done; give them \
+             more time"
+        ),
         Some(Stopped::Runtime) | None => {}
     }
     for error in &tally.incomplete {

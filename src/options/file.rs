@@ -71,19 +71,21 @@ impl File {
 /// The layer of all queues, and those of each.
 fn parse(table: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
     let (mut defaults, mut queues) = (Layers::default(), Vec::new());
+    let section = |keys, name: &str| {
+        let layer = layer(keys, Some(directory), Origin::File);
+        layer.map_err(|error| format!("{name}: {error}"))
+    };
     for (name, value) in table {
         match (name.as_str(), value) {
             ("defaults", Value::Table(keys)) => {
-                let layer = layer(keys, Some(directory), Origin::File);
-                defaults = layer.map_err(|error| format!("defaults: {error}"))?;
+                defaults = section(keys, "defaults")?;
             }
             ("queue", Value::Table(all)) => {
                 for (queue, keys) in all {
                     let Value::Table(keys) = keys else {
                         return Err(format!("write [queue.{queue}] and its keys below"));
                     };
-                    let layer = layer(keys, Some(directory), Origin::File);
-                    let layer = layer.map_err(|error| format!("queue {queue}: {error}"))?;
+                    let layer = section(keys, &format!("queue {queue}"))?;
                     queues.push((queue, layer));
                 }
             }

@@ -93,19 +93,15 @@ impl Layers {
         self.values.retain(|key, _| is_wanted(key));
     }
 
-    /// The keys that are not turned off, with their values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.said().map(|(key, value, _)| (key, value))
-    }
-
-    fn said(&self) -> impl Iterator<Item = (&str, &Value, Origin)> {
+    /// The keys that are not turned off, with their values and where each comes from.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value, Origin)> {
         let all = self.values.iter().map(|(key, (value, origin))| (key.as_str(), value, *origin));
         all.filter(|(key, value, _)| !is_off(key, value))
     }
 
     /// One group of options. The complaint is about the first value that is none.
     pub fn read<Group: DeserializeOwned>(&self) -> Result<Group, Complaint> {
-        let table: Table = self.iter().map(|(key, value)| (key.into(), value.clone())).collect();
+        let table: Table = self.iter().map(|(key, value, _)| (key.into(), value.clone())).collect();
         let whole = table.try_into::<Group>();
         whole.map_err(|error| {
             let first = self.complaints::<Group>().into_iter().next();
@@ -125,7 +121,7 @@ impl Layers {
             let why = alone.try_into::<Group>().err()?.message().to_string();
             Some(Complaint { key: key.into(), value: shown(key, value), origin, why })
         };
-        self.said().filter_map(complaint).collect()
+        self.iter().filter_map(complaint).collect()
     }
 
     /// What in it is for nobody else to read, if there is such a thing.

@@ -155,23 +155,22 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
         }
         return Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })));
     }
-    if let Some(tiers) = &schedule.progressive {
-        return progressive(tiers, &schedule.pace).map(Some);
-    }
-    let options = options(&schedule.pace, schedule::EVERY_SECS);
-    if schedule.fibonacci {
-        let fibonacci = schedule::plain_fibonacci(options);
-        return Ok(Some(Policy::Counted(fibonacci)));
-    }
-    match &schedule.policy {
-        Some(spec) => by_spec(spec, options, schedule.by_age).map(Some),
-        None => no_pace(&schedule.pace).map(|()| None),
-    }
+    let policy = policies(schedule, schedule.policy.as_slice())?.pop();
+    policy.map_or_else(|| no_pace(&schedule.pace).map(|()| None), |policy| Ok(Some(policy)))
 }
 
-/// The schedules that a simulation compares: those with an option of their own first, then the
-/// policies as typed.
+/// The schedules that a simulation compares.
 pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Schedule>, ExitError> {
+    let policies = policies(chosen, specs)?;
+    if policies.is_empty() {
+        return Err(usage("no policies: use --policy SPEC, --fibonacci or --progressive"));
+    }
+    Ok(policies.into_iter().map(|policy| Schedule::limited(policy, chosen)).collect())
+}
+
+/// The policies other than by plain age: those with an option of their own first, then those of
+/// `--policy`.
+fn policies(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Policy>, ExitError> {
     let options = options(&chosen.pace, schedule::EVERY_SECS);
     let mut policies = Vec::new();
     if chosen.fibonacci {
@@ -183,10 +182,7 @@ pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Sched
     for spec in specs {
         policies.push(by_spec(spec, options, chosen.by_age)?);
     }
-    if policies.is_empty() {
-        return Err(usage("no policies: use --policy SPEC, --fibonacci or --progressive"));
-    }
-    Ok(policies.into_iter().map(|policy| Schedule::limited(policy, chosen)).collect())
+    Ok(policies)
 }
 
 /// A policy by its tiers, the default ones if it is only turned on.

@@ -30,7 +30,7 @@ const NOT_OF_PGMQ: [&str; 6] =
 /// The environment and backlog.toml.
 pub struct Sources {
     pub environment: Environment,
-    file: Option<File>,
+    pub file: Option<File>,
 }
 
 /// What was typed, as far as it is about a queue.
@@ -165,11 +165,6 @@ impl Sources {
     /// The path of backlog.toml, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
-    }
-
-    /// What every user of the machine can read in backlog.toml, and should not, if so.
-    pub fn exposed(&self) -> Option<&'static str> {
-        self.file.as_ref().and_then(File::exposed)
     }
 
     /// Fails if it is not clear which of the described queues is meant.

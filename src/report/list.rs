@@ -10,32 +10,28 @@ use crate::time::Instant;
 /// The fate of a record in a dry run.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate {
-    Try,
-    /// It is tried no more.
-    Archive(End),
+    Verdict(Verdict),
     /// Due, but `--max-records` ends the pass before.
     BeyondLimit,
     /// Due, but its id is not its own.
     Ambiguous,
-    Wait(Instant),
-    Never(Obstacle),
 }
 
 /// `7  try   attempt 3`
 pub fn dry_run_line(record: &Record, fate: Fate, counts: bool) -> String {
     let (verb, why) = match fate {
-        Fate::Try if counts => {
+        Fate::Verdict(Verdict::Due(_)) if counts => {
             ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
         }
-        Fate::Try => ("try", record.status.name().into()),
-        Fate::Archive(End::Attempts) => {
+        Fate::Verdict(Verdict::Due(_)) => ("try", record.status.name().into()),
+        Fate::Verdict(Verdict::Archive(End::Attempts)) => {
             ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
         }
-        Fate::Archive(End::Age) => ("archive", "older than --max-age".into()),
+        Fate::Verdict(Verdict::Archive(End::Age)) => ("archive", "older than --max-age".into()),
+        Fate::Verdict(Verdict::Wait { until }) => ("wait", format!("until {until}")),
+        Fate::Verdict(Verdict::Never(obstacle)) => ("skip", obstacle_text(obstacle, record)),
         Fate::BeyondLimit => ("skip", "due, but beyond --max-records".into()),
         Fate::Ambiguous => ("skip", "more than one row has this id".into()),
-        Fate::Wait(until) => ("wait", format!("until {until}")),
-        Fate::Never(obstacle) => ("skip", obstacle_text(obstacle, record)),
     };
     format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }

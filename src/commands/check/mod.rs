@@ -43,14 +43,6 @@ impl Findings {
     }
 }
 
-/// What it means for a receiver that ids of deleted rows are given again.
-fn reused(inserted: &str) -> String {
-    format!(
-        "without AUTOINCREMENT the id of a deleted row is given again: only {inserted} tells such \
-         records apart in webhook-id"
-    )
-}
-
 pub fn run(
     resolved: &Resolved<'_>,
     is_json: bool,
@@ -67,10 +59,10 @@ pub fn run(
     if schedule.is_none() {
         findings.warning("schedule", "none is configured: it stands in each line");
     }
-    if let Some(file) = sources.path() {
-        findings.ok("config", format!("{}, queue {}", file.display(), queue.name));
-        if let Some(what) = sources.exposed() {
-            let shown = file.display();
+    if let Some(file) = &sources.file {
+        let shown = file.path.display();
+        findings.ok("config", format!("{shown}, queue {}", queue.name));
+        if let Some(what) = file.exposed() {
             findings.error("config", format!("others can read {what}: chmod 600 {shown}"));
         }
     }
@@ -98,7 +90,12 @@ pub fn run(
         }
         the_table(&mut findings, table, &found, now);
         if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
-            findings.warning("ids", reused(&table.inserted.name));
+            let why = format!(
+                "without AUTOINCREMENT the id of a deleted row is given again: only {} tells \
+                     such records apart in webhook-id",
+                table.inserted.name
+            );
+            findings.warning("ids", why);
         }
     }
     match &handler {

@@ -11,11 +11,6 @@ use log::{Level, LevelFilter};
 use crate::lock::lock;
 use crate::record::one_line;
 
-/// Whether a line of the log is this program's, and not that of a library.
-fn is_own(target: &str) -> bool {
-    target.split("::").next() == Some(env!("CARGO_PKG_NAME"))
-}
-
 #[derive(Clone)]
 pub struct Terminal {
     bars: MultiProgress,
@@ -46,7 +41,7 @@ impl Terminal {
             .parse_default_env()
             .format(move |out, record| {
                 // Libraries log what they send, headers and passwords included.
-                if !is_own(record.target()) {
+                if record.target().split("::").next() != Some(env!("CARGO_PKG_NAME")) {
                     return Ok(());
                 }
                 let level = match record.level() {
@@ -96,13 +91,10 @@ impl Terminal {
         if !self.attended {
             return ProgressBar::hidden();
         }
-        let style = "{bar:30} {pos}/{len} {per_sec}, {eta} left";
-        self.bars.add(ProgressBar::new(total as u64).with_style(
-            ProgressStyle::with_template(style).unwrap_or_else(|_| {
-                // The template is a constant; were it wrong, the default is no loss.
-                ProgressStyle::default_bar()
-            }),
-        ))
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec}, {eta} left");
+        // The template is a constant; were it wrong, the default is no loss.
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.bars.add(ProgressBar::new(total as u64).with_style(style))
     }
 }
 

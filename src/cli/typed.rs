@@ -86,12 +86,9 @@ fn options(
             layer.insert(key, value(arg, matches), Origin::CommandLine);
         }
     }
-    let many = |id: &str| -> Vec<OsString> {
-        let values = matches.try_get_many(id).ok().flatten();
-        values.into_iter().flatten().cloned().collect()
-    };
     let path = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten().cloned();
-    let handler = many("command");
+    let handler = matches.try_get_many::<OsString>("command").ok().flatten();
+    let handler: Vec<_> = handler.into_iter().flatten().cloned().collect();
     if !handler.is_empty() {
         layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
     }

@@ -42,13 +42,12 @@ pub struct Assembly {
 impl Assembly {
     /// To look only: whoever does may have no right to the cursor.
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
-        let state = database.state_dir(queue.state_dir.as_deref())?;
-        let name = name(queue, schedule, database);
-        let last = state.line_state(&name).unwrap_or_else(|error| {
-            log::warn!("{error:#}");
-            LineState::default()
-        });
-        Ok(Self::of(queue, state, name, last, schedule, database))
+        let mut assembly = Self::at_first(queue, schedule, database)?;
+        match assembly.state.line_state(&assembly.name) {
+            Ok(last) => assembly.go_on_from(last, database.table()),
+            Err(error) => log::warn!("{error:#}"),
+        }
+        Ok(assembly)
     }
 
     /// With the lock of the line: two passes of one line never run at once. `None` if there is one,
@@ -59,30 +58,30 @@ impl Assembly {
         database: &dyn Database,
         wait: bool,
     ) -> Result<Option<(Self, LineLock)>> {
-        let state = database.state_dir(queue.state_dir.as_deref())?;
-        let name = name(queue, schedule, database);
-        let Some(lock) = state.lock_line(&name, wait)? else { return Ok(None) };
-        let last = state.line_state_of_pass(&name)?;
-        Ok(Some((Self::of(queue, state, name, last, schedule, database), lock)))
+        let mut assembly = Self::at_first(queue, schedule, database)?;
+        let Some(lock) = assembly.state.lock_line(&assembly.name, wait)? else { return Ok(None) };
+        let last = assembly.state.line_state_of_pass(&assembly.name)?;
+        assembly.go_on_from(last, database.table());
+        Ok(Some((assembly, lock)))
     }
 
-    fn of(
-        queue: &Queue,
-        state: StateDir,
-        name: String,
-        last: LineState,
-        schedule: &Schedule,
-        database: &dyn Database,
-    ) -> Self {
+    /// As if the line had had no pass yet.
+    fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let table = database.table();
-        let last = LineState { cursor: last.cursor.taken_up(table.id.len()), ..last };
+        let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
+        let capabilities = table.counting().capabilities(table.can_be(Status::Archived));
         let line = CronLine {
-            schedule: Schedule { shard: queue.shard, ..schedule.clone() },
-            capabilities: table.counting().capabilities(table.can_be(Status::Archived)),
-            cursor: last.cursor.clone(),
             is_kept_by_store: table.due_at.is_some(),
+            ..CronLine::new(schedule, capabilities)
         };
-        Self { line, state, name, last }
+        let state = database.state_dir(queue.state_dir.as_deref())?;
+        let name = name(queue, &line.schedule, database);
+        Ok(Self { line, state, name, last: LineState::default() })
+    }
+
+    fn go_on_from(&mut self, last: LineState, table: &Table) {
+        self.line.cursor = last.cursor.taken_up(table.id.len());
+        self.last = LineState { cursor: self.line.cursor.clone(), ..last };
     }
 
     /// The pass that begins now.
@@ -223,25 +222,21 @@ pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Resu
             tls_roots::of_file(path)?;
         }
     }
-    for column in webhook.target.columns() {
-        require_column(table, column, "--post", "the URL")?;
-    }
-    for column in webhook.key.columns() {
-        require_column(table, column, "--idempotency-key", "the key")?;
-    }
+    let url = webhook.target.columns().map(|column| (column, "--post", "the URL"));
+    let key = webhook.key.columns().map(|column| (column, "--idempotency-key", "the key"));
     let secret = webhook.signing.column();
-    secret.map_or(Ok(()), |it| require_column(table, it, "--secret-column", "the secrets"))
-}
-
-fn require_column(table: &Table, column: &str, option: &str, wanted_for: &str) -> Result<()> {
-    let names = || table.columns.iter().map(|column| column.name.as_str());
-    if names().any(|name| name.eq_ignore_ascii_case(column)) {
-        return Ok(());
+    let secret = secret.map(|column| (column, "--secret-column", "the secrets"));
+    let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    for (column, option, wanted_for) in url.chain(key).chain(secret) {
+        if !names.iter().any(|name| name.eq_ignore_ascii_case(column)) {
+            let (table, legal) = (&table.name, names.join(", "));
+            bail!(usage(format!(
+                "{option}: table {table} has no column {column:?} for {wanted_for}; legal are \
+                 {legal}"
+            )));
+        }
     }
-    let (table, legal) = (&table.name, names().collect::<Vec<_>>().join(", "));
-    bail!(usage(format!(
-        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
-    )))
+    Ok(())
 }
 
 pub fn handlers(

@@ -12,9 +12,9 @@ use crate::cli;
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::handlers::Signing;
-use crate::options::keys::is_of_the_choice;
-use crate::options::{Environment, HEADER, Handler, Queue, Resolved, WEBHOOK_SECRET};
-use crate::record::one_line;
+use crate::options::keys::{is_of_the_choice, variable};
+use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
+use crate::record::{counted, one_line};
 use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
 use crate::store::Access;
 use crate::time::days;
@@ -97,7 +97,7 @@ fn variables(
     }
     let has_headers = webhook.is_some() && environment.option("header")?.is_some();
     if has_headers || has_login {
-        variables.push((HEADER.into(), "...".into()));
+        variables.push((variable("header"), "...".into()));
     }
     Ok(variables)
 }
@@ -196,8 +196,7 @@ fn span(secs: i64) -> String {
     let units = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
     let (unit, length) =
         units.into_iter().find(|(_, length)| secs % length == 0).unwrap_or(("second", 1));
-    let number = secs / length;
-    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+    counted((secs / length).unsigned_abs(), unit)
 }
 
 #[cfg(test)]

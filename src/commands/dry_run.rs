@@ -59,15 +59,17 @@ pub fn run(
         told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
-        let fate = match rule.verdict(record.facts()) {
-            _ if told.contains(&record.id) => return Ok(()),
-            _ if ambiguous.contains(&record.id) => Fate::Ambiguous,
-            Verdict::Due(_) | Verdict::Archive(_) if left == 0 => Fate::BeyondLimit,
-            // One that is due has come since the due ones were read.
-            verdict @ (Verdict::Due(_)
-            | Verdict::Archive(_)
-            | Verdict::Wait { .. }
-            | Verdict::Never(_)) => Fate::Verdict(verdict),
+        if told.contains(&record.id) {
+            return Ok(());
+        }
+        let verdict = rule.verdict(record.facts());
+        let fate = if ambiguous.contains(&record.id) {
+            Fate::Ambiguous
+        } else if left == 0 && matches!(verdict, Verdict::Due(_) | Verdict::Archive(_)) {
+            Fate::BeyondLimit
+        } else {
+            // What is due all the same has come since the due ones were read.
+            Fate::Verdict(verdict)
         };
         Ok(out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?)
     })?;

@@ -6,7 +6,6 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::{AMBIGUOUS, GONE, find, open};
-use crate::cli;
 use crate::clock::Clock;
 use crate::exit::Exit;
 use crate::options::Queue;
@@ -20,11 +19,8 @@ use crate::time::Instant;
 /// How many records are claimed and changed at a time.
 const BATCH: usize = 200;
 
-/// An edit of records by hand: the statuses that it starts from, and the transition that it makes.
-pub struct Edit<'a> {
-    /// The records as they are typed; none for all of the queue.
-    ids: Option<&'a [String]>,
-    dry_run: bool,
+/// The verb of an edit: the statuses that it starts from, and the transition that it makes.
+pub struct Verb {
     /// As in `archived 3 records`.
     done: &'static str,
     /// As in `would archive 3 records`.
@@ -33,72 +29,66 @@ pub struct Edit<'a> {
     to: (Transition, Counter),
 }
 
-impl<'a> Edit<'a> {
-    pub fn archive(args: &'a cli::Edit) -> Self {
-        Self {
-            ids: Some(&args.ids),
-            dry_run: args.dry_run,
-            done: "archived",
-            would: "archive",
-            from: &Status::PENDING,
-            to: (Transition::Archived, Counter::AsBefore),
-        }
-    }
+pub const ARCHIVE: Verb = Verb {
+    done: "archived",
+    would: "archive",
+    from: &Status::PENDING,
+    to: (Transition::Archived, Counter::AsBefore),
+};
 
-    /// Back to where it began.
-    pub fn restore(args: &'a cli::Restore) -> Self {
-        Self {
-            ids: (!args.all).then_some(&args.ids),
-            dry_run: args.dry_run,
-            done: "restored",
-            would: "restore",
-            from: &[Status::Archived],
-            to: (Transition::Renewed, Counter::Reset),
-        }
-    }
+/// Back to where it began.
+pub const RESTORE: Verb = Verb {
+    done: "restored",
+    would: "restore",
+    from: &[Status::Archived],
+    to: (Transition::Renewed, Counter::Reset),
+};
 
-    /// NEW is due under every policy, and has never run out of attempts.
-    pub fn retry(args: &'a cli::Edit) -> Self {
-        Self {
-            ids: Some(&args.ids),
-            dry_run: args.dry_run,
-            done: "made due",
-            would: "make due",
-            from: &[Status::Error, Status::Archived],
-            to: (Transition::Renewed, Counter::AsBefore),
-        }
-    }
-}
+/// NEW is due under every policy, and has never run out of attempts.
+pub const RETRY: Verb = Verb {
+    done: "made due",
+    would: "make due",
+    from: &[Status::Error, Status::Archived],
+    to: (Transition::Renewed, Counter::AsBefore),
+};
 
 /// The command at work.
 struct Work<'a> {
     store: Box<dyn Store>,
     id_columns: usize,
     shard: Option<Shard>,
-    edit: &'a Edit<'a>,
+    verb: &'a Verb,
+    dry_run: bool,
     now: Instant,
     out: &'a mut dyn Write,
     /// Records changed, or that would be.
     done: u64,
-    /// Records in the hands of a pass.
-    busy: bool,
-    /// Ids that stand for no record, and records that the table does not let go.
-    failed: bool,
+    /// Tries later if records are in the hands of a pass. It failed where ids stand for no record, or
+    /// the table does not let one go.
+    exit: Exit,
 }
 
-pub fn run(queue: &Queue, edit: &Edit<'_>, clock: Clock, out: &mut dyn Write) -> Result<Exit> {
+/// Edits the records with these ids, as they are typed, or all of the queue.
+pub fn run(
+    queue: &Queue,
+    verb: &Verb,
+    ids: Option<&[String]>,
+    dry_run: bool,
+    clock: Clock,
+    out: &mut dyn Write,
+) -> Result<Exit> {
     let now = clock.now();
-    let access = if edit.dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let access = if dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let database = open(queue, access)?;
     let table = database.table();
     table.require_sound_counters()?;
-    if edit.to.0 == Transition::Archived {
+    if verb.to.0 == Transition::Archived {
         table.require_archived("archive")?;
     }
-    if edit.from == [Status::Archived] {
+    if verb.from == [Status::Archived] {
         table.require_told_archived()?;
     }
-    if edit.to == (Transition::Renewed, Counter::AsBefore) {
+    if verb.to == (Transition::Renewed, Counter::AsBefore) {
         table.require_renewal()?;
     }
     let id_columns = table.id.len();
@@ -108,38 +98,34 @@ pub fn run(queue: &Queue, edit: &Edit<'_>, clock: Clock, out: &mut dyn Write) ->
         store,
         id_columns,
         shard: queue.shard,
-        edit,
+        verb,
+        dry_run,
         now,
         out,
         done: 0,
-        busy: false,
-        failed: false,
+        exit: Exit::Done,
     };
-    let ids = work.chosen()?;
+    let ids = work.chosen(ids)?;
     for batch in ids.chunks(BATCH.min(work.store.most_claims())) {
         work.work_off(batch)?;
     }
     let records = counted(work.done, "record");
-    if edit.dry_run {
-        writeln!(work.out, "would {} {records}", edit.would)?;
+    if dry_run {
+        writeln!(work.out, "would {} {records}", verb.would)?;
     } else {
-        writeln!(work.out, "{} {records}", edit.done)?;
+        writeln!(work.out, "{} {records}", verb.done)?;
     }
-    Ok(match work {
-        Work { failed: true, .. } => Exit::Failed,
-        Work { busy: true, .. } => Exit::TryLater,
-        Work { .. } => Exit::Done,
-    })
+    Ok(work.exit)
 }
 
 impl Work<'_> {
     /// The ids of the records that are meant.
-    fn chosen(&mut self) -> Result<Vec<Id>> {
+    fn chosen(&mut self, typed: Option<&[String]>) -> Result<Vec<Id>> {
         let reader = self.store.reader();
-        let Some(typed) = self.edit.ids else {
+        let Some(typed) = typed else {
             let selection = Query {
                 window: Window::All,
-                statuses: self.edit.from.to_vec(),
+                statuses: self.verb.from.to_vec(),
                 order: Order::Oldest,
                 after: None,
                 up_to: None,
@@ -156,7 +142,7 @@ impl Work<'_> {
                 Ok(record) if ids.contains(&record.id) => {}
                 Ok(record) => ids.push(record.id),
                 Err(why) => {
-                    self.failed = true;
+                    self.exit = Exit::Failed;
                     writeln!(self.out, "{}: {why}", one_line(id))?;
                 }
             }
@@ -177,7 +163,7 @@ impl Work<'_> {
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
             match claim {
-                Claim::Held(record) if self.edit.from.contains(&record.status) => {
+                Claim::Held(record) if self.verb.from.contains(&record.status) => {
                     claimed.push(*record);
                 }
                 Claim::Held(record) => {
@@ -186,7 +172,7 @@ impl Work<'_> {
                     writeln!(self.out, "{id}: is {status}, and is left so")?;
                 }
                 Claim::Busy => {
-                    self.busy = true;
+                    self.exit = self.exit.worse(Exit::TryLater);
                     writeln!(self.out, "{id}: a pass is handling it; try again later")?;
                 }
                 Claim::Ambiguous => self.fail(&id, AMBIGUOUS)?,
@@ -200,9 +186,9 @@ impl Work<'_> {
     }
 
     fn change(&mut self, claimed: &[Record]) -> Result<()> {
-        let (transition, counter) = self.edit.to.clone();
+        let (transition, counter) = self.verb.to.clone();
         let settlement = Settlement { transition, counter, at: self.now, not_before: None };
-        if self.edit.dry_run {
+        if self.dry_run {
             for record in claimed {
                 let (from, to) = (record.status, settlement.status(record.status));
                 writeln!(self.out, "{}: {} -> {}", record.id, from.name(), to.name())?;
@@ -219,7 +205,7 @@ impl Work<'_> {
                     writeln!(self.out, "{}: was changed by the application just now", record.id)?;
                 }
                 WriteResult::ClaimLost => {
-                    self.busy = true;
+                    self.exit = self.exit.worse(Exit::TryLater);
                     writeln!(self.out, "{}: its claim was lost; try again later", record.id)?;
                 }
                 WriteResult::Refused(error) => {
@@ -231,7 +217,7 @@ impl Work<'_> {
     }
 
     fn fail(&mut self, id: &Id, why: &str) -> Result<()> {
-        self.failed = true;
+        self.exit = Exit::Failed;
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }
 }

@@ -11,7 +11,7 @@ use crate::mapping::Counting;
 use crate::options::{Resolved, Schedule};
 use crate::query::Position;
 use crate::record::{Facts, Record, one_line};
-use crate::report::{self, Explanation};
+use crate::report;
 use crate::schedule::{DueRule, Forecast, Span, Verdict};
 use crate::store::LineState;
 use crate::time::Instant;
@@ -38,7 +38,7 @@ pub fn run(
             }
         };
         let text = match &due {
-            Some((rule, last)) => report::explanation(&explain(&record, rule, last)),
+            Some((rule, last)) => explain(&record, rule, last),
             None => {
                 let known = report::unscheduled(&record, counting != Counting::No);
                 format!("{known}  {}\n", Schedule::unknown())
@@ -49,7 +49,7 @@ pub fn run(
     Ok(exit)
 }
 
-fn explain<'a>(record: &'a Record, rule: &'a DueRule, last: &LineState) -> Explanation<'a> {
+fn explain(record: &Record, rule: &DueRule, last: &LineState) -> String {
     let facts = record.facts();
     // A line has one pass in each tick.
     let now = rule.time.now;
@@ -59,12 +59,9 @@ fn explain<'a>(record: &'a Record, rule: &'a DueRule, last: &LineState) -> Expla
         .map_or(now, |at| at.next_tick(rule.schedule.policy.every_secs()).max(now));
     // What a queue has been through does not show in a message.
     let last_pass = last.began_at.filter(|_| record.due_at.is_none());
-    Explanation {
-        record,
-        rule,
-        last_pass: last_pass.map(|at| (at, verdict_then(facts, rule, at, last))),
-        attempts: Forecast::new(rule, facts, next_pass).take(ATTEMPTS).collect(),
-    }
+    let last_pass = last_pass.map(|at| (at, verdict_then(facts, rule, at, last)));
+    let attempts: Vec<_> = Forecast::new(rule, facts, next_pass).take(ATTEMPTS).collect();
+    report::explanation(record, rule, last_pass, &attempts)
 }
 
 /// The verdict of the last pass of the line, which began at `at`, as far as the row still shows it.

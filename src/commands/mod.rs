@@ -27,7 +27,7 @@ use crate::record::{Id, Record, one_line};
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
-use edit::Edit;
+use edit::{ARCHIVE, RESTORE, RETRY};
 
 pub fn run(
     typed: Typed,
@@ -59,9 +59,16 @@ pub fn run(
         Command::Status(args) => status::run(&resolved, args.json, now, out),
         Command::List(args) => list::run(&resolved, args, now, out),
         Command::Explain(args) => explain::run(&resolved, &args.ids, now, out),
-        Command::Archive(args) => edit::run(&resolved.queue()?, &Edit::archive(args), clock, out),
-        Command::Restore(args) => edit::run(&resolved.queue()?, &Edit::restore(args), clock, out),
-        Command::Retry(args) => edit::run(&resolved.queue()?, &Edit::retry(args), clock, out),
+        Command::Archive(args) => {
+            edit::run(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, clock, out)
+        }
+        Command::Restore(args) => {
+            let ids = (!args.all).then_some(&args.ids[..]);
+            edit::run(&resolved.queue()?, &RESTORE, ids, args.dry_run, clock, out)
+        }
+        Command::Retry(args) => {
+            edit::run(&resolved.queue()?, &RETRY, Some(&args.ids), args.dry_run, clock, out)
+        }
         Command::Simulate(args) => simulate::run(&resolved, args, clock, out),
         Command::Check(args) => check::run(&resolved, args.json, now, out),
         Command::Crontab(args) => crontab::run(&resolved, args, out),

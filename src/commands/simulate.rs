@@ -46,7 +46,14 @@ pub fn run(
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
-        figures(&runs, &scenario, args.from_table, out)?;
+        out.write_all(report::figures_table(&runs).as_bytes())?;
+        for (run, _) in &runs {
+            writeln!(out)?;
+            out.write_all(report::load_chart(run, &scenario).as_bytes())?;
+            if args.from_table {
+                out.write_all(report::days_table(run, &scenario).as_bytes())?;
+            }
+        }
     }
     if let Some(path) = &args.svg {
         let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
@@ -56,23 +63,6 @@ pub fn run(
             .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(Exit::Done)
-}
-
-fn figures(
-    runs: &[(Run, Figures)],
-    scenario: &Scenario,
-    by_day: bool,
-    out: &mut dyn Write,
-) -> Result<()> {
-    out.write_all(report::figures_table(runs).as_bytes())?;
-    for (run, _) in runs {
-        writeln!(out)?;
-        out.write_all(report::load_chart(run, scenario).as_bytes())?;
-        if by_day {
-            out.write_all(report::days_table(run, scenario).as_bytes())?;
-        }
-    }
-    Ok(())
 }
 
 /// Each line on a thread of its own, as many at a time as there are processors.

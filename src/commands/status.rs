@@ -10,8 +10,7 @@ use crate::options::Resolved;
 use crate::query::Order;
 use crate::record::{Record, Status};
 use crate::report::{self, DueReport, Oldest, StatusReport};
-use crate::schedule::{DueRule, Verdict};
-use crate::store::Database;
+use crate::schedule::Verdict;
 use crate::time::{DAY, Instant};
 
 /// The ages at which the progressive schedule changes its frequency, in days.
@@ -27,29 +26,14 @@ pub fn run(
     let schedule = resolved.schedule()?;
     let (mut database, due) = look(queue, schedule.as_ref(), now)?;
     let rule = due.map(|(rule, _)| rule);
-    let (db, table) = (database.place(), database.table().name.clone());
-    let found = report(&mut *database, rule.as_ref(), now)?;
-    let text = if is_json {
-        report::status_json(&db, &table, &found)
-    } else {
-        report::status_text(&db, &table, &found)
-    };
-    out.write_all(text.as_bytes())?;
-    Ok(Exit::Done)
-}
-
-fn report(
-    database: &mut dyn Database,
-    rule: Option<&DueRule>,
-    now: Instant,
-) -> Result<StatusReport> {
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
-    let mut due =
-        rule.map(|rule| DueReport { line: rule.schedule.policy.line(), ..DueReport::default() });
+    let mut due = rule
+        .as_ref()
+        .map(|rule| DueReport { line: rule.schedule.policy.line(), ..DueReport::default() });
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
         keep_older(&mut oldest_pending, &record);
-        let (Some(due), Some(rule)) = (&mut due, rule) else {
+        let (Some(due), Some(rule)) = (&mut due, &rule) else {
             return Ok(());
         };
         match rule.verdict(record.facts()) {
@@ -67,7 +51,18 @@ fn report(
         }
         Ok(())
     })?;
-    Ok(StatusReport { now, bands: BANDS.to_vec(), counts, oldest_pending, due })
+    let found = StatusReport {
+        db: database.place(),
+        table: database.table().name.clone(),
+        now,
+        bands: BANDS.to_vec(),
+        counts,
+        oldest_pending,
+        due,
+    };
+    let text = if is_json { report::status_json(&found) } else { report::status_text(&found) };
+    out.write_all(text.as_bytes())?;
+    Ok(Exit::Done)
 }
 
 fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {

@@ -112,9 +112,6 @@ pub enum Handler {
 /// the machine sees a command line.
 pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 
-/// The variable that holds more headers, a line each.
-pub const HEADER: &str = "BACKLOG_HEADER";
-
 fn webhook(
     url: &str,
     args: &HandlerOptions,

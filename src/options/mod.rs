@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use environment::Environment;
-pub use handler::{HEADER, Handler, HandlerOptions, WEBHOOK_SECRET};
+pub use handler::{Handler, HandlerOptions, WEBHOOK_SECRET};
 pub use layers::{Layers, Origin};
 pub use limits::{OrderOption, PassOptions};
 pub use queue::QueueOptions;

@@ -101,7 +101,7 @@ impl Sources {
     /// The names of all queues that are described.
     pub fn queues(&self) -> Result<Vec<String>, ExitError> {
         let file = self.file.as_ref().ok_or_else(|| {
-            let places: Vec<_> = self.environment.places();
+            let places = self.environment.places();
             let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
             usage(format!("there is no backlog.toml with queues; looked for {}", places.join(", ")))
         })?;

@@ -12,40 +12,37 @@ use crate::schedule::{
 };
 use crate::time::{DAY, Instant, days, span};
 
-pub struct Explanation<'a> {
-    pub record: &'a Record,
-    pub rule: &'a DueRule,
-    /// When the last pass began, and the verdict then.
-    pub last_pass: Option<(Instant, Verdict)>,
-    pub attempts: Vec<Planned>,
-}
-
-pub fn explanation(explanation: &Explanation) -> String {
-    let Explanation { record, rule, .. } = explanation;
+/// The explanation of a record under a rule. `last` is when the last pass began, and the verdict then.
+pub fn explanation(
+    record: &Record,
+    rule: &DueRule,
+    last: Option<(Instant, Verdict)>,
+    attempts: &[Planned],
+) -> String {
     let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
     let has_counter = rule.capabilities.has_counter;
     let mut text =
         format!("record {}: {}\n", record.id, state(record, has_counter, rule.schedule.limits));
     let mut say = |what: &str, words: &str| text += &format!("  {what:<10}  {}\n", one_line(words));
     say("policy", &rule.schedule.policy.line());
-    match &explanation.last_pass {
+    match last {
         None => say("last pass", "none of this line is known"),
-        Some((at, then)) => say("last pass", &format!("{at}: {}", last_pass(*at, *then, record))),
+        Some((at, then)) => say("last pass", &format!("{at}: {}", last_pass(at, then, record))),
     }
     say("now", &format!("{now}: {}", verdict_now(verdict, record)));
     for (index, words) in arithmetic(rule, record.facts()).iter().enumerate() {
         say(if index == 0 { "because" } else { "" }, words);
     }
-    if let (true, Verdict::Wait { until }) = (explanation.attempts.is_empty(), verdict) {
+    if let (true, Verdict::Wait { until }) = (attempts.is_empty(), verdict) {
         say("next", &format!("had its last attempt; the first pass from {until} on archives it"));
     }
-    for (index, planned) in explanation.attempts.iter().enumerate() {
+    for (index, planned) in attempts.iter().enumerate() {
         let number =
             if has_counter { format!(", attempt {}", planned.attempt) } else { String::new() };
         let last = if planned.is_last { "; if it fails, the record is archived" } else { "" };
         say(if index == 0 { "next" } else { "" }, &format!("{}{number}{last}", planned.at));
     }
-    if explanation.attempts.len() > 1 {
+    if attempts.len() > 1 {
         say("", "if each of them fails, and cron starts a pass in every tick");
     }
     text
@@ -141,8 +138,7 @@ fn reason_text(reason: Reason) -> &'static str {
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
 /// pending.
 fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
-    let (policy, time) = (&rule.schedule.policy, &rule.time);
-    let time = *time;
+    let (policy, time) = (&rule.schedule.policy, rule.time);
     if !facts.status.is_pending() {
         return Vec::new();
     }

@@ -14,7 +14,7 @@ use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
 use crate::time::Instant;
 
-pub use explain::{Explanation, explanation, unscheduled};
+pub use explain::{explanation, unscheduled};
 pub use list::{Fate, dry_run_line, list_header, list_json, list_line};
 pub use picture::picture;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart};

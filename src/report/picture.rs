@@ -28,11 +28,7 @@ pub fn picture(runs: &[&Run], scenario: &Scenario) -> Result<String> {
     Ok(svg)
 }
 
-fn paint(
-    svg: &mut String,
-    runs: &[&Run],
-    scenario: &Scenario,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn paint(svg: &mut String, runs: &[&Run], scenario: &Scenario) -> Result<()> {
     let panels = u32::try_from(runs.len())?;
     let height = TITLE + panels * PANEL + LEGEND;
     let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
@@ -79,12 +75,7 @@ impl Unit {
     }
 }
 
-fn panel(
-    area: &Panel,
-    run: &Run,
-    scenario: &Scenario,
-    unit: Unit,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn panel(area: &Panel, run: &Run, scenario: &Scenario, unit: Unit) -> Result<()> {
     let records = scenario.rows.len();
     let Load { bars, bar_secs, begins_at } = simulation::load(run, scenario, BARS);
     let most = bars.iter().copied().max().unwrap_or(0).max(1);
@@ -138,7 +129,7 @@ fn panel(
 }
 
 /// The colours of the retries, from the first to the last, in a row.
-fn colours(area: &Panel) -> Result<(), Box<dyn std::error::Error>> {
+fn colours(area: &Panel) -> Result<()> {
     area.draw(&Text::new("number of the retry:", (60, 14), ("sans-serif", 14)))?;
     for retry in 1..=LAST_COLOUR {
         let x = 190 + i32::try_from(retry)? * 32;

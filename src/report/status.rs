@@ -10,6 +10,8 @@ use crate::store::Count;
 use crate::time::{Instant, span};
 
 pub struct StatusReport {
+    pub db: String,
+    pub table: String,
     pub now: Instant,
     /// The upper bounds of the age bands, in days.
     pub bands: Vec<i64>,
@@ -69,8 +71,9 @@ impl StatusReport {
     }
 }
 
-pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
-    let mut text = format!("{} in {} at {}\n\n", one_line(table), one_line(db), report.now);
+pub fn status_text(report: &StatusReport) -> String {
+    let (table, db) = (one_line(&report.table), one_line(&report.db));
+    let mut text = format!("{table} in {db} at {}\n\n", report.now);
     let mut rows = vec![
         std::iter::once("STATUS".to_string())
             .chain(report.band_names())
@@ -117,7 +120,7 @@ pub fn status_text(db: &str, table: &str, report: &StatusReport) -> String {
     text
 }
 
-pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
+pub fn status_json(report: &StatusReport) -> String {
     let names = report.band_names();
     let statuses: serde_json::Map<_, _> = report
         .lines()
@@ -135,8 +138,8 @@ pub fn status_json(db: &str, table: &str, report: &StatusReport) -> String {
         )
     };
     let mut object = json!({
-        "db": db,
-        "table": table,
+        "db": report.db,
+        "table": report.table,
         "now": report.now.to_string(),
         "statuses": statuses,
         "oldest_pending": oldest(&report.oldest_pending),

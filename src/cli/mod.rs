@@ -14,7 +14,7 @@ use crate::options::{
 use crate::record::Status;
 use crate::time::Instant;
 
-pub use typed::{Typed, first_line};
+pub use typed::Typed;
 
 /// Works off a table of pending records: each goes to your own command or webhook, failed ones are
 /// tried again, less and less often.

@@ -157,8 +157,3 @@ fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Optio
         "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
     ))
 }
-
-/// What clap says, without its hints.
-pub fn first_line(error: &clap::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_string()
-}

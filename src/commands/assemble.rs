@@ -18,7 +18,6 @@ use crate::handlers::{
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::series::SeriesSource;
 use crate::record::{Status, one_line};
-use crate::schedule::DueRule;
 use crate::stop::Stop;
 use crate::store::{self, Access, Database, Interruptible, LineLock, LineState, StateDir, Table};
 use crate::time::Instant;
@@ -128,17 +127,15 @@ fn name(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> String {
     name
 }
 
-/// The table of a queue, to be looked at, and by which rule its records are due, if one is chosen,
-/// with what the last pass left.
+/// The table of a queue, to be looked at, and what a pass would begin with, if a schedule is chosen.
 pub fn look(
     queue: &Queue,
     schedule: Option<&Schedule>,
-    now: Instant,
-) -> Result<(Box<dyn Database>, Option<(DueRule, LineState)>)> {
+) -> Result<(Box<dyn Database>, Option<Assembly>)> {
     let database = open_for(queue, schedule, Access::ReadOnly)?;
-    let Some(schedule) = schedule else { return Ok((database, None)) };
-    let Assembly { line, last, .. } = Assembly::new(queue, schedule, &*database)?;
-    Ok((database, Some((line.due_rule(now, false), last))))
+    let assembly = schedule.map(|schedule| Assembly::new(queue, schedule, &*database));
+    let assembly = assembly.transpose()?;
+    Ok((database, assembly))
 }
 
 /// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
@@ -169,7 +166,8 @@ impl HandlerContext {
             table: table.name.clone(),
             id: table.id.iter().map(|column| column.name.clone()).collect(),
         };
-        let goes_by_series = settings.handler.as_ref().is_some_and(|it| it.goes_by_series());
+        let goes_by_series =
+            settings.handler.as_ref().is_some_and(options::Handler::goes_by_series);
         let series = table.series_source().filter(|_| goes_by_series);
         let exec = ExecSettings {
             argv: Vec::new(),
@@ -197,10 +195,9 @@ pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table
             Err(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")))
         })
     };
-    match handler {
-        options::Handler::Exec { argv, .. } => harmless(argv, "")?,
-        // Their arguments hold no columns.
-        options::Handler::Stream { .. } | options::Handler::Post(_) => {}
+    // The arguments of the others hold no columns.
+    if let options::Handler::Exec { argv, .. } = handler {
+        harmless(argv, "")?;
     }
     if let Some(argv) = &queue.on_archive {
         harmless(argv, "--on-archive: ")?;

@@ -21,8 +21,8 @@ pub fn words(
 ) -> Result<Vec<String>, ExitError> {
     let (typed, environment) = (resolved.typed, &resolved.sources.environment);
     let mut words = Vec::new();
-    if let Some(file) = resolved.sources.path() {
-        words.extend(option("config", Some(absolute(environment, file)?)));
+    if let Some(file) = &resolved.sources.file {
+        words.extend(option("config", Some(absolute(environment, &file.path)?)));
     }
     if queue.name != DEFAULT_QUEUE {
         words.extend(option("queue", Some(queue.name.clone())));
@@ -30,9 +30,9 @@ pub fn words(
     // A token that stands in the environment is none for a command line, which every user of
     // the machine sees.
     let mut layers = environment.layer(&queue.name)?;
-    layers.remove("header");
+    layers.retain(|key| key != "header");
     let mut layers = typed.layer.clone().over(layers);
-    layers.remove("exec");
+    layers.retain(|key| key != "exec");
     // Where cron and systemd start it, no variable may say so.
     if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
         let place = Value::String(absolute(environment, place)?);

@@ -29,6 +29,7 @@ pub struct Verb {
     to: (Transition, Counter),
 }
 
+/// The verb of `archive`: out of the way.
 pub const ARCHIVE: Verb = Verb {
     done: "archived",
     would: "archive",
@@ -36,7 +37,7 @@ pub const ARCHIVE: Verb = Verb {
     to: (Transition::Archived, Counter::AsBefore),
 };
 
-/// Back to where it began.
+/// The verb of `restore`: back to where it began.
 pub const RESTORE: Verb = Verb {
     done: "restored",
     would: "restore",
@@ -44,7 +45,7 @@ pub const RESTORE: Verb = Verb {
     to: (Transition::Renewed, Counter::Reset),
 };
 
-/// NEW is due under every policy, and has never run out of attempts.
+/// The verb of `retry`: NEW is due under every policy, and has never run out of attempts.
 pub const RETRY: Verb = Verb {
     done: "made due",
     would: "make due",
@@ -55,8 +56,6 @@ pub const RETRY: Verb = Verb {
 /// The command at work.
 struct Work<'a> {
     store: Box<dyn Store>,
-    id_columns: usize,
-    shard: Option<Shard>,
     verb: &'a Verb,
     dry_run: bool,
     now: Instant,
@@ -94,18 +93,11 @@ pub fn run(
     let id_columns = table.id.len();
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, None, clock)?;
-    let mut work = Work {
-        store,
-        id_columns,
-        shard: queue.shard,
-        verb,
-        dry_run,
-        now,
-        out,
-        done: 0,
-        exit: Exit::Done,
+    let mut work = Work { store, verb, dry_run, now, out, done: 0, exit: Exit::Done };
+    let ids = match ids {
+        Some(ids) => work.named(ids, id_columns)?,
+        None => work.all(queue.shard)?,
     };
-    let ids = work.chosen(ids)?;
     for batch in ids.chunks(BATCH.min(work.store.most_claims())) {
         work.work_off(batch)?;
     }
@@ -119,25 +111,25 @@ pub fn run(
 }
 
 impl Work<'_> {
-    /// The ids of the records that are meant.
-    fn chosen(&mut self, typed: Option<&[String]>) -> Result<Vec<Id>> {
-        let reader = self.store.reader();
-        let Some(typed) = typed else {
-            let selection = Query {
-                window: Window::All,
-                statuses: self.verb.from.to_vec(),
-                order: Order::Oldest,
-                after: None,
-                up_to: None,
-                limit: usize::MAX,
-            };
-            let shard = self.shard;
-            let is_meant = &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
-            return Ok(reader.due(&selection, is_meant)?.ids);
+    /// The ids of all records that the verb may be about.
+    fn all(&mut self, shard: Option<Shard>) -> Result<Vec<Id>> {
+        let selection = Query {
+            window: Window::All,
+            statuses: self.verb.from.to_vec(),
+            order: Order::Oldest,
+            after: None,
+            up_to: None,
+            limit: usize::MAX,
         };
+        let is_meant = &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
+        Ok(self.store.reader().due(&selection, is_meant)?.ids)
+    }
+
+    /// The ids of the records that are named.
+    fn named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
         for id in typed {
-            match find(reader, id, self.id_columns)? {
+            match find(self.store.reader(), id, columns)? {
                 // Whoever types an id twice means one record.
                 Ok(record) if ids.contains(&record.id) => {}
                 Ok(record) => ids.push(record.id),

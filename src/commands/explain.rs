@@ -25,7 +25,8 @@ pub fn run(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<Exit> {
-    let (mut database, due) = look(&resolved.queue()?, resolved.schedule()?.as_ref(), now)?;
+    let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
+    let due = assembly.map(|it| (it.line.due_rule(now, false), it.last));
     let (columns, counting) = (database.table().id.len(), database.table().counting());
     let mut exit = Exit::Done;
     for id in ids {

@@ -35,8 +35,8 @@ pub fn run(
             bail!(usage("only NEW and ERROR records can be due"));
         }
     }
-    let (mut database, due) = look(queue, schedule.as_ref(), now)?;
-    let rule = due.map(|(rule, _)| rule);
+    let (mut database, assembly) = look(queue, schedule.as_ref())?;
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     if !args.json {
         out.write_all(report::list_header(rule.is_some()).as_bytes())?;
     }

@@ -24,8 +24,8 @@ pub fn run(
 ) -> Result<Exit> {
     let queue = &resolved.queue()?;
     let schedule = resolved.schedule()?;
-    let (mut database, due) = look(queue, schedule.as_ref(), now)?;
-    let rule = due.map(|(rule, _)| rule);
+    let (mut database, assembly) = look(queue, schedule.as_ref())?;
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
     let mut due = rule

@@ -50,10 +50,6 @@ impl Layers {
         self.values.get(key).map(|(value, _)| value)
     }
 
-    pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.values.remove(key).map(|(value, _)| value)
-    }
-
     /// Whether a key has a value, and is not turned off.
     pub fn says(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| !is_off(key, value))

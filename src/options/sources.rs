@@ -162,11 +162,6 @@ impl Sources {
         named.filter(|name| self.file.is_none() && !self.environment.knows(name))
     }
 
-    /// The path of backlog.toml, if there is one.
-    pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|file| file.path.as_path())
-    }
-
     /// Fails if it is not clear which of the described queues is meant.
     fn require_default(&self) -> Result<(), ExitError> {
         let Some(file) = &self.file else { return Ok(()) };
@@ -231,7 +226,7 @@ impl Resolved<'_> {
         }
         // Several may be typed, which one schedule does not have.
         let mut layers = self.layers.clone();
-        layers.remove("policy");
+        layers.retain(|key| key != "policy");
         let options = layers.read().map_err(|complaint| self.refusal(&complaint))?;
         simulated(&options, typed)
     }
@@ -266,7 +261,8 @@ impl Resolved<'_> {
     }
 
     fn refusal_of(&self, key: &str, why: &str) -> ExitError {
-        let file = self.sources.path().map_or_else(String::new, |it| format!("{}: ", it.display()));
+        let file = self.sources.file.as_ref();
+        let file = file.map_or_else(String::new, |file| format!("{}: ", file.path.display()));
         usage(format!("{file}queue {}: {key}: {why}", self.name))
     }
 

@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Findings;
-use crate::cli::{Command, Typed, first_line};
+use crate::cli::{Command, Typed};
 use crate::crontab;
 use crate::exit::ExitError;
 use crate::handlers::{Signing, in_one_word, is_executable, obstacle};
-use crate::options::{Environment, Handler, Queue, Schedule, Sources, TypedOptions};
+use crate::options::{Environment, Handler, Queue, Schedule, Sources};
 use crate::schedule;
 use crate::store::Location;
 use crate::time::days;
@@ -134,8 +134,9 @@ fn passes(
         .chain(line.arguments.iter().map(|word| expand(word).into()));
     let typed = match Typed::parse(argv) {
         Ok(typed) => typed,
-        Err(error) if error.use_stderr() => return Err(first_line(&error)),
-        Err(_) => return Ok(Vec::new()),
+        Err(error) if !error.use_stderr() => return Ok(Vec::new()),
+        // Without clap's hints.
+        Err(error) => return Err(error.to_string().lines().next().unwrap_or_default().into()),
     };
     let Command::Process(args) = &typed.cli.command else { return Ok(Vec::new()) };
     let passes = || -> Result<Vec<_>, ExitError> {
@@ -144,23 +145,18 @@ fn passes(
             true => sources.queues()?.into_iter().map(Some).collect(),
             false => vec![None],
         };
-        queues.into_iter().map(|queue| pass(&sources, &typed.options, queue.as_deref())).collect()
+        let mut passes = Vec::new();
+        for queue in queues {
+            let resolved = sources.resolve(&typed.options, queue.as_deref())?;
+            let mut queue = resolved.queue()?;
+            if let Location::File(path) = &mut queue.db {
+                *path = sources.environment.directory.join(&*path);
+            }
+            passes.push((queue, resolved.schedule()?.ok_or_else(Schedule::none)?));
+        }
+        Ok(passes)
     };
     passes().map_err(|error| error.message)
-}
-
-/// What a pass would go by.
-fn pass(
-    sources: &Sources,
-    typed: &TypedOptions,
-    queue: Option<&str>,
-) -> Result<(Queue, Schedule), ExitError> {
-    let resolved = sources.resolve(typed, queue)?;
-    let mut queue = resolved.queue()?;
-    if let Location::File(path) = &mut queue.db {
-        *path = sources.environment.directory.join(&*path);
-    }
-    Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
 }
 
 /// What a shell makes of the home directory in a word.

@@ -66,8 +66,8 @@ pub struct Global {
     pub verbose: u8,
 }
 
-/// A subcommand. Clap is told of its options only if it is named ([`Command::augment`]): what starts
-/// every minute starts in no time.
+// clap is told of the options of a subcommand only if it is named, by `Command::augment`: what starts
+// every minute starts in no time.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub enum Command {

@@ -27,8 +27,8 @@ pub fn words(
     if queue.name != DEFAULT_QUEUE {
         words.extend(option("queue", Some(queue.name.clone())));
     }
-    // A token that stands in the environment is none for a command line, which every user of
-    // the machine sees.
+    // A token that stands in the environment is none for a command line, which every user of the
+    // machine sees.
     let mut layers = environment.layer(&queue.name)?;
     layers.retain(|key| key != "header");
     let mut layers = typed.layer.clone().over(layers);

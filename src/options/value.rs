@@ -13,9 +13,8 @@ use toml::Value;
 
 use super::require_program;
 use crate::record::split;
-use crate::time::DAY;
-
 use crate::schedule::percent;
+use crate::time::DAY;
 
 /// An age in seconds, typed as a number of days that may be a fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::Signal;
 
 use super::process::{
-    self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Lifecycle, Process, is_readable, read_leftovers,
+    self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Process, is_readable, read_leftovers,
 };
 use super::stdio::{Tail, complete};
 use super::unstartable::{could_not_run, obstacle_of};
@@ -54,8 +53,9 @@ pub struct Exec {
 
 impl Exec {
     pub fn new(settings: ExecSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
-        let (capacity, seen) = (settings.jobs, stop.clone());
-        let workers = Workers::start(capacity, move |job| work(&settings, clock, &seen, &job))?;
+        let capacity = settings.jobs;
+        let worker = Worker { settings, clock, stop: stop.clone() };
+        let workers = Workers::start(capacity, move |job| worker.work(&job))?;
         Ok(Self { capacity, workers, stop })
     }
 }
@@ -81,60 +81,157 @@ impl Drop for Exec {
     }
 }
 
-fn work(settings: &ExecSettings, clock: Clock, stop: &Stop, job: &Job) {
-    let began = clock.monotonic();
-    let (outcome, exit) = if stop.stage() > Stage::Running {
-        (Outcome::Interrupted, None)
-    } else {
-        attempt(settings, clock, stop, job)
-    };
-    let duration = clock.monotonic().saturating_duration_since(began);
-    (job.submit)(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
-}
-
-fn attempt(
-    settings: &ExecSettings,
+/// What the threads know, besides their jobs.
+struct Worker {
+    settings: ExecSettings,
     clock: Clock,
-    stop: &Stop,
-    job: &Job,
-) -> (Outcome, Option<i32>) {
-    let input = match input(settings, &job.record) {
-        Ok(input) => input,
-        Err(outcome) => return (outcome, None),
-    };
-    match run(command(settings, job), input, &Bounds { clock, timeout: settings.timeout, stop }) {
-        Ok(ended) => outcome(&ended, settings),
-        Err(error) => (spawn_failure(&error, &settings.argv), None),
+    stop: Arc<Stop>,
+}
+
+/// A running command with what it has said.
+struct Running {
+    process: Process<Why>,
+    stdout: Tail,
+    stderr: Tail,
+}
+
+/// The reason why a command is made to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Timeout,
+    Stop,
+}
+
+impl Worker {
+    fn work(&self, job: &Job) {
+        let began = self.clock.monotonic();
+        let (outcome, exit) = if self.stop.stage() > Stage::Running {
+            (Outcome::Interrupted, None)
+        } else {
+            self.attempt(job).unwrap_or_else(|outcome| (outcome, None))
+        };
+        let duration = self.clock.monotonic().saturating_duration_since(began);
+        (job.submit)(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
     }
-}
 
-/// The standard input for one record; without one, what that makes of the attempt.
-fn input(settings: &ExecSettings, record: &Record) -> Result<OwnedFd, Outcome> {
-    let bytes = match &settings.payload {
-        Some(column) => json::column(record, column),
-        None => {
-            json::line(record).map_err(|error| Outcome::Failure { error: json::advised(&error) })?
-        }
-    };
-    complete(&bytes).map_err(|error| spawn_failure(&error, &settings.argv))
-}
+    /// The outcome of a command and its exit code; the error is that of one that was not started.
+    fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
+        let input = match &self.settings.payload {
+            Some(column) => json::column(&job.record, column),
+            None => json::line(&job.record)
+                .map_err(|error| Outcome::Failure { error: json::advised(&error) })?,
+        };
+        let ended = complete(&input).and_then(|input| self.run(self.command(job), input));
+        let (status, ended) = ended.map_err(|error| self.spawn_failure(&error))?;
+        Ok(self.outcome(status, &ended))
+    }
 
-/// The command for one record. The payload is on its standard input only: the environment and
-/// the arguments have limits.
-fn command(settings: &ExecSettings, job: &Job) -> Command {
-    let record = &job.record;
-    let argv = settings.argv.iter().map(|arg| argv_template::fill(arg, record));
-    let mut command = process::command(argv, &settings.env);
-    command
-        .env("BACKLOG_ID", record.id.text().as_ref())
-        .env("BACKLOG_STATUS", record.status.name())
-        .env("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()))
-        .env("BACKLOG_ATTEMPT", job.attempt.to_string());
-    if let Some(error) = &record.last_error {
+    /// The command for one record. The payload is on its standard input only: the environment and
+    /// the arguments have limits.
+    fn command(&self, job: &Job) -> Command {
+        let record = &job.record;
+        let argv = self.settings.argv.iter().map(|arg| argv_template::fill(arg, record));
+        let mut command = process::command(argv, &self.settings.env);
         command
-            .env("BACKLOG_LAST_ERROR", last_error(record, error, settings.last_error.as_deref()));
+            .env("BACKLOG_ID", record.id.text().as_ref())
+            .env("BACKLOG_STATUS", record.status.name())
+            .env("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()))
+            .env("BACKLOG_ATTEMPT", job.attempt.to_string());
+        if let Some(error) = &record.last_error {
+            let column = self.settings.last_error.as_deref();
+            command.env("BACKLOG_LAST_ERROR", last_error(record, error, column));
+        }
+        command
     }
-    command
+
+    /// Starts the command with this standard input and stays with it until its end. Its process
+    /// group ends with it: what it leaves in the background is killed.
+    fn run(&self, command: Command, input: OwnedFd) -> io::Result<(ExitStatus, Running)> {
+        let process = Process::start(command, input)?;
+        let mut running = Running { process, stdout: Tail::default(), stderr: Tail::default() };
+        let stayed = self.stay(&mut running);
+        running.process.kill_rest();
+        running.read_leftovers();
+        let status = running.process.reap()?;
+        stayed?;
+        Ok((status, running))
+    }
+
+    /// Reads what the command says until it has ended, and makes it end when its time is up.
+    fn stay(&self, running: &mut Running) -> io::Result<()> {
+        let Self { settings, clock, stop } = self;
+        let timeout = settings.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
+        loop {
+            let stage = stop.stage().max(Stage::Closing);
+            if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
+                running.process.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
+            }
+            let Process { why, deadline, is_forced, .. } = running.process;
+            let timeout = timeout.filter(|_| why.is_none());
+            let left = deadline.or(timeout).map(|at| clock.until(at));
+            // One that was asked to end has its time, whatever comes.
+            let stopped = stop.fd_above(stage).filter(|_| !is_forced);
+            if running.wait(left, stopped)? {
+                return Ok(());
+            }
+            let now = clock.monotonic();
+            if timeout.is_some_and(|timeout| timeout <= now) {
+                running.process.ask(Why::Timeout, now + stop.grace());
+            }
+            running.process.step(now);
+        }
+    }
+
+    fn outcome(&self, status: ExitStatus, ended: &Running) -> (Outcome, Option<i32>) {
+        let Self { settings, .. } = self;
+        let Process { why, is_forced, .. } = ended.process;
+        let said = |otherwise: String| {
+            ended.stderr.last_line().or_else(|| ended.stdout.last_line()).unwrap_or(otherwise)
+        };
+        let failure = |error| Outcome::Failure { error };
+        let outcome = match (why.filter(|_| is_forced), status.code()) {
+            (Some(Why::Stop), _) => Outcome::Interrupted,
+            (Some(Why::Timeout), _) => {
+                let limit = humantime::format_duration(settings.timeout.unwrap_or_default());
+                return (failure(format!("timed out after {limit}")), Some(EXIT_TIMEOUT));
+            }
+            (None, Some(0)) => Outcome::Success,
+            (None, Some(exit)) if settings.give_up_on.contains(&exit) => {
+                Outcome::GiveUp { error: said(format!("exit status {exit}")) }
+            }
+            (None, Some(EXIT_SNOOZE)) => {
+                Outcome::Snooze { error: said("snoozed (exit status 75)".into()), after: None }
+            }
+            (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
+                let why =
+                    obstacle_of(&settings.argv).map_or(String::new(), |why| format!("; {why}"));
+                let said = said("cannot be run".into());
+                let error = format!("the handler exited with {exit}: {said}{why}");
+                Outcome::Unable { error, ends_pass: false }
+            }
+            (None, Some(exit)) => failure(said(format!("exit status {exit}"))),
+            // Whoever stopped the pass may have signalled its handlers as well.
+            (None, None) if why.is_some() => Outcome::Interrupted,
+            (None, None) => {
+                failure(format!("killed by signal {}", status.signal().unwrap_or_default()))
+            }
+        };
+        (outcome, status.code())
+    }
+
+    /// A command that could not be started: the record's fault only if its own values are what the
+    /// system refused.
+    fn spawn_failure(&self, error: &io::Error) -> Outcome {
+        let argv = &self.settings.argv;
+        let of_the_record = error.kind() == io::ErrorKind::InvalidInput
+            || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
+        if of_the_record {
+            let program = argv.first().map(|program| one_line(&program.to_string_lossy()));
+            let program = program.unwrap_or_default();
+            return Outcome::Failure { error: format!("could not start {program}: {error}") };
+        }
+        Outcome::Unable { error: could_not_run(error, argv), ends_pass: true }
+    }
 }
 
 /// The last error as its column holds it. The application may have written more there than a
@@ -150,149 +247,12 @@ fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
     }
 }
 
-fn outcome(ended: &Ended, settings: &ExecSettings) -> (Outcome, Option<i32>) {
-    let said = |otherwise: String| {
-        ended.stderr.last_line().or_else(|| ended.stdout.last_line()).unwrap_or(otherwise)
-    };
-    match (ended.why.filter(|_| ended.is_forced), ended.status.code()) {
-        (Some(Why::Stop), exit) => (Outcome::Interrupted, exit),
-        (Some(Why::Timeout), _) => {
-            let limit = humantime::format_duration(settings.timeout.unwrap_or_default());
-            (Outcome::Failure { error: format!("timed out after {limit}") }, Some(EXIT_TIMEOUT))
-        }
-        (None, Some(0)) => (Outcome::Success, Some(0)),
-        (None, Some(exit)) if settings.give_up_on.contains(&exit) => {
-            (Outcome::GiveUp { error: said(format!("exit status {exit}")) }, Some(exit))
-        }
-        (None, Some(EXIT_SNOOZE)) => {
-            let error = said("snoozed (exit status 75)".into());
-            (Outcome::Snooze { error, after: None }, Some(EXIT_SNOOZE))
-        }
-        (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
-            let why =
-                obstacle_of(&settings.argv).map_or_else(String::new, |why| format!("; {why}"));
-            let said = said("cannot be run".into());
-            let error = format!("the handler exited with {exit}: {said}{why}");
-            (Outcome::Unable { error, ends_pass: false }, Some(exit))
-        }
-        (None, Some(exit)) => {
-            (Outcome::Failure { error: said(format!("exit status {exit}")) }, Some(exit))
-        }
-        // Whoever stopped the pass may have signalled its handlers as well.
-        (None, None) if ended.why.is_some() => (Outcome::Interrupted, None),
-        (None, None) => {
-            let signal = ended.status.signal().unwrap_or_default();
-            (Outcome::Failure { error: format!("killed by signal {signal}") }, None)
-        }
-    }
-}
-
-/// A command that could not be started: the record's fault only if its own values are what the
-/// system refused.
-fn spawn_failure(error: &io::Error, argv: &[OsString]) -> Outcome {
-    let of_the_record = error.kind() == io::ErrorKind::InvalidInput
-        || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
-    if of_the_record {
-        let program = argv.first().map(|program| one_line(&program.to_string_lossy()));
-        let program = program.unwrap_or_default();
-        return Outcome::Failure { error: format!("could not start {program}: {error}") };
-    }
-    Outcome::Unable { error: could_not_run(error, argv), ends_pass: true }
-}
-
-/// The end of a command.
-struct Ended {
-    status: ExitStatus,
-    /// Why it was to end, if it was.
-    why: Option<Why>,
-    /// Whether it was asked to.
-    is_forced: bool,
-    stdout: Tail,
-    stderr: Tail,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Timeout,
-    Stop,
-}
-
-/// The bounds that a command runs within.
-struct Bounds<'a> {
-    clock: Clock,
-    timeout: Option<Duration>,
-    stop: &'a Stop,
-}
-
-/// Starts the command with this standard input and stays with it until its end. Its process group
-/// ends with it: what it leaves in the background is killed.
-fn run(command: Command, input: OwnedFd, bounds: &Bounds) -> io::Result<Ended> {
-    let mut monitored = Monitored {
-        process: Process::start(command, input)?,
-        lifecycle: Lifecycle::new(),
-        stdout: Tail::default(),
-        stderr: Tail::default(),
-    };
-    let stayed = monitored.stay(bounds);
-    // It is not reaped yet, so its number, and with it the group's, is still its own: the signal
-    // cannot reach anybody else.
-    monitored.process.signal(Signal::KILL);
-    monitored.read_leftovers();
-    let status = monitored.process.reap()?;
-    stayed?;
-    let Monitored { lifecycle, stdout, stderr, .. } = monitored;
-    Ok(Ended { status, why: lifecycle.why(), is_forced: lifecycle.is_forced(), stdout, stderr })
-}
-
-/// A running command with what it has said.
-struct Monitored {
-    process: Process,
-    lifecycle: Lifecycle<Why>,
-    stdout: Tail,
-    stderr: Tail,
-}
-
-impl Monitored {
-    /// Reads what the command says until it has ended, and makes it end when its time is up.
-    fn stay(&mut self, bounds: &Bounds) -> io::Result<()> {
-        let Bounds { clock, timeout, stop } = *bounds;
-        let timeout = timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
-        loop {
-            let stage = stop.stage().max(Stage::Closing);
-            if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
-                self.lifecycle.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
-            }
-            let deadline = self.lifecycle.deadline();
-            let deadline = deadline.or(timeout.filter(|_| self.lifecycle.is_running()));
-            let left = deadline.map(|at| clock.until(at));
-            // One that was asked to end has its time, whatever comes.
-            let stopped = stop.fd_above(stage).filter(|_| !self.lifecycle.is_forced());
-            if self.wait(left, stopped)? {
-                return Ok(());
-            }
-            let now = clock.monotonic();
-            if self.lifecycle.is_running() && timeout.is_some_and(|timeout| timeout <= now) {
-                self.lifecycle.ask(&self.process, Why::Timeout, now + stop.grace());
-            }
-            self.lifecycle.step(&self.process, now);
-        }
-    }
-
+impl Running {
     /// Waits for something to happen, at most `timeout`, and reads what was said; true if the
     /// command has ended.
     fn wait(&mut self, timeout: Option<Duration>, stopped: Option<&OwnedFd>) -> io::Result<bool> {
-        let mut fds = Vec::with_capacity(4);
-        fds.push(PollFd::new(&self.process.ended, PollFlags::IN));
-        fds.push(PollFd::new(&self.process.stdout, PollFlags::IN));
-        fds.push(PollFd::new(&self.process.stderr, PollFlags::IN));
-        fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(false),
-            Err(errno) => return Err(errno.into()),
-        }
-        let [ended, stdout, stderr] = [0, 1, 2].map(|at: usize| !fds[at].revents().is_empty());
+        let stopped = stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN));
+        let [ended, stdout, stderr, ..] = self.process.wait(stopped, timeout)?;
         if stdout && !ended {
             read(&self.process.stdout, &mut self.stdout);
         }
@@ -303,7 +263,7 @@ impl Monitored {
     }
 
     fn read_leftovers(&mut self) {
-        let Self { process, stdout, stderr, .. } = self;
+        let Self { process, stdout, stderr } = self;
         for (pipe, tail) in [(&process.stdout, stdout), (&process.stderr, stderr)] {
             read_leftovers(|| is_readable(pipe).then(|| read(pipe, tail)));
         }

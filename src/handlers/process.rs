@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
@@ -38,19 +39,26 @@ pub const EXIT_UNABLE: [i32; 2] = [126, 127];
 /// What timeout(1) exits with.
 pub const EXIT_TIMEOUT: i32 = 124;
 
-/// A process with its pipes. It leads a group of its own.
-pub struct Process {
+/// A process with its pipes, which leads a group of its own. It is made to end in steps: it may end
+/// by itself, it is asked with SIGTERM, it is killed.
+pub struct Process<Why> {
     child: Child,
     /// Readable once it has.
-    pub ended: OwnedFd,
+    ended: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
     /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not,
     /// and there is one thing to wake up for instead of three.
     _command: Command,
+    /// Why it is made to end, if it is.
+    pub why: Option<Why>,
+    /// When the next step is taken, if it does not end until then.
+    pub deadline: Option<Monotonic>,
+    /// Whether it was asked to end.
+    pub is_forced: bool,
 }
 
-impl Process {
+impl<Why: Copy> Process<Why> {
     /// Starts it with the reading end of its input.
     pub fn start(mut command: Command, stdin: OwnedFd) -> io::Result<Self> {
         let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -59,25 +67,82 @@ impl Process {
         let mut child = command.spawn()?;
         // Its input is its own: once it does not read any more, nobody does.
         command.stdin(Stdio::null());
-        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(ended) => Ok(Self { child, ended, stdout, stderr, _command: command }),
+        let ended = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(ended) => ended,
             Err(errno) => {
                 let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 child.wait()?;
-                Err(errno.into())
+                return Err(errno.into());
             }
+        };
+        let (why, deadline, is_forced) = (None, None, false);
+        Ok(Self { child, ended, stdout, stderr, _command: command, why, deadline, is_forced })
+    }
+
+    /// Waits until it has ended, has said something, or one of the others is ready, at most
+    /// `timeout`: which of its end, its two outputs and the first two of the others it was. One
+    /// that is interrupted ends with none.
+    pub fn wait<'a>(
+        &'a self,
+        others: impl IntoIterator<Item = PollFd<'a>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<[bool; 5]> {
+        let mut fds = Vec::with_capacity(6);
+        fds.extend(
+            [&self.ended, &self.stdout, &self.stderr].map(|fd| PollFd::new(fd, PollFlags::IN)),
+        );
+        fds.extend(others);
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok([false; 5]),
+            Err(errno) => return Err(errno.into()),
         }
+        Ok([0, 1, 2, 3, 4].map(|at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty())))
     }
 
     /// Signals it and its group, which it may have left.
-    pub fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
         let _ = pidfd_send_signal(&self.ended, signal);
+    }
+
+    /// Kills what it leaves in the background, after its end. It is not reaped yet, so its number,
+    /// and with it the group's, is still its own: the signal cannot reach anybody else.
+    pub fn kill_rest(&self) {
+        self.signal(Signal::KILL);
     }
 
     /// Reaps it, after its end. What it leaves in the background must be dead by then.
     pub fn reap(&mut self) -> io::Result<ExitStatus> {
         self.child.wait()
+    }
+
+    /// It may end by itself until then, or sooner if that was said before.
+    pub fn end_by(&mut self, why: Why, at: Monotonic) {
+        if !self.is_forced {
+            self.why.get_or_insert(why);
+            self.deadline = self.deadline.into_iter().chain([at]).min();
+        }
+    }
+
+    /// Asks it to end.
+    pub fn ask(&mut self, why: Why, kill_at: Monotonic) {
+        self.signal(Signal::TERM);
+        (self.why, self.deadline, self.is_forced) = (Some(why), Some(kill_at), true);
+    }
+
+    /// Takes the next step if its time has come.
+    pub fn step(&mut self, now: Monotonic) {
+        let Some(why) = self.why.filter(|_| self.deadline.is_some_and(|at| at <= now)) else {
+            return;
+        };
+        if self.is_forced {
+            self.signal(Signal::KILL);
+            self.deadline = None;
+        } else {
+            self.ask(why, now + KILL_DELAY);
+        }
     }
 }
 
@@ -97,92 +162,6 @@ pub fn command<Word: AsRef<OsStr>>(
         // A group of its own, so that a signal reaches what it has started.
         .process_group(0);
     command
-}
-
-/// The life cycle of a process, which is made to end in steps: it may end by itself, it is asked with
-/// SIGTERM, it is killed.
-pub struct Lifecycle<Why> {
-    stage: Stage<Why>,
-}
-
-#[derive(Clone, Copy)]
-enum Stage<Why> {
-    Running,
-    /// It is to end by itself.
-    Ending {
-        why: Why,
-        until: Monotonic,
-    },
-    Asked {
-        why: Why,
-        kill_at: Monotonic,
-    },
-    Killed {
-        why: Why,
-    },
-}
-
-impl<Why: Copy> Lifecycle<Why> {
-    pub fn new() -> Self {
-        Self { stage: Stage::Running }
-    }
-
-    pub fn is_running(&self) -> bool {
-        matches!(self.stage, Stage::Running)
-    }
-
-    /// Whether it was asked to end.
-    pub fn is_forced(&self) -> bool {
-        matches!(self.stage, Stage::Asked { .. } | Stage::Killed { .. })
-    }
-
-    /// Why it is made to end, if it is.
-    pub fn why(&self) -> Option<Why> {
-        match self.stage {
-            Stage::Running => None,
-            Stage::Ending { why, .. } | Stage::Asked { why, .. } | Stage::Killed { why } => {
-                Some(why)
-            }
-        }
-    }
-
-    /// When the next step is taken, if it does not end until then.
-    pub fn deadline(&self) -> Option<Monotonic> {
-        match self.stage {
-            Stage::Running | Stage::Killed { .. } => None,
-            Stage::Ending { until, .. } => Some(until),
-            Stage::Asked { kill_at, .. } => Some(kill_at),
-        }
-    }
-
-    /// It may end by itself until then, or sooner if that was said before.
-    pub fn end_by(&mut self, why: Why, at: Monotonic) {
-        self.stage = match self.stage {
-            Stage::Running => Stage::Ending { why, until: at },
-            Stage::Ending { why, until } => Stage::Ending { why, until: until.min(at) },
-            asked @ (Stage::Asked { .. } | Stage::Killed { .. }) => asked,
-        };
-    }
-
-    /// Asks it to end.
-    pub fn ask(&mut self, process: &Process, why: Why, kill_at: Monotonic) {
-        process.signal(Signal::TERM);
-        self.stage = Stage::Asked { why, kill_at };
-    }
-
-    /// Takes the next step if its time has come.
-    pub fn step(&mut self, process: &Process, now: Monotonic) {
-        match self.stage {
-            Stage::Ending { why, until } if until <= now => {
-                self.ask(process, why, now + KILL_DELAY);
-            }
-            Stage::Asked { why, kill_at } if kill_at <= now => {
-                process.signal(Signal::KILL);
-                self.stage = Stage::Killed { why };
-            }
-            Stage::Running | Stage::Ending { .. } | Stage::Asked { .. } | Stage::Killed { .. } => {}
-        }
-    }
 }
 
 /// Whether a read would not block.

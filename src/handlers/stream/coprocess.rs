@@ -6,14 +6,11 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Signal;
 
-use crate::handlers::process::{
-    CHUNK, KILL_DELAY, Lifecycle, Process, is_readable, read_leftovers,
-};
+use crate::handlers::process::{CHUNK, KILL_DELAY, Process, is_readable, read_leftovers};
 use crate::handlers::stdio::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -22,8 +19,7 @@ const READ: usize = 64 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
-    process: Process,
-    lifecycle: Lifecycle<Why>,
+    process: Process<Why>,
     /// Since when nothing was heard of it, or it had nothing to answer.
     quiet_since: Monotonic,
     /// Whether it has answered anything.
@@ -70,7 +66,6 @@ impl CoProcess {
         ioctl_fionbio(&stdin, true)?;
         Ok(Self {
             process: Process::start(command, its_stdin)?,
-            lifecycle: Lifecycle::new(),
             quiet_since: now,
             has_answered: false,
             is_doubted: false,
@@ -132,12 +127,12 @@ impl CoProcess {
     }
 
     pub fn is_serving(&self) -> bool {
-        self.lifecycle.is_running()
+        self.process.why.is_none()
     }
 
     /// Why it is made to end, if it is.
     pub fn why(&self) -> Option<Why> {
-        self.lifecycle.why()
+        self.process.why
     }
 
     /// It got something to answer after it had nothing.
@@ -165,7 +160,7 @@ impl CoProcess {
     /// When its time is up, if nothing happens until then.
     pub fn deadline(&self, timeout: Option<Duration>) -> Option<Monotonic> {
         let silent_at = timeout.and_then(|timeout| self.quiet_since.checked_add(timeout));
-        self.lifecycle.deadline().or(silent_at.filter(|_| self.is_serving()))
+        self.process.deadline.or(silent_at.filter(|_| self.is_serving()))
     }
 
     /// Closes its input and lets it finish until then, or sooner if that was said before.
@@ -173,7 +168,7 @@ impl CoProcess {
         if self.is_serving() {
             self.close_input();
         }
-        self.lifecycle.end_by(why, at);
+        self.process.end_by(why, at);
     }
 
     /// Makes it end if its time is up, and its end come sooner if that is late.
@@ -182,13 +177,13 @@ impl CoProcess {
             let leaves_input = self.leaves_input();
             self.finish_by(Why::Silent { leaves_input }, now + grace);
         } else {
-            self.lifecycle.step(&self.process, now);
+            self.process.step(now);
         }
     }
 
     /// It says what is not the protocol, and will not be listened to any more.
     pub fn break_off(&mut self, now: Monotonic) {
-        self.lifecycle.ask(&self.process, Why::Broken, now + KILL_DELAY);
+        self.process.ask(Why::Broken, now + KILL_DELAY);
     }
 
     /// Waits for something to happen, at most `timeout`, and serves the pipes.
@@ -198,23 +193,12 @@ impl CoProcess {
         stopped: Option<&OwnedFd>,
         timeout: Option<Duration>,
     ) -> io::Result<Events> {
-        let mut fds = Vec::with_capacity(6);
-        fds.push(PollFd::new(&self.process.ended, PollFlags::IN));
-        fds.push(PollFd::new(&self.process.stdout, PollFlags::IN));
-        fds.push(PollFd::new(&self.process.stderr, PollFlags::IN));
-        fds.push(PollFd::new(wakeup, PollFlags::IN));
+        let readable = |fd| PollFd::new(fd, PollFlags::IN);
         let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
-        fds.extend(stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT)));
         let has_stdin = stdin.is_some();
-        fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(Events { ended: false, woken: false }),
-            Err(errno) => return Err(errno.into()),
-        }
-        let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
-        let [ended, stdout, stderr, woken, stdin] = [0, 1, 2, 3, 4].map(is_ready);
+        let stdin = stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT));
+        let others = [Some(readable(wakeup)), stdin, stopped.map(readable)].into_iter().flatten();
+        let [ended, stdout, stderr, woken, stdin] = self.process.wait(others, timeout)?;
         if stdout {
             self.read_output();
         }
@@ -269,8 +253,7 @@ impl CoProcess {
     /// Reaps it once it has ended, and reads what is left in the pipes. What it leaves in the
     /// background is killed.
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
-        // It is not reaped yet, so its number, and with it the group's, is still its own.
-        self.process.signal(Signal::KILL);
+        self.process.kill_rest();
         read_leftovers(|| is_readable(&self.process.stdout).then(|| self.read_output()));
         read_leftovers(|| is_readable(&self.process.stderr).then(|| self.read_log()));
         // The last line may lack its end.

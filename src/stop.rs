@@ -32,9 +32,9 @@ const STAGES: [Stage; 4] = [Stage::Running, Stage::Closing, Stage::Ending, Stage
 pub struct Stop {
     clock: Clock,
     /// What running handlers get to end in.
-    grace: Duration,
+    pub grace: Duration,
     /// When the pass is to stop without a signal.
-    deadline: Option<Monotonic>,
+    pub deadline: Option<Monotonic>,
     /// The signal that has come last; 0 for none.
     signal: AtomicI32,
     stage: AtomicU8,
@@ -81,16 +81,6 @@ impl Stop {
     /// Readable once the stage is above this one; `None` if no stage is.
     pub fn fd_above(&self, stage: Stage) -> Option<&OwnedFd> {
         self.stage_fds.get(stage as usize)
-    }
-
-    /// When the pass is to stop without a signal.
-    pub fn deadline(&self) -> Option<Monotonic> {
-        self.deadline
-    }
-
-    /// What running handlers get to end in.
-    pub fn grace(&self) -> Duration {
-        self.grace
     }
 
     /// When what runs is ended, if it is to end.
@@ -227,7 +217,7 @@ mod tests {
     fn the_end_of_the_time_asks_like_a_signal() {
         let stop = stop(Some(Duration::ZERO));
         assert!(stop.is_asked() && stop.signalled().is_none());
-        assert_eq!(stop.ends_at(), stop.deadline().unwrap().checked_add(stop.grace()));
+        assert_eq!(stop.ends_at(), stop.deadline.unwrap().checked_add(stop.grace));
         assert_eq!(stop.stage(), Stage::Running, "until somebody heeds it");
     }
 

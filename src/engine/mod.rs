@@ -31,7 +31,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::clock::Clock;
-use crate::handlers::{Handler, Script, Scripted, Submit};
+use crate::handlers::{Handler, Script, Submit};
 use crate::lock::lock;
 use crate::query::{Cursor, Order};
 use crate::record::Attempt;
@@ -200,7 +200,7 @@ pub struct Handlers {
 impl Handlers {
     /// One that ends every attempt at once.
     pub fn scripted(script: Script, stop: &Arc<Stop>) -> Self {
-        Self { handler: Arc::new(Scripted(script)), stop: stop.clone(), on_archive: None }
+        Self { handler: Arc::new(script), stop: stop.clone(), on_archive: None }
     }
 }
 
@@ -292,7 +292,7 @@ impl MainThread<'_> {
 
     /// Waits for a wake-up, at most `pause`, and until the pass is told to stop for its deadline.
     fn wait(&mut self, pause: Option<Duration>) {
-        let deadline = self.stop.deadline().filter(|_| !self.is_told);
+        let deadline = self.stop.deadline.filter(|_| !self.is_told);
         let left = deadline.map(|deadline| self.clock.until(deadline));
         match [pause, left].into_iter().flatten().min() {
             Some(most) => drop(self.turns.recv_timeout(most)),

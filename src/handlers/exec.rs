@@ -176,7 +176,7 @@ impl Worker {
             }
             let now = clock.monotonic();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                running.process.ask(Why::Timeout, now + stop.grace());
+                running.process.ask(Why::Timeout, now + stop.grace);
             }
             running.process.step(now);
         }

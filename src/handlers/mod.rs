@@ -68,7 +68,7 @@ impl Job {
 /// that come together in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
-/// When attempts succeed.
+/// A handler that answers at once, by when attempts succeed.
 #[derive(Debug, Clone, Copy)]
 pub enum Script {
     Never,
@@ -79,8 +79,6 @@ pub enum Script {
         percent: u8,
     },
 }
-
-pub struct Scripted(pub Script);
 
 /// How many records are in hand at once: as many as are settled in one go.
 const CAPACITY: usize = 256;
@@ -93,24 +91,20 @@ impl Script {
             Self::Failing { percent } => draw(u64::MAX, id, attempt) % 100 >= percent.into(),
         }
     }
-
-    fn answer(self, job: &Job) -> Attempt {
-        job.ended(if self.succeeds(&job.record.id, job.attempt) {
-            Outcome::Success
-        } else {
-            Outcome::Failure { error: String::new() }
-        })
-    }
 }
 
-impl Handler for Scripted {
+impl Handler for Script {
     fn capacity(&self) -> usize {
         CAPACITY
     }
 
     fn start(&self, jobs: Vec<Job>) {
         let Some(submit) = jobs.first().map(|job| job.submit.clone()) else { return };
-        submit(jobs.iter().map(|job| self.0.answer(job)).collect());
+        let outcome = |job: &Job| match self.succeeds(&job.record.id, job.attempt) {
+            true => Outcome::Success,
+            false => Outcome::Failure { error: String::new() },
+        };
+        submit(jobs.iter().map(|job| job.ended(outcome(job))).collect());
     }
 
     /// Nothing is ever in hand for longer than its start takes.

@@ -47,12 +47,6 @@ impl Workers {
             let _ = thread.join();
         }
     }
-
-    /// Does not.
-    pub fn leave(&self) {
-        *lock(&self.jobs) = None;
-        lock(&self.threads).clear();
-    }
 }
 
 fn work(queue: &Mutex<Receiver<Job>>, attempt: &dyn Fn(Job)) {

@@ -80,7 +80,7 @@ impl Interruptible {
         stop: Arc<Stop>,
         clock: Clock,
     ) -> Result<Self> {
-        let has_deadline = stop.deadline().is_some();
+        let has_deadline = stop.deadline.is_some();
         let stop =
             Arc::new(StoreStop { stop, clock, operation: AtomicU8::new(Operation::Nothing as u8) });
         let store = database.into_store(state, Some(stop.clone()), clock)?;

@@ -101,9 +101,8 @@ impl Handler for Post {
 
     fn join(&self) {
         *lock(&self.open) = None;
-        if self.shared.has_abandoned.load(Ordering::SeqCst) {
-            self.workers.leave();
-        } else {
+        // A request that lost its record may last for ever.
+        if !self.shared.has_abandoned.load(Ordering::SeqCst) {
             self.workers.join();
         }
     }

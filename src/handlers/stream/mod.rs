@@ -96,8 +96,9 @@ impl Handler for Stream {
 
     /// Each goes where there is least to do.
     fn start(&self, jobs: Vec<Job>) {
-        let mut shares: Vec<_> =
-            self.mailboxes.iter().map(|mailbox| (mailbox.in_hand(), Vec::new(), mailbox)).collect();
+        let load = |mailbox: &Mailbox| mailbox.in_hand.load(Ordering::SeqCst);
+        let shares = self.mailboxes.iter().map(|mailbox| (load(mailbox), Vec::new(), mailbox));
+        let mut shares: Vec<_> = shares.collect();
         for job in jobs {
             if let Some((load, share, _)) = shares.iter_mut().min_by_key(|(load, ..)| *load) {
                 *load += 1;
@@ -132,22 +133,6 @@ impl Drop for Stream {
     }
 }
 
-impl Shared {
-    fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
-    }
-
-    /// Takes one of the restarts that are left.
-    fn may_restart(&self) -> bool {
-        let one_less = |left: u32| left.checked_sub(1);
-        self.restarts_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
-    }
-
-    fn count_fault(&self) {
-        self.faults.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 pub struct Mailbox {
     jobs: Mutex<Vec<Job>>,
     /// How many were handed in and are not answered.
@@ -160,10 +145,6 @@ impl Mailbox {
     pub fn new() -> io::Result<Self> {
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { jobs: Mutex::default(), in_hand: AtomicUsize::new(0), wakeup })
-    }
-
-    pub fn in_hand(&self) -> usize {
-        self.in_hand.load(Ordering::SeqCst)
     }
 
     pub fn put(&self, jobs: Vec<Job>) {
@@ -187,10 +168,6 @@ impl Mailbox {
     pub fn wake(&self) {
         // It can fail only when it has been woken more often than anybody counts.
         let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());
-    }
-
-    pub fn wakeup(&self) -> &OwnedFd {
-        &self.wakeup
     }
 
     /// The wake-up was noticed.

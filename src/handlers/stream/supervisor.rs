@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
 use super::Mailbox;
@@ -29,14 +30,6 @@ pub struct Supervisor {
     /// How the last co-process ended, if there was one.
     last_end: Option<String>,
     submit: Option<Submit>,
-}
-
-/// The reason why a record is not sent now.
-enum Unsent {
-    /// There is no line for it, and why.
-    Unfit(String),
-    /// Its line of so many bytes does not fit beside those that are not answered.
-    Later { bytes: usize },
 }
 
 /// A record that has not been sent. Its line is built when it is sent.
@@ -74,7 +67,7 @@ impl Supervisor {
             match self.running.take() {
                 Some(running) => self.attend(running, stage),
                 None if !self.queue.is_empty() => {}
-                None if self.shared.is_closing() => return,
+                None if self.shared.closing.load(Ordering::SeqCst) => return,
                 None => self.mailbox.wait(self.shared.stop.fd_above(stage)),
             }
         }
@@ -104,19 +97,25 @@ impl Supervisor {
             return;
         }
         let mut refused = Vec::new();
-        while let Some(next) = self.queue.pop_front() {
-            let line = match self.line(&next) {
+        while let Some(Waiting { job, bytes }) = self.queue.pop_front() {
+            let takes = |bytes| self.in_flight.takes(bytes, self.settings.window_bytes);
+            if bytes.is_some_and(|bytes| !takes(bytes)) {
+                self.queue.push_front(Waiting { job, bytes });
+                break;
+            }
+            let line = match json::line(&job.record) {
                 Ok(line) => line,
-                Err(Unsent::Unfit(error)) => {
-                    refused.push(next.job.ended(Outcome::Failure { error }));
+                Err(error) => {
+                    let error = format!("{error}; mend it");
+                    refused.push(job.ended(Outcome::Failure { error }));
                     continue;
                 }
-                Err(Unsent::Later { bytes }) => {
-                    self.queue.push_front(Waiting { job: next.job, bytes: Some(bytes) });
-                    break;
-                }
             };
-            if let Err(error) = self.push(next.job, &line) {
+            if !takes(line.len()) {
+                self.queue.push_front(Waiting { job, bytes: Some(line.len()) });
+                break;
+            }
+            if let Err(error) = self.push(job, &line) {
                 self.cannot_go_on(&error);
                 break;
             }
@@ -125,17 +124,6 @@ impl Supervisor {
             running.send();
         }
         self.submit(refused);
-    }
-
-    /// The line of a record that may be sent now.
-    fn line(&self, next: &Waiting) -> Result<Vec<u8>, Unsent> {
-        let takes = |bytes: &usize| self.in_flight.takes(*bytes, self.settings.window_bytes);
-        if let Some(bytes) = next.bytes.filter(|bytes| !takes(bytes)) {
-            return Err(Unsent::Later { bytes });
-        }
-        let line = json::line(&next.job.record);
-        let line = line.map_err(|error| Unsent::Unfit(format!("{error}; mend it")))?;
-        if takes(&line.len()) { Ok(line) } else { Err(Unsent::Later { bytes: line.len() }) }
     }
 
     /// Sends a line, to a co-process that is started if there is none; the error says why there
@@ -161,7 +149,9 @@ impl Supervisor {
     /// Starts a co-process and says hello; the error says why there is none.
     fn start(&self, first: &Job) -> Result<CoProcess, String> {
         if let Some(last_end) = &self.last_end {
-            if !self.shared.may_restart() {
+            let one_less = |left: u32| left.checked_sub(1);
+            let left = &self.shared.restarts_left;
+            if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
                 let restarts = self.settings.restarts;
                 return Err(format!("{last_end}; --restarts {restarts} are used up"));
             }
@@ -194,7 +184,7 @@ impl Supervisor {
         let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
         let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
         let stopped = self.shared.stop.fd_above(stage);
-        let events = running.wait(self.mailbox.wakeup(), stopped, deadline);
+        let events = running.wait(&self.mailbox.wakeup, stopped, deadline);
         // Without poll there is no telling what it does.
         let events = events.unwrap_or(Events { ended: true, woken: false });
         if events.woken {
@@ -208,8 +198,9 @@ impl Supervisor {
             self.fault(error);
         }
         self.doubt(&mut running);
-        let (now, grace) = (clock.monotonic(), self.shared.stop.grace());
-        if let Some(at) = self.stops_at() {
+        let stop = &self.shared.stop;
+        let (now, grace) = (clock.monotonic(), stop.grace);
+        if let Some(at) = stop.ends_at().filter(|_| stop.stage() >= Stage::Ending) {
             running.finish_by(Why::Stopped, at);
         } else if self.is_over() && running.is_serving() {
             running.finish_by(Why::Over, now + grace);
@@ -218,16 +209,10 @@ impl Supervisor {
         self.running = Some(running);
     }
 
-    /// When what runs is to have ended, because the pass is stopped.
-    fn stops_at(&self) -> Option<Monotonic> {
-        let stop = &self.shared.stop;
-        stop.ends_at().filter(|_| stop.stage() >= Stage::Ending)
-    }
-
     /// Whether there is nothing more to do.
     fn is_over(&self) -> bool {
         let is_idle = self.in_flight.is_empty() && self.queue.is_empty();
-        self.shared.is_closing() && is_idle && self.mailbox.is_empty()
+        self.shared.closing.load(Ordering::SeqCst) && is_idle && self.mailbox.is_empty()
     }
 
     fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
@@ -278,7 +263,7 @@ impl Supervisor {
     /// The handler is wrong, whatever the record: that is said at once.
     fn fault(&mut self, error: String) {
         log::error!("{error}");
-        self.shared.count_fault();
+        self.shared.faults.fetch_add(1, Ordering::SeqCst);
         self.last_end = Some(error);
     }
 

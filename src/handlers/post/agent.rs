@@ -40,7 +40,9 @@ pub struct Proxied {
 impl Proxied {
     pub fn new(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: &Proxy) -> Result<Self> {
         let origin = proxy.origin;
-        if settings.webhook.target.is_https() || !proxy.is_plain() {
+        // Only such a proxy can be handed a request as it is.
+        let is_plain = proxy.proxy.protocol() == ProxyProtocol::Http;
+        if settings.webhook.target.is_https() || !is_plain {
             let agent = agent(config(settings, tls, Some(proxy)), Lookup::default());
             return Ok(Self { agent, origin, authorization: None });
         }
@@ -68,8 +70,8 @@ fn config(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: Option<&Proxy
 
 /// Connects without a proxy. Where records name any host, that is one of the internet's.
 pub fn direct(settings: &PostSettings, tls: Option<&TlsConfig>) -> Agent {
-    let names_any = settings.webhook.names_any_host();
-    let lookup = if names_any { Lookup::public_only() } else { Lookup::default() };
+    let is_public_only = settings.webhook.names_any_host();
+    let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
     agent(config(settings, tls, None), lookup)
 }
 
@@ -90,7 +92,8 @@ fn forwarding_agent(config: Config, proxy: &Proxy) -> Agent {
     let connector =
         ().chain(Dial::new(TcpConnector::default(), Some(proxy.uri.clone()), Arc::default()))
             .chain(Forward);
-    Agent::with_parts(config, connector, Lookup::of_proxy(proxy.uri.clone()))
+    let lookup: Lookup = Lookup { proxy: Some(proxy.uri.clone()), ..Lookup::default() };
+    Agent::with_parts(config, connector, lookup)
 }
 
 /// Reads the authorities: those of the file alone if there is one, otherwise the system's.
@@ -126,11 +129,6 @@ impl Proxy {
     /// Whether the way to the proxy itself is encrypted.
     pub fn is_https(&self) -> bool {
         self.proxy.protocol() == ProxyProtocol::Https
-    }
-
-    /// Whether it can be handed a request as it is.
-    pub fn is_plain(&self) -> bool {
-        self.proxy.protocol() == ProxyProtocol::Http
     }
 
     /// The login that its URL has.

@@ -4,14 +4,14 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::Result;
-use http::{HeaderMap, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use ureq::{Agent, Body};
 
 use super::agent::Proxy;
 use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
 use super::reply::{self, Reply};
-use crate::handlers::webhook::{self, Message, Webhook};
+use crate::handlers::webhook::{self, Webhook};
 use crate::record::Outcome;
 use crate::record::series::SeriesSource;
 use crate::time::Instant;
@@ -61,7 +61,7 @@ pub enum Sent {
 
 /// An HTTP client for several threads, which keeps their connections.
 pub struct Client {
-    settings: PostSettings,
+    pub settings: PostSettings,
     direct: Agent,
     proxied: Option<Proxied>,
     /// What all requests have in common.
@@ -133,12 +133,18 @@ impl Client {
         let Outgoing { id, inserted, series, value, body, now } = *outgoing;
         let webhook = &self.settings.webhook;
         let name = webhook::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
-        let key = webhook.key.fill(&name, series, value)?;
-        let secret = webhook.signing.secret(value)?;
-        let message =
-            Message { name: &name, key: key.as_deref(), body, now, secret: secret.as_deref() };
         let mut headers = self.headers.clone();
-        webhook::add_own(&mut headers, &message)?;
+        if let Some(key) = webhook.key.fill(&name, series, value)? {
+            headers.insert("idempotency-key", HeaderValue::from_str(&key)?);
+        }
+        if let Some(secret) = webhook.signing.secret(value)? {
+            // It may hold no dot, because dots separate what is signed.
+            let id = name.replace('.', "%2E");
+            let signatures = secret.signatures(&id, now.0, body);
+            headers.insert("webhook-id", HeaderValue::from_str(&id)?);
+            headers.insert("webhook-timestamp", HeaderValue::from(now.0));
+            headers.insert("webhook-signature", HeaderValue::from_str(&signatures)?);
+        }
         if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
             headers.insert("proxy-authorization", login);
         }

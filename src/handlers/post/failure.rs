@@ -1,6 +1,5 @@
 //! Failures of requests, in plain words.
 
-use std::io;
 use std::time::Duration;
 
 use http::Uri;
@@ -8,7 +7,7 @@ use rustls::{CertificateError, Error as TlsError};
 use ureq::{Error, Timeout};
 
 use super::client::Sent;
-use super::wire::{Refused, Unreachable, is_hangup, place, words};
+use super::wire::{Unsent, is_hangup, place, words};
 use crate::tls_roots;
 
 /// The request that failed.
@@ -23,46 +22,37 @@ pub struct Attempt<'a> {
 /// Whether anything was sent is known for sure only where there was no connection to the server
 /// that is meant.
 pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
-    if let Some(Refused(message)) = of_ours(error) {
-        return Sent::Unusable(message.clone());
+    let unsent = if let Error::Other(error) = error { error.downcast_ref() } else { None };
+    match (unsent, attempt.proxy) {
+        (Some(Unsent::Refused(message)), _) => Sent::Unusable(message.clone()),
+        (Some(Unsent::Unreachable(message)), Some(variable)) => {
+            Sent::Unreachable(format!("{message}; it is the proxy of {variable}"))
+        }
+        (Some(Unsent::Unreachable(message)), None) => Sent::Unreachable(message.clone()),
+        // The server is not who it should be, and nothing was sent to it.
+        (None, _) if matches!(of_tls(error), Some(TlsError::InvalidCertificate(_))) => {
+            Sent::Unreachable(message(error, attempt))
+        }
+        (None, _) => Sent::Broken(message(error, attempt)),
     }
-    let Some(Unreachable(message)) = of_ours(error) else {
-        let message = message(error, attempt);
-        return if is_distrusted(error) {
-            Sent::Unreachable(message)
-        } else {
-            Sent::Broken(message)
-        };
-    };
-    Sent::Unreachable(match attempt.proxy {
-        Some(variable) => format!("{message}; it is the proxy of {variable}"),
-        None => message.clone(),
-    })
 }
 
-/// What the lookup or the connector has said, if it was one of them.
-fn of_ours<E: std::error::Error + 'static>(error: &Error) -> Option<&E> {
-    if let Error::Other(error) = error { error.downcast_ref() } else { None }
-}
-
-/// Whether the server is not who it should be: then nothing was sent to it.
-fn is_distrusted(error: &Error) -> bool {
-    let of_tls = if let Error::Rustls(error) = error {
-        Some(error)
-    } else if let Error::Io(error) = error {
-        error.get_ref().and_then(|inner| inner.downcast_ref())
-    } else {
-        None
-    };
-    matches!(of_tls, Some(TlsError::InvalidCertificate(_)))
+fn of_tls(error: &Error) -> Option<&TlsError> {
+    if let Error::Rustls(error) = error {
+        return Some(error);
+    }
+    if let Error::Io(error) = error { error.get_ref()?.downcast_ref() } else { None }
 }
 
 fn message(error: &Error, attempt: &Attempt<'_>) -> String {
-    if let Error::Io(error) = error {
-        return broken(error, attempt.uri);
-    }
-    if let Error::Rustls(error) = error {
+    if let Some(error) = of_tls(error) {
         return tls(error, attempt.uri);
+    }
+    if let Error::Io(error) = error {
+        if is_hangup(error) {
+            return "the connection was closed before an answer came".into();
+        }
+        return format!("the connection to {} broke: {}", place(attempt.uri), words(error));
     }
     if let Error::Tls(error) = error {
         return format!("could not agree on TLS with {}: {error}", place(attempt.uri));
@@ -94,16 +84,6 @@ fn late(phase: Timeout, attempt: &Attempt<'_>) -> String {
         }
         Some(_) | None => format!("could not connect to {}: no answer", place(attempt.uri)),
     }
-}
-
-fn broken(error: &io::Error, uri: &Uri) -> String {
-    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        return tls(error, uri);
-    }
-    if is_hangup(error) {
-        return "the connection was closed before an answer came".into();
-    }
-    format!("the connection to {} broke: {}", place(uri), words(error))
 }
 
 fn tls(error: &TlsError, uri: &Uri) -> String {

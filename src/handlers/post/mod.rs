@@ -21,7 +21,7 @@ use super::workers::Workers;
 use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
-use crate::record::series::{Series, SeriesSource};
+use crate::record::series::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
 use client::{Client, Outgoing, Sent};
@@ -34,7 +34,6 @@ const UNREACHABLE: u32 = 3;
 
 /// Worker threads, each of which makes one request at a time.
 pub struct Post {
-    capacity: usize,
     workers: Workers,
     shared: Arc<Shared>,
     /// Closed when everything is answered, which ends the wait for the stop.
@@ -46,12 +45,6 @@ struct Shared {
     client: Client,
     clock: Clock,
     stop: Arc<Stop>,
-    payload: Option<String>,
-    /// The column with the secret of each row, which no body shows.
-    secret_column: Option<String>,
-    series: Option<SeriesSource>,
-    /// Whether the authority of the URL has a column in it.
-    records_name_host: bool,
     /// How many requests in a row found no connection.
     unreachable: AtomicU32,
     /// What is being sent. A request cannot be ended; its record can be taken away from it.
@@ -62,37 +55,30 @@ struct Shared {
 
 impl Post {
     pub fn new(settings: PostSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
-        let (capacity, payload) = (settings.jobs, settings.payload.clone());
-        let series = settings.series;
-        let records_name_host = settings.webhook.target.has_column_in_authority();
-        let secret_column = settings.webhook.signing.column().map(String::from);
+        let jobs = settings.jobs;
         let shared = Arc::new(Shared {
             client: Client::new(settings)?,
             clock,
             stop,
-            payload,
-            secret_column,
-            series,
-            records_name_host,
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
             has_abandoned: AtomicBool::new(false),
         });
         let seen = shared.clone();
-        let workers = Workers::start(capacity, move |job| seen.attempt(job))?;
+        let workers = Workers::start(jobs, move |job| seen.attempt(job))?;
         let (over, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let waiting = shared.clone();
         std::thread::Builder::new()
             .name("webhook stop".into())
             .spawn(move || waiting.abandon_at_end(&over))
             .context("could not start the thread that stops webhooks")?;
-        Ok(Self { capacity, workers, shared, open: Mutex::new(Some(open)) })
+        Ok(Self { workers, shared, open: Mutex::new(Some(open)) })
     }
 }
 
 impl Handler for Post {
     fn capacity(&self) -> usize {
-        self.capacity
+        self.shared.client.settings.jobs
     }
 
     fn start(&self, jobs: Vec<Job>) {
@@ -132,10 +118,11 @@ impl Shared {
             Ok(body) => body,
             Err(error) => return unanswered(error, Reach::NotSent),
         };
+        let series = self.client.settings.series;
         let sent = self.client.send(&Outgoing {
             id: &record.id.text(),
             inserted: &record.inserted.to_string(),
-            series: self.series.and_then(|source| Series::of(record, source).number),
+            series: series.and_then(|source| Series::of(record, source).number),
             value: &value,
             body: &body,
             now: self.clock.now(),
@@ -157,7 +144,8 @@ impl Shared {
     /// Whether a record is charged for a host that cannot be reached: where it names the host
     /// itself, and where so few in a row found nobody there that it may be a moment's trouble.
     fn may_be_the_records_fault(&self) -> bool {
-        self.records_name_host || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
+        self.client.settings.webhook.target.has_column_in_authority()
+            || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
     }
 
     /// The body of a record's request; the error says why there is none.
@@ -168,9 +156,11 @@ impl Shared {
                 "its {column} is not UTF-8, which no URL, key or secret can be; mend it"
             ));
         }
-        match &self.payload {
+        let PostSettings { payload, webhook, .. } = &self.client.settings;
+        match payload {
             Some(column) => Ok(json::column(record, column)),
-            None => json::document(record, self.secret_column.as_deref())
+            // No body shows the secret of its row.
+            None => json::document(record, webhook.signing.column())
                 .map_err(|error| json::advised(&error)),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::record::{Outcome, one_line};
 use crate::time::Instant;
@@ -67,15 +67,9 @@ fn error(reply: &Reply<'_>) -> String {
 
 /// What the server says about it, on one line.
 fn words(body: &[u8]) -> Option<String> {
-    let from_json = match serde_json::from_slice(body) {
-        Ok(Value::Object(object)) => {
-            KEYS.iter().filter_map(|key| object.get(*key)?.as_str()).find_map(first_line)
-        }
-        Ok(
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_),
-        )
-        | Err(_) => None,
-    };
+    let object: Option<Map<String, Value>> = serde_json::from_slice(body).ok();
+    let mut texts = KEYS.iter().filter_map(|key| object.as_ref()?.get(*key)?.as_str());
+    let from_json = texts.find_map(first_line);
     from_json.or_else(|| first_line(&String::from_utf8_lossy(body)))
 }
 

@@ -15,52 +15,38 @@ use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTi
 /// So many kept connections in a row may turn out closed before no more are kept.
 const DISAPPOINTMENTS: u32 = 3;
 
-/// Nothing was sent, because there was no connection.
+/// The reason why nothing was sent.
 #[derive(Debug)]
-pub struct Unreachable(pub String);
+pub enum Unsent {
+    /// There was no connection.
+    Unreachable(String),
+    /// The host is none that a record may name.
+    Refused(String),
+}
 
-impl fmt::Display for Unreachable {
+impl fmt::Display for Unsent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let (Self::Unreachable(message) | Self::Refused(message)) = self;
+        f.write_str(message)
     }
 }
 
-impl std::error::Error for Unreachable {}
+impl std::error::Error for Unsent {}
 
-/// Nothing was sent, because the host is none that a record may name.
-#[derive(Debug)]
-pub struct Refused(pub String);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl From<Unsent> for Error {
+    fn from(unsent: Unsent) -> Self {
+        Self::Other(Box::new(unsent))
     }
-}
-
-impl std::error::Error for Refused {}
-
-fn unreachable(message: String) -> Error {
-    Error::Other(Box::new(Unreachable(message)))
 }
 
 /// Finds addresses; those of the proxy for every URL, if requests are handed to one as they are.
 #[derive(Debug, Default)]
 pub struct Lookup<R = DefaultResolver> {
-    proxy: Option<Uri>,
-    is_public_only: bool,
-    system: R,
-}
-
-impl Lookup {
-    pub fn of_proxy(proxy: Uri) -> Self {
-        Self { proxy: Some(proxy), ..Self::default() }
-    }
-
-    /// Refuses hosts with an address that is not public. These are the very addresses that are
-    /// then connected to, so that no second lookup can say otherwise.
-    pub fn public_only() -> Self {
-        Self { is_public_only: true, ..Self::default() }
-    }
+    pub proxy: Option<Uri>,
+    /// Whether hosts with an address that is not public are refused. These are the very addresses
+    /// that are then connected to, so that no second lookup can say otherwise.
+    pub is_public_only: bool,
+    pub system: R,
 }
 
 impl<R: Resolver> Resolver for Lookup<R> {
@@ -78,14 +64,14 @@ impl<R: Resolver> Resolver for Lookup<R> {
             }
             let reason =
                 if let Error::Io(error) = &error { words(error) } else { error.to_string() };
-            unreachable(format!("could not find the host {host}: {reason}"))
+            Unsent::Unreachable(format!("could not find the host {host}: {reason}")).into()
         })?;
         let private = found.iter().map(SocketAddr::ip).find(|address| !is_public(*address));
         match private.filter(|_| self.is_public_only) {
-            Some(address) => Err(Error::Other(Box::new(Refused(format!(
+            Some(address) => Err(Error::from(Unsent::Refused(format!(
                 "the host {host:?} has the address {address}, which is not public; list it with \
                  --allow-host"
-            ))))),
+            )))),
             None => Ok(found),
         }
     }
@@ -128,7 +114,7 @@ impl<C> Dial<C> {
     fn explain(&self, error: Error, details: &ConnectionDetails) -> Error {
         let Error::Io(error) = error else { return error };
         let place = place(self.proxy.as_ref().unwrap_or(details.uri));
-        unreachable(format!("could not connect to {place}: {}", words(&error)))
+        Unsent::Unreachable(format!("could not connect to {place}: {}", words(&error))).into()
     }
 }
 
@@ -228,27 +214,22 @@ impl<T: Transport> Transport for Watched<T> {
 /// private or a shared network, link-local, for benchmarks, multicast or reserved. One of IPv6 that
 /// carries one of IPv4 counts as what it carries.
 pub fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    !matches!(
-        address.octets(),
-        [0 | 10 | 127 | 224.., ..]
-            | [100, 64..=127, ..]
-            | [169, 254, ..]
-            | [172, 16..=31, ..]
-            | [192, 168, ..]
-            | [198, 18..=19, ..]
-    )
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
+    let address = match address {
+        IpAddr::V4(address) => {
+            return !matches!(
+                address.octets(),
+                [0 | 10 | 127 | 224.., ..]
+                    | [100, 64..=127, ..]
+                    | [169, 254, ..]
+                    | [172, 16..=31, ..]
+                    | [192, 168, ..]
+                    | [198, 18..=19, ..]
+            );
+        }
+        IpAddr::V6(address) => address,
+    };
     if let Some(carried) = carried(address) {
-        return is_public_v4(carried);
+        return is_public(carried.into());
     }
     let [first, second, third, ..] = address.segments();
     let is_unique_local = first & 0xfe00 == 0xfc00;
@@ -316,7 +297,7 @@ mod tests {
             &["[::ffff:10.0.0.1]:80"],
         ] {
             let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
-            let error = error.downcast_ref::<Refused>().unwrap().to_string();
+            let Some(Unsent::Refused(error)) = error.downcast_ref() else { panic!() };
             assert!(error.contains("rebound.example.com"), "{error}");
             assert!(error.ends_with("is not public; list it with --allow-host"), "{error}");
             assert_eq!(resolved(false, addresses).unwrap().len(), addresses.len());

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 pub use hosts::Hosts;
 pub use key::{IdempotencyKey, name};
 pub use proxies::Proxies;
-pub use request::{Header, Message, add_own, common};
+pub use request::{Header, common};
 pub use signature::Secret;
 pub use target::{Target, without_login};
 

@@ -6,9 +6,6 @@ use anyhow::{Result, bail};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::signature::Secret;
-use crate::time::Instant;
-
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROGRAM: HeaderValue =
     HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
@@ -74,17 +71,6 @@ impl fmt::Debug for Header {
     }
 }
 
-/// One request's record and body.
-#[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
-    /// What tells the record from all others.
-    pub name: &'a str,
-    pub key: Option<&'a str>,
-    pub body: &'a [u8],
-    pub now: Instant,
-    pub secret: Option<&'a Secret>,
-}
-
 /// The headers that are the same for all requests.
 pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
@@ -99,21 +85,6 @@ pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap>
         headers.entry(AUTHORIZATION).or_insert(login);
     }
     Ok(headers)
-}
-
-/// Adds what is this request's alone.
-pub fn add_own(headers: &mut HeaderMap, request: &Message<'_>) -> Result<()> {
-    if let Some(key) = request.key {
-        headers.insert("idempotency-key", HeaderValue::from_str(key)?);
-    }
-    let Some(secret) = request.secret else { return Ok(()) };
-    // It may hold no dot, because dots separate what is signed.
-    let id = request.name.replace('.', "%2E");
-    let signatures = secret.signatures(&id, request.now.0, request.body);
-    headers.insert("webhook-id", HeaderValue::from_str(&id)?);
-    headers.insert("webhook-timestamp", HeaderValue::from(request.now.0));
-    headers.insert("webhook-signature", HeaderValue::from_str(&signatures)?);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 //! they differ from record to record. No wait is drawn at random when a pass looks: what a record
 //! waits is fixed by its id and its count, so it can be printed in advance.
 
-use super::spread::Jitter;
 use super::{Reason, Verdict};
-use crate::hash::{draw, phase};
+use crate::hash::{draw, mulhi, phase};
 use crate::query::Window;
 use crate::record::{Facts, Id, Status};
 use crate::time::Instant;
@@ -24,6 +23,32 @@ pub struct Backoff {
     pub salt: u64,
     /// The number of the last attempt, where the policy itself has one.
     pub max_attempts: Option<u32>,
+}
+
+/// Jitter without random draws: how the waits of several records that fail together are kept apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Jitter {
+    /// By this much of 100 %: each record reads the policy between two counts, at a
+    /// fraction of its own, its phase. At 100 % retry n of such records fills exactly the time from
+    /// P(n) to P(n + 1), at 0 all of them wait alike.
+    Spread { percent: u8 },
+    /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
+    /// drawn for this record and this count.
+    Drawn { unit_ms: u64, widths: Delays },
+}
+
+impl Jitter {
+    /// The fraction of 2^64 at which a record with this phase reads the policy.
+    fn fraction(&self, phase: u64) -> u64 {
+        match self {
+            Self::Spread { percent: 100 } => phase,
+            Self::Spread { percent } => {
+                let scaled = u128::from(phase) * u128::from(*percent) / 100;
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+            Self::Drawn { .. } => 0,
+        }
+    }
 }
 
 impl Backoff {
@@ -76,9 +101,12 @@ impl Backoff {
         if self.base.wait(n.into()) > 0 { ticks.max(1) } else { ticks.max(0) }
     }
 
-    /// The wait in milliseconds where it is drawn.
+    /// The wait in milliseconds where it is drawn: at most what the plain wait may become.
     pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
-        self.jitter.drawn_ms(&self.base, draw(self.salt, id, n), n)
+        let plain = self.base.wait(n.into());
+        let Jitter::Drawn { unit_ms, widths } = &self.jitter else { return plain };
+        let width = widths.wait(n.into()) / unit_ms;
+        plain.saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
     }
 
     /// When retry n + 1 is due after the first failure, in ticks, for a record with fraction
@@ -110,7 +138,10 @@ impl Backoff {
         let end = (age + 1) * u128::from(self.every_ms());
         let rows = self.base.len() as u64;
         if self.base.spread_ms(x, rows) >= end {
-            return first_without(rows, |n| self.base.spread_ms(x, n) < end);
+            // Offset n is not before P(n), and before P(n + 1).
+            let n = self.base.sums.partition_point(|sum| *sum < end) as u64;
+            let before = n.checked_sub(1).filter(|n| self.base.spread_ms(x, *n) >= end);
+            return before.unwrap_or(n);
         }
         // Beyond the table the offsets lie a last wait apart.
         let beyond = end - 1 - self.base.spread_ms(x, rows);
@@ -118,7 +149,7 @@ impl Backoff {
         rows.saturating_add(1).saturating_add(u64::try_from(steps).unwrap_or(u64::MAX))
     }
 
-    pub fn every_ms(&self) -> u64 {
+    fn every_ms(&self) -> u64 {
         self.every_secs.unsigned_abs() * 1000
     }
 
@@ -167,20 +198,6 @@ impl Backoff {
     fn future(&self, now: Instant) -> Instant {
         now.next_tick(self.every_secs)
     }
-}
-
-/// The first of 0 to `end` for which `holds` does not hold; it holds for none behind that.
-fn first_without(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (0, end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if holds(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// More entries than this no table has; what would come after them stays as the last one. Only
@@ -245,6 +262,12 @@ impl Delays {
         let row = self.row(n);
         let beyond = u128::from(n) - row as u128;
         self.sums[row] + beyond * u128::from(self.waits[row])
+    }
+
+    /// When retry n + 1 is due after the first failure, in milliseconds, for a record with fraction
+    /// `x`: P(n) + x * b(n + 1).
+    fn spread_ms(&self, x: u64, n: u64) -> u128 {
+        self.sum(n) + u128::from(mulhi(x, self.wait(n.saturating_add(1))))
     }
 
     fn row(&self, n: u64) -> usize {

@@ -26,16 +26,10 @@ pub fn exponential(first: u64, (over, under): (u64, u64), offset: u64, max: u64)
     Delays::rising(max, delays)
 }
 
-/// The first delay, the ratio and the longest delay of [`even`], unless they are given.
+/// The first delay, the ratio and the longest delay of `even`, unless they are given.
 pub const EVEN_FIRST_MS: u64 = 60_000;
 pub const EVEN_RATIO: (u64, u64) = (5, 4);
 pub const EVEN_MAX_MS: u64 = DAY.unsigned_abs() * 1000;
-
-/// `even`: [`geometric`] with so small a ratio that the load of records that fail together, once it
-/// is spread, falls evenly.
-pub fn even(first: u64, ratio: (u64, u64), max: u64, every_secs: i64) -> Delays {
-    geometric(first, ratio, max, every_secs)
-}
 
 /// `geometric`: from the first delay by a ratio, in whole ticks of `every_secs`, each at
 /// least a tick longer than the one before, up to `max`.

@@ -14,7 +14,6 @@ mod settle;
 mod slots;
 mod sns;
 mod spec;
-mod spread;
 
 #[cfg(test)]
 mod properties;
@@ -22,7 +21,7 @@ mod properties;
 mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Jitter};
 pub use due_rule::{DueRule, Forecast, Planned, Verdict};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
@@ -33,7 +32,6 @@ pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{
     EVERY_SECS, Options, Spec, duration, file_of, parse, parse_for_age, plain_fibonacci,
 };
-pub use spread::Jitter;
 
 use crate::mapping::Counting;
 use crate::query::{Shard, Slot, Window};
@@ -188,10 +186,7 @@ impl Policy {
 
     /// Whether the policy goes by FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
-        match self {
-            Self::Age(_) | Self::Slots(_) => false,
-            Self::Counted(_) => true,
-        }
+        matches!(self, Self::Counted(_))
     }
 
     /// The number of the last attempt, where the policy itself has one.

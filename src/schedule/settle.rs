@@ -78,32 +78,32 @@ pub fn settle(
     limits: RetryLimits,
 ) -> Settlement {
     let attempt = record.next_attempt();
-    let error = || snooze::plain(&last_error(record, outcome, now, capabilities.series));
-    match outcome {
-        Outcome::Success => not_counted(Transition::Succeeded, now),
-        Outcome::Interrupted | Outcome::Unable { .. } => not_counted(Transition::Undone, now),
+    let (transition, failures, not_before) = match outcome {
+        Outcome::Success => return not_counted(Transition::Succeeded, now),
+        Outcome::Interrupted | Outcome::Unable { .. } => {
+            return not_counted(Transition::Undone, now);
+        }
         Outcome::Snooze { after, .. } if capabilities.can_snooze => {
             // What lies later cannot be written.
             let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
-            let error = not_before.map_or_else(error, |until| snooze::noted(until, &error()));
-            let counter = failed(record.failures, now, error);
-            Settlement { transition: Transition::Failed, counter, at: now, not_before }
+            (Transition::Failed, record.failures, not_before)
         }
-        Outcome::GiveUp { .. } if capabilities.can_archive => {
-            let counter = failed(attempt, now, error());
-            Settlement { transition: Transition::Archived, counter, at: now, not_before: None }
-        }
+        Outcome::GiveUp { .. } if capabilities.can_archive => (Transition::Archived, attempt, None),
         Outcome::Failure { .. }
         | Outcome::Unanswered { .. }
         | Outcome::Snooze { .. }
         | Outcome::GiveUp { .. } => {
             let last = limits.max_attempts.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, limits, now);
-            let transition = if last { Transition::Archived } else { Transition::Failed };
-            let counter = failed(attempt, now, error());
-            Settlement { transition, counter, at: now, not_before: None }
+            (if last { Transition::Archived } else { Transition::Failed }, attempt, None)
         }
-    }
+    };
+    let error = snooze::plain(&last_error(record, outcome, now, capabilities.series));
+    let error = match not_before {
+        Some(until) => snooze::noted(until, &error),
+        None => error,
+    };
+    Settlement { transition, counter: failed(failures, now, error), at: now, not_before }
 }
 
 /// What the last error says of an outcome, and of the series of attempts that it belongs to.

@@ -11,13 +11,13 @@ use super::formulas::{self, Curve};
 /// seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phases {
-    pub immediate: u32,
-    pub pre_backoff: u32,
-    pub backoff: u32,
-    pub post_backoff: u32,
-    pub min_secs: u64,
-    pub max_secs: u64,
-    pub function: Curve,
+    immediate: u32,
+    pre_backoff: u32,
+    backoff: u32,
+    post_backoff: u32,
+    min_secs: u64,
+    max_secs: u64,
+    function: Curve,
 }
 
 /// As AWS writes it; what is left out is as AWS documents its defaults.
@@ -63,7 +63,7 @@ struct Zaqar {
 }
 
 /// How many retries Zaqar's backoff phase has: its policy cannot say.
-const ZAQAR_BACKOFF_RETRIES: i64 = 5;
+const ZAQAR_BACKOFF_RETRIES: u32 = 5;
 
 impl Default for Zaqar {
     fn default() -> Self {
@@ -111,13 +111,10 @@ fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
 
 fn sns(json: Value) -> Result<Phases, String> {
     let sns: Sns = keyed(json)?;
-    let counts = [
-        ("numNoDelayRetries", sns.num_no_delay_retries),
-        ("numMinDelayRetries", sns.num_min_delay_retries),
-        ("numMaxDelayRetries", sns.num_max_delay_retries),
-    ];
-    let [immediate, pre_backoff, post_backoff] = counts_of(counts)?;
-    let [num_retries] = counts_of([("numRetries", sns.num_retries)])?;
+    let immediate = count("numNoDelayRetries", sns.num_no_delay_retries)?;
+    let pre_backoff = count("numMinDelayRetries", sns.num_min_delay_retries)?;
+    let post_backoff = count("numMaxDelayRetries", sns.num_max_delay_retries)?;
+    let num_retries = count("numRetries", sns.num_retries)?;
     let in_phases = immediate + pre_backoff + post_backoff;
     let backoff = num_retries.checked_sub(in_phases).ok_or_else(|| {
         format!("numRetries is {num_retries}, but the phases have {in_phases} retries already")
@@ -130,27 +127,19 @@ fn sns(json: Value) -> Result<Phases, String> {
 
 fn zaqar(json: Value) -> Result<Phases, String> {
     let zaqar: Zaqar = keyed(json)?;
-    let [immediate, pre_backoff, post_backoff, backoff] = counts_of([
-        ("retries_with_no_delay", zaqar.retries_with_no_delay),
-        ("minimum_delay_retries", zaqar.minimum_delay_retries),
-        ("maximum_delay_retries", zaqar.maximum_delay_retries),
-        ("", ZAQAR_BACKOFF_RETRIES),
-    ])?;
+    let immediate = count("retries_with_no_delay", zaqar.retries_with_no_delay)?;
+    let pre_backoff = count("minimum_delay_retries", zaqar.minimum_delay_retries)?;
+    let post_backoff = count("maximum_delay_retries", zaqar.maximum_delay_retries)?;
+    let backoff = ZAQAR_BACKOFF_RETRIES;
     let (min_secs, max_secs) =
         delays(("minimum_delay", zaqar.minimum_delay), ("maximum_delay", zaqar.maximum_delay))?;
     let function = zaqar.retry_backoff_function;
     Ok(Phases { immediate, pre_backoff, backoff, post_backoff, min_secs, max_secs, function })
 }
 
-fn counts_of<const N: usize>(counts: [(&str, i64); N]) -> Result<[u32; N], String> {
-    let mut checked = [0; N];
-    for (place, (key, count)) in checked.iter_mut().zip(counts) {
-        *place = u32::try_from(count)
-            .ok()
-            .filter(|count| *count <= 100)
-            .ok_or_else(|| format!("{key} is {count}; legal is 0 to 100"))?;
-    }
-    Ok(checked)
+fn count(key: &str, count: i64) -> Result<u32, String> {
+    let legal = u32::try_from(count).ok().filter(|count| *count <= 100);
+    legal.ok_or_else(|| format!("{key} is {count}; legal is 0 to 100"))
 }
 
 /// The shortest and the longest delay, in seconds.

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use super::backoff::Backoff;
-use super::backoff::Delays;
+use super::backoff::{Backoff, Delays, Jitter};
 use super::formulas::{self, Curve};
 use super::keys::{Form, Keys, MAX_MS};
 use super::sns;
-use super::spread::Jitter;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
 pub const EVERY_SECS: i64 = 60;
@@ -69,8 +67,12 @@ const KINDS: [Kind; 10] = [
         "exponential:first=1m,base=2,offset=3m",
         exponential,
     ),
-    kind("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", linear),
-    kind("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", arithmetic),
+    kind("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", |keys, _| {
+        between(keys, Curve::Linear)
+    }),
+    kind("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", |keys, _| {
+        between(keys, Curve::Arithmetic)
+    }),
     kind(
         "geometric",
         &["first", "ratio", "min", "retries"],
@@ -229,14 +231,6 @@ fn exponential(keys: &Keys, _: Options) -> Result<Shape, String> {
     Ok(Shape { base, drawn, mean: None })
 }
 
-fn linear(keys: &Keys, _: Options) -> Result<Shape, String> {
-    between(keys, Curve::Linear)
-}
-
-fn arithmetic(keys: &Keys, _: Options) -> Result<Shape, String> {
-    between(keys, Curve::Arithmetic)
-}
-
 /// From the first wait by a ratio, in whole ticks; or the Zaqar specification's from min to max.
 fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
@@ -248,12 +242,14 @@ fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
     Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
 }
 
+/// A geometric one with so small a ratio that the load of records that fail together, once it is
+/// spread, falls evenly.
 fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
     let first = keys.above_zero("first")?.unwrap_or(formulas::EVEN_FIRST_MS);
     let ratio = keys.ratio("ratio")?.unwrap_or(formulas::EVEN_RATIO);
     let max = keys.duration("max")?.unwrap_or(formulas::EVEN_MAX_MS);
     keys.in_order("first", first, max)?;
-    Ok(base(formulas::even(first, ratio, max, options.every_secs)))
+    Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
 }
 
 /// n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.

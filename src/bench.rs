@@ -45,7 +45,7 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
         line: CronLine::new(schedule, capabilities),
         began_at: NOW,
         order: Order::Newest,
-        limits: PassLimits::NONE,
+        limits: PassLimits::default(),
         clock: clock(),
         stop: stop.clone(),
         token: None,

@@ -20,16 +20,16 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, r
         );
         return;
     };
-    match (outcome, settlement.transition) {
-        (Outcome::GiveUp { error }, Transition::Archived) => {
+    let is_archived = settlement.transition == Transition::Archived;
+    match outcome {
+        Outcome::GiveUp { error } if is_archived => {
             log::error!("record {id} was given up by its handler{}; archived: {error}", attempt());
         }
-        (
-            Outcome::Failure { error }
-            | Outcome::Unanswered { error, .. }
-            | Outcome::Snooze { error, .. },
-            Transition::Archived,
-        ) => {
+        Outcome::Failure { error }
+        | Outcome::Unanswered { error, .. }
+        | Outcome::Snooze { error, .. }
+            if is_archived =>
+        {
             let after = if rule.capabilities.has_counter {
                 format!(" after {}", counted(record.next_attempt().into(), "attempt"))
             } else {
@@ -37,35 +37,28 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, r
             };
             log::error!("record {id} failed{after}; archived: {error}");
         }
-        (
-            Outcome::Failure { error }
-            | Outcome::Unanswered { error, .. }
-            | Outcome::GiveUp { error },
-            _,
-        ) if is_stranded(record, rule) => {
-            log::error!(
-                "record {id} failed{}, and is never due by its age, because its insertion date \
-                 cannot be read: {error}",
-                attempt()
-            );
-        }
-        (
-            Outcome::Failure { error }
-            | Outcome::Unanswered { error, .. }
-            | Outcome::GiveUp { error },
-            _,
-        ) => {
+        Outcome::Failure { error }
+        | Outcome::Unanswered { error, .. }
+        | Outcome::GiveUp { error } => {
+            if is_stranded(record, rule) {
+                log::error!(
+                    "record {id} failed{}, and is never due by its age, because its insertion \
+                     date cannot be read: {error}",
+                    attempt()
+                );
+                return;
+            }
             let when = || will_retry(record, settlement, rule);
             log::warn!("record {id} failed, {}{}: {error}", when(), attempt());
         }
-        (Outcome::Snooze { error, .. }, _) => {
+        Outcome::Snooze { error, .. } => {
             let when = || will_retry(record, settlement, rule);
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
-        (Outcome::Success, _) => log::info!("record {id} succeeded{}", attempt()),
-        (Outcome::Interrupted, _) => log::info!("record {id} was interrupted; it stays as it was"),
+        Outcome::Success => log::info!("record {id} succeeded{}", attempt()),
+        Outcome::Interrupted => log::info!("record {id} was interrupted; it stays as it was"),
         // An error of the pass, which says it.
-        (Outcome::Unable { .. }, _) => {}
+        Outcome::Unable { .. } => {}
     }
 }
 

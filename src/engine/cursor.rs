@@ -24,7 +24,9 @@ pub struct PassCursor {
     last: Option<Position>,
     /// Records whose slots have come, and that are still to be tried for them.
     kept: HashMap<Id, Kept>,
-    stuck: Option<Key>,
+    /// The last of so many records that got nowhere that the pass ends: the next one begins behind
+    /// it.
+    pub stuck: Option<Key>,
     /// Whether the plan is that of a limited pass.
     is_capped: bool,
     /// Whether a limited pass has come to a failed record.
@@ -93,11 +95,6 @@ impl PassCursor {
             self.is_news = true;
             kept.begun = kept.begun.saturating_sub(1);
         }
-    }
-
-    /// So many records got nowhere that the pass ends: the next one begins behind this one.
-    pub fn stuck_at(&mut self, key: Option<Key>) {
-        self.stuck = key;
     }
 
     /// Where the next pass would go on if this one were killed now, if that is news.

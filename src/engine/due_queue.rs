@@ -139,12 +139,7 @@ impl Kind {
 
 /// Where a record stands among those that are due by slots. What is given up goes first.
 fn slot_of(verdict: Verdict) -> Slot {
-    match verdict {
-        Verdict::Due(Reason::Slot(slot)) => slot,
-        Verdict::Due(_) | Verdict::Archive(_) | Verdict::Wait { .. } | Verdict::Never(_) => {
-            Slot::end_of(i64::MIN)
-        }
-    }
+    if let Verdict::Due(Reason::Slot(slot)) = verdict { slot } else { Slot::end_of(i64::MIN) }
 }
 
 /// The ids, read from the table as they are needed.
@@ -156,9 +151,9 @@ pub struct DueQueue {
     last: Vec<Id>,
     order: Order,
     /// Why records may be missing, if a search could not be read to its end.
-    broken: Option<String>,
+    pub broken: Option<String>,
     /// Records that were left out because their id is none.
-    unusable: u64,
+    pub unusable: u64,
 }
 
 impl DueQueue {
@@ -225,16 +220,6 @@ impl DueQueue {
             self.ids.extend(self.last.drain(..));
         }
         Ok(!self.ids.is_empty())
-    }
-
-    /// How many records were left out because their id is none.
-    pub fn unusable(&self) -> u64 {
-        self.unusable
-    }
-
-    /// Why records may be missing, said once.
-    pub fn take_broken(&mut self) -> Option<String> {
-        self.broken.take()
     }
 
     fn read(&mut self, search: Search, reader: &mut dyn Reader) -> Result<()> {

@@ -40,14 +40,12 @@ use crate::stop::Stop;
 use crate::store::Store;
 use crate::time::Instant;
 use cursor::PassCursor;
-use dispatcher::{Again, Dispatcher};
+use dispatcher::Dispatcher;
 use due_queue::Plan;
 
-/// How long a drain waits before it looks again for records that other passes hold.
-const BUSY_PAUSE: Duration = Duration::from_millis(50);
-
-/// The limits of a pass.
-#[derive(Debug, Clone)]
+/// The limits of a pass. By default all that is due is tried, and handlers that are stopped end at
+/// once.
+#[derive(Debug, Clone, Default)]
 pub struct PassLimits {
     /// Attempts, not records looked at: waiting rows never hide due ones.
     pub max_records: Option<u64>,
@@ -62,16 +60,6 @@ pub struct PassLimits {
 }
 
 impl PassLimits {
-    /// All that is due is tried, and handlers that are stopped end at once.
-    pub const NONE: Self = Self {
-        max_records: None,
-        max_runtime: None,
-        grace: Duration::ZERO,
-        drain: false,
-        max_consecutive_failures: None,
-        rate: None,
-    };
-
     /// Whether the pass may end before all that is due was tried.
     pub fn may_cut_short(&self) -> bool {
         self.max_records.is_some()
@@ -146,7 +134,11 @@ impl SharedDispatcher {
     /// The way back for attempts.
     fn submitter(&self) -> Submit {
         let shared = self.clone();
-        Arc::new(move |ended| shared.submit(ended))
+        Arc::new(move |ended| {
+            lock(&shared.ended).extend(ended);
+            // Whoever holds the dispatcher may complete them.
+            shared.catch_up();
+        })
     }
 
     /// A round without an ended attempt, to fill the free places.
@@ -155,12 +147,6 @@ impl SharedDispatcher {
             dispatcher.complete(Vec::new(), &self.submitter());
             dispatcher.rest();
         });
-    }
-
-    /// Submits ended attempts, and completes them unless whoever holds the dispatcher will.
-    fn submit(&self, ended: Vec<Attempt>) {
-        lock(&self.ended).extend(ended);
-        self.catch_up();
     }
 
     /// Does something with the dispatcher, and what came in meanwhile.
@@ -218,7 +204,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     if !any {
         pass.observer.finished()?;
-        return Ok(Tally::of_nothing(due.unusable(), due.take_broken()));
+        return Ok(Tally::of_nothing(due.unusable, due.broken));
     }
     pass.observer.selected(due.known());
     log::debug!("{} records due under {}", due.known(), rule.schedule.policy.line());
@@ -281,10 +267,9 @@ impl MainThread<'_> {
                 self.wait(None);
                 continue;
             }
-            match self.shared.with(Dispatcher::begin_again) {
-                Again::No => return,
-                Again::Now => {}
-                Again::AfterOthers => self.wait(Some(BUSY_PAUSE)),
+            let Some(pause) = self.shared.with(Dispatcher::begin_again) else { return };
+            if !pause.is_zero() {
+                self.wait(Some(pause));
             }
             self.shared.round();
         }

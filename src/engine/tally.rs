@@ -37,7 +37,7 @@ pub struct Tally {
     /// Whether there was nothing to do.
     pub found_nothing: bool,
     /// Whether anything was written since the last search of a drain.
-    progress: bool,
+    pub progress: bool,
 }
 
 /// The reason why a pass ended before everything due was tried.
@@ -101,10 +101,5 @@ impl Tally {
             }
         }
         self.progress = true;
-    }
-
-    /// Whether anything was written since this was last asked.
-    pub fn take_progress(&mut self) -> bool {
-        std::mem::take(&mut self.progress)
     }
 }

@@ -137,7 +137,7 @@ impl Table {
             },
             began_at: Instant(now),
             order: Order::Newest,
-            limits: PassLimits::NONE,
+            limits: PassLimits::default(),
             clock,
             stop: stop.clone(),
             token: None,

@@ -145,7 +145,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
             line: ticking.at(now),
             began_at: now,
             order: Order::Oldest,
-            limits: PassLimits::NONE,
+            limits: PassLimits::default(),
             clock: clock.fixed(now),
             stop: stop.clone(),
             token: None,

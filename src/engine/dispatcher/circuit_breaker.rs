@@ -19,7 +19,7 @@ const MOST_IN_A_ROW: usize = 10;
 #[derive(Default)]
 pub struct CircuitBreaker {
     /// Those that this pass does not try again.
-    all: HashSet<Id>,
+    pub all: HashSet<Id>,
     /// Those since the last record that got further.
     in_a_row: HashSet<Id>,
     /// The place of the last of them in the order of the plan, for the next pass to begin behind.
@@ -34,10 +34,6 @@ pub struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    pub fn has(&self, id: &Id) -> bool {
-        self.all.contains(id)
-    }
-
     /// Says of a record what is wrong with it: the same of several in a row is said once.
     fn say(&mut self, id: &Id, what: String) {
         match &mut self.said {
@@ -159,7 +155,7 @@ impl Dispatcher {
     /// one begins behind them: else it would never come to the others either.
     pub(super) fn begin_behind_them(&mut self) {
         if self.is_cut_short() {
-            self.cursor.stuck_at(self.breaker.last.take());
+            self.cursor.stuck = self.breaker.last.take();
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Dispatcher, InHand};
 use crate::engine::{SettledAttempt, Stopped, attempt_log};
 use crate::handlers::{Job, Submit};
-use crate::record::{Attempt, Outcome, Reach, Record, Settlement, Status, Transition, counted};
+use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, counted};
 use crate::store::WriteResult;
 
 impl Dispatcher {
@@ -21,17 +21,14 @@ impl Dispatcher {
             return;
         };
         let InHand { record, started_at, .. } = in_hand;
-        match attempt.outcome {
-            // Where the pass does not come to all the others, it had its turn.
-            Outcome::Unable { ends_pass: false, .. } if self.is_cut_short() => {
-                self.cursor.settled(&record.id);
-            }
-            Outcome::Interrupted | Outcome::Unable { .. } => self.cursor.came_back(&record.id),
-            Outcome::Success
-            | Outcome::Failure { .. }
-            | Outcome::Unanswered { .. }
-            | Outcome::Snooze { .. }
-            | Outcome::GiveUp { .. } => self.cursor.settled(&record.id),
+        let was_unable = matches!(attempt.outcome, Outcome::Unable { ends_pass: false, .. });
+        let was_no_attempt =
+            matches!(attempt.outcome, Outcome::Interrupted | Outcome::Unable { .. });
+        // Where the pass does not come to all the others, it had its turn.
+        if was_no_attempt && !(was_unable && self.is_cut_short()) {
+            self.cursor.came_back(&record.id);
+        } else {
+            self.cursor.settled(&record.id);
         }
         self.pass.store.release(&record.id);
         let written = match applied {
@@ -52,17 +49,12 @@ impl Dispatcher {
             self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());
         }
         self.count_failures(&attempt.outcome);
-        match &attempt.outcome {
-            Outcome::Unable { error, ends_pass } => self.unable(&record, error, *ends_pass),
-            Outcome::Unanswered { reach: Reach::Nobody, .. } => {
-                self.got_nowhere(&record);
-            }
-            Outcome::Success
-            | Outcome::Failure { .. }
-            | Outcome::Unanswered { .. }
-            | Outcome::Snooze { .. }
-            | Outcome::GiveUp { .. } => self.got_further(),
-            Outcome::Interrupted => {}
+        if attempt.outcome.got_further() {
+            self.got_further();
+        } else if let Outcome::Unable { error, ends_pass } = &attempt.outcome {
+            self.unable(&record, error, *ends_pass);
+        } else if attempt.outcome != Outcome::Interrupted {
+            self.got_nowhere(&record);
         }
         self.pass.observer.attempted(&SettledAttempt {
             number: record.next_attempt(),
@@ -102,9 +94,7 @@ impl Dispatcher {
         let what = format!("could not be set to {}: {error}", status.name());
         self.refuse(record, what);
     }
-}
 
-impl Dispatcher {
     /// Hands a record on that was archived just now, after so many attempts. This is done once:
     /// the row is written, and no later pass looks at it.
     pub(super) fn tell_of_archived(&self, record: &Record, attempts: u32, error: Option<&str>) {
@@ -121,14 +111,8 @@ impl Dispatcher {
 }
 
 fn complain(attempt: &Attempt) {
-    let why = match &attempt.outcome {
-        Outcome::Success => return,
-        Outcome::Interrupted => "the pass was stopped",
-        Outcome::Failure { error }
-        | Outcome::Unanswered { error, .. }
-        | Outcome::Snooze { error, .. }
-        | Outcome::GiveUp { error }
-        | Outcome::Unable { error, .. } => error,
-    };
-    log::error!("record {} is archived, but --on-archive was not done: {why}", attempt.id);
+    if attempt.outcome != Outcome::Success {
+        let why = attempt.outcome.error().unwrap_or("the pass was stopped");
+        log::error!("record {} is archived, but --on-archive was not done: {why}", attempt.id);
+    }
 }

@@ -25,13 +25,10 @@ use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
 
-/// The next search of a drain, if there is one.
-pub enum Again {
-    No,
-    Now,
-    /// There are records that other passes hold: give them a moment.
-    AfterOthers,
-}
+/// How many ids that more than one row has are named.
+const AMBIGUOUS_SHOWN: usize = 5;
+/// How long a drain waits before it looks again for records that other passes hold.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Owns the parts of a pass and the state between its rounds.
 pub struct Dispatcher {
@@ -193,10 +190,11 @@ impl Dispatcher {
         self.tally.stopped.get_or_insert(why);
     }
 
-    /// Selects anew, if this is a drain and there may be more to do.
-    pub fn begin_again(&mut self) -> Again {
+    /// Selects anew, if this is a drain and there may be more to do; says how long to wait before
+    /// that is tried.
+    pub fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() || !self.pass.limits.drain {
-            return Again::No;
+            return None;
         }
         let time = self.rule.time;
         let come_to = time.span.map(|span| Slot::end_of(span.until));
@@ -208,15 +206,14 @@ impl Dispatcher {
         let errors_too = self.rule.schedule.policy.needs_counter();
         self.due = self.due.again(self.rule.clone(), busy, errors_too);
         if was_busy {
-            return Again::AfterOthers;
+            return Some(BUSY_PAUSE);
         }
-        let progress = self.tally.take_progress();
+        let progress = std::mem::take(&mut self.tally.progress);
         match self.due.any(self.pass.store.reader()) {
-            Ok(any) if any && progress => Again::Now,
-            Ok(_) => Again::No,
+            Ok(any) => (any && progress).then_some(Duration::ZERO),
             Err(error) => {
                 self.begin_no_more(error);
-                Again::No
+                None
             }
         }
     }
@@ -276,9 +273,9 @@ impl Dispatcher {
     /// A drain searches again, and finds the same once more.
     fn note_what_was_left_out(&mut self) {
         if self.tally.incomplete.is_empty() {
-            self.tally.incomplete.extend(self.due.take_broken());
+            self.tally.incomplete.extend(self.due.broken.take());
         }
-        self.tally.unusable = self.tally.unusable.max(self.due.unusable());
+        self.tally.unusable = self.tally.unusable.max(self.due.unusable);
     }
 
     /// Says what was not tried, once for all.
@@ -288,20 +285,11 @@ impl Dispatcher {
         self.tally.ambiguous = self.ambiguous.len() as u64;
         if !self.ambiguous.is_empty() {
             let records = counted(self.tally.ambiguous, "record");
-            let (first, are) = (some_of(&self.ambiguous), was_or_were(self.tally.ambiguous));
-            log::error!("{records} {are} not tried: more than one row has the id {first}");
+            let were = if self.ambiguous.len() == 1 { "was" } else { "were" };
+            let shown = self.ambiguous.iter().take(AMBIGUOUS_SHOWN).map(String::as_str);
+            let ids = shown.collect::<Vec<_>>().join(", ");
+            let more = if self.ambiguous.len() > AMBIGUOUS_SHOWN { ", ..." } else { "" };
+            log::error!("{records} {were} not tried: more than one row has the id {ids}{more}");
         }
     }
-}
-
-/// The first few, and that there are more.
-fn some_of(ids: &BTreeSet<String>) -> String {
-    const SHOWN: usize = 5;
-    let shown: Vec<_> = ids.iter().take(SHOWN).map(String::as_str).collect();
-    let more = if ids.len() > SHOWN { ", ..." } else { "" };
-    format!("{}{more}", shown.join(", "))
-}
-
-fn was_or_were(count: u64) -> &'static str {
-    if count == 1 { "was" } else { "were" }
 }

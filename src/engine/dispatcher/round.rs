@@ -66,14 +66,20 @@ impl Dispatcher {
         }
         let count = claimed.len();
         let is_alone = claimed.is_empty() && !ended.is_empty();
-        match self.write_and_hand_out(ended, &mut claimed, submit) {
+        let now = self.pass.clock.now();
+        match self.write(ended, &claimed) {
+            Ok(charged) => {
+                let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
+                self.hand_out(claimed.into_iter().zip(charged), now, submit);
+                Ok(count)
+            }
             // It may be the charges that cannot be written.
             Err(error) if ended.is_empty() || !is_alone && !exit::is_try_later(&error) => {
                 self.let_go(&mut claimed);
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| 0)
             }
-            written => written.map(|()| count),
+            Err(error) => Err(error),
         }
     }
 
@@ -95,7 +101,9 @@ impl Dispatcher {
         while claimed.len() < free && !self.is_cut_short() {
             let left =
                 self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-            let tokens = self.tokens();
+            let clock = self.pass.clock;
+            let bucket = self.bucket.as_ref();
+            let tokens = bucket.map_or(usize::MAX, |bucket| bucket.tokens(clock.monotonic()));
             if tokens == 0 {
                 self.is_held_back = self.due.any(self.pass.store.reader())?;
                 break;
@@ -105,19 +113,23 @@ impl Dispatcher {
             if ids.is_empty() {
                 break;
             }
-            ids.retain(|id| !self.breaker.has(id));
+            ids.retain(|id| !self.breaker.all.contains(id));
             let before = claimed.len();
             let mut claims = self.pass.store.claim(&ids)?.into_iter();
             for (id, claim) in claims.by_ref() {
                 match self.inspect(id, claim) {
                     Ok(Some(due)) => {
                         self.left = self.left.map(|left| left - 1);
-                        self.take_token();
+                        if let Some(bucket) = &mut self.bucket {
+                            bucket.take(clock.monotonic());
+                        }
                         claimed.push(due);
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        self.release_all(claims);
+                        claims
+                            .filter(|(_, claim)| matches!(claim, Claim::Held(_)))
+                            .for_each(|(id, _)| self.pass.store.release(&id));
                         return Err(error);
                     }
                 }
@@ -127,26 +139,6 @@ impl Dispatcher {
             }
         }
         Ok(())
-    }
-
-    /// How many attempts the rate allows at this moment.
-    fn tokens(&self) -> usize {
-        let clock = self.pass.clock;
-        self.bucket.as_ref().map_or(usize::MAX, |bucket| bucket.tokens(clock.monotonic()))
-    }
-
-    fn take_token(&mut self) {
-        if let Some(bucket) = &mut self.bucket {
-            bucket.take(self.pass.clock.monotonic());
-        }
-    }
-
-    fn release_all(&mut self, claims: impl Iterator<Item = (Id, Claim)>) {
-        for (id, claim) in claims {
-            if matches!(claim, Claim::Held(_)) {
-                self.pass.store.release(&id);
-            }
-        }
     }
 
     /// Looks at a record that is due as far as the selection saw. `None` if there is nothing to
@@ -296,22 +288,8 @@ impl Dispatcher {
         self.write(ended, &[]).map(|_| ())
     }
 
-    /// One transaction: the outcomes of the answered records, the charges of the claimed ones.
-    fn write_and_hand_out(
-        &mut self,
-        ended: &[Attempt],
-        claimed: &mut Vec<Claimed>,
-        submit: &Submit,
-    ) -> Result<()> {
-        let now = self.pass.clock.now();
-        let charged = self.write(ended, claimed)?;
-        let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
-        self.hand_out(std::mem::take(claimed).into_iter().zip(charged), now, submit);
-        Ok(())
-    }
-
-    /// Writes the outcomes of the answered records and books them; says of the charges of the
-    /// claimed ones, if there are any, how they went.
+    /// Writes, in one transaction, the outcomes of the answered records, which it books, and the
+    /// charges of the claimed ones; says of those, if there are any, how they went.
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let rule = &self.rule;

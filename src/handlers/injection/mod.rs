@@ -9,7 +9,7 @@ mod runners;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Result, bail};
 
 use self::runners::{Language, Runner, Takes, Wrapper, runner, takes_next};
 use super::argv_template::first_column;
@@ -29,11 +29,9 @@ pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> 
     if let Some(column) = command.column_in(program) {
         let search = std::env::var_os("PATH").unwrap_or_default();
         if let Some(why) = in_one_word(argv, &search) {
-            return Err(Error::msg(why));
+            bail!("{why}");
         }
-        return Err(anyhow!(
-            "the record's {{{column}}} would choose the program that is run; name the program"
-        ));
+        bail!("the record's {{{column}}} would choose the program that is run; name the program");
     }
     command.check(argv)
 }
@@ -63,7 +61,10 @@ impl Command<'_> {
                 Runner::Language(language) => self.language(name, language, rest, is_run)?,
                 Runner::SwitchUser => self.switch_user(name, rest, is_run)?,
                 Runner::Remote => self.remote(name, rest, is_run)?,
-                Runner::Joined if is_run => self.joined(name, rest)?,
+                Runner::Joined if is_run => {
+                    self.refuse_code(name, rest)?;
+                    0
+                }
                 Runner::Wrapper(wrapper) if is_run => {
                     let before = self.wrapper(name, wrapper, rest)?;
                     command_at = at + before;
@@ -88,12 +89,12 @@ impl Command<'_> {
             if !text.starts_with(['-', '+']) {
                 break;
             }
-            self.refuse_code(name, word)?;
+            self.refuse_code(name, [word])?;
             at += 1;
             if text.starts_with("--") {
                 let takes_code = ["--command", "--init-command"].contains(&&*text);
                 if takes_code || ["--rcfile", "--init-file"].contains(&&*text) {
-                    words.get(at).map_or(Ok(()), |code| self.refuse_code(name, code))?;
+                    self.refuse_code(name, words.get(at))?;
                     at += 1;
                 }
                 continue;
@@ -101,12 +102,12 @@ impl Command<'_> {
             is_code |= text.starts_with('-') && text.contains('c');
             reads_input |= text.starts_with('-') && text.contains('s');
             let values = text.chars().filter(|flag| matches!(flag, 'o' | 'O')).count();
-            words.iter().skip(at).take(values).try_for_each(|it| self.refuse_code(name, it))?;
+            self.refuse_code(name, words.iter().skip(at).take(values))?;
             at += values;
         }
         let Some(operand) = words.get(at) else { return Ok(at) };
         if is_code {
-            self.refuse_code(name, operand)?;
+            self.refuse_code(name, [operand])?;
             return Ok((at + 2).min(words.len()));
         }
         if is_run && !reads_input {
@@ -137,7 +138,7 @@ impl Command<'_> {
             }
             let takes = language.takes(&text);
             if is_run || takes == Takes::CodeHere {
-                self.refuse_code(name, word)?;
+                self.refuse_code(name, [word])?;
             }
             let next = words.get(at);
             match takes {
@@ -145,7 +146,7 @@ impl Command<'_> {
                 Takes::CodeHere => is_told = true,
                 Takes::Code => {
                     is_told = true;
-                    next.map_or(Ok(()), |code| self.refuse_code(name, code))?;
+                    self.refuse_code(name, next)?;
                     // Node may be told it by another option.
                     let is_option = next.is_some_and(|it| it.to_string_lossy().starts_with('-'));
                     at += usize::from(!is_option);
@@ -155,7 +156,7 @@ impl Command<'_> {
                     // Awk's variables are values; what else is given here is a file with code.
                     let is_value = language.file.is_some() && text.ends_with(['v', 'F']);
                     if is_run && !is_value {
-                        next.map_or(Ok(()), |value| self.refuse_code(name, value))?;
+                        self.refuse_code(name, next)?;
                     }
                     at += usize::from(
                         takes == Takes::Value || text.ends_with('f') || text == "--file",
@@ -163,9 +164,7 @@ impl Command<'_> {
                 }
                 Takes::Module => {
                     let is_next = text.ends_with('m');
-                    if let Some(module) = next.filter(|_| is_next && is_run) {
-                        self.refuse_code(name, module)?;
-                    }
+                    self.refuse_code(name, next.filter(|_| is_next && is_run))?;
                     return Ok((at + usize::from(is_next)).min(words.len()));
                 }
             }
@@ -175,16 +174,16 @@ impl Command<'_> {
         }
         let Some(operand) = words.get(at) else { return Ok(at.min(words.len())) };
         match (language.file, is_told) {
-            (Some(_), false) if !has_file && is_run => self.refuse_code(name, operand)?,
+            (Some(_), false) if !has_file && is_run => self.refuse_code(name, [operand])?,
             (Some(_), _) => {}
             (None, _) if !is_run => {}
             (None, false) => self.refuse_script(name, operand)?,
             (None, true) => {
                 if let Some(column) = self.column_before(operand) {
-                    return Err(anyhow!(
+                    bail!(
                         "{name} would take the record's {{{column}}} for an option, and run it as \
                          code, if it begins with a hyphen; write -- {{{column}}}"
-                    ));
+                    );
                 }
             }
         }
@@ -213,7 +212,7 @@ impl Command<'_> {
                     let has_code = is_long && is_code_option || !is_long && flags.contains('c');
                     is_code |= has_code;
                     if is_run || has_code {
-                        self.refuse_code(name, word)?;
+                        self.refuse_code(name, [word])?;
                     }
                     is_command |= ["u", "-user"].contains(&flags);
                     let values = ["-shell", "-group", "-user", "-whitelist-environment"];
@@ -223,7 +222,7 @@ impl Command<'_> {
                         flags.ends_with(['s', 'g', 'G', 'w', 'u'])
                     };
                     if takes_code {
-                        words.get(at).map_or(Ok(()), |code| self.refuse_code(name, code))?;
+                        self.refuse_code(name, words.get(at))?;
                     }
                     at += usize::from(takes_code || takes_value);
                 }
@@ -262,33 +261,26 @@ impl Command<'_> {
             }
             let Some(flags) = text.strip_prefix('-') else {
                 if let Some(column) = self.column_before(word).filter(|_| is_run) {
-                    return Err(anyhow!(
+                    bail!(
                         "{name} would take the record's {{{column}}} for an option if it begins with \
                          a hyphen; write user@{{{column}}}"
-                    ));
+                    );
                 }
                 break;
             };
             let value = flags.find(|flag| SSH_VALUES.contains(flag));
             let next = value.filter(|at| at + 1 == flags.len()).and_then(|_| left.next());
             if value.is_some_and(|at| flags[at..].starts_with('o')) {
-                [Some(word), next]
-                    .into_iter()
-                    .flatten()
-                    .try_for_each(|it| self.refuse_code(name, it))?;
+                self.refuse_code(name, [word].into_iter().chain(next))?;
             }
         }
-        match left.find_map(|word| self.column_in(word)) {
-            Some(column) => Err(anyhow!(
+        if let Some(column) = left.find_map(|word| self.column_in(word)) {
+            bail!(
                 "{name} would have a shell run the record's {{{column}}} as code; leave it out: the \
                  record is on the standard input of the command"
-            )),
-            None => Ok(words.len()),
+            );
         }
-    }
-
-    fn joined(&self, name: &str, words: &[OsString]) -> Result<usize> {
-        words.iter().try_for_each(|word| self.refuse_code(name, word)).map(|()| 0)
+        Ok(words.len())
     }
 
     fn wrapper(&self, name: &str, wrapper: Wrapper, words: &[OsString]) -> Result<usize> {
@@ -313,10 +305,7 @@ impl Command<'_> {
                     };
                 let takes_code = is_code && (flags.ends_with('c') || !flags.contains('='));
                 if is_code {
-                    [Some(word), next]
-                        .into_iter()
-                        .flatten()
-                        .try_for_each(|it| self.refuse_code(name, it))?;
+                    self.refuse_code(name, [word].into_iter().chain(next))?;
                 }
                 let value = flags.find(|flag| wrapper.values.contains(flag));
                 let takes_value = if flags.starts_with('-') {
@@ -356,7 +345,7 @@ impl Command<'_> {
             }
             _ => (attached.to_string(), rest),
         };
-        self.refuse_code("env", &OsString::from(&text))?;
+        self.refuse_code("env", [&OsString::from(&text)])?;
         // What it takes for words a shell takes for as many at least.
         let words =
             shlex::split(&text).unwrap_or_else(|| text.split(' ').map(String::from).collect());
@@ -366,30 +355,38 @@ impl Command<'_> {
         Ok(rest.len())
     }
 
-    fn refuse_code(&self, name: &str, word: &OsString) -> Result<()> {
-        let refused = |column: String| {
-            let shown = cut_line(&word.to_string_lossy());
-            anyhow!("{name} would run the record's {{{column}}} as code, in {shown:?}; {WAY_OUT}")
-        };
-        self.column_in(word).map(refused).map_or(Ok(()), Err)
+    fn refuse_code<'w>(
+        &self,
+        name: &str,
+        words: impl IntoIterator<Item = &'w OsString>,
+    ) -> Result<()> {
+        for word in words {
+            if let Some(column) = self.column_in(word) {
+                let shown = cut_line(&word.to_string_lossy());
+                bail!(
+                    "{name} would run the record's {{{column}}} as code, in {shown:?}; {WAY_OUT}"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// A word that is a value would be any script, or an option.
     fn refuse_script(&self, name: &str, word: &OsString) -> Result<()> {
-        let refused = |column: String| -> Error {
-            anyhow!(
+        if let Some(column) = self.column_in(word) {
+            bail!(
                 "{name} would take the record's {{{column}}} for a script to run, or for an option; \
                  name the script, and write {{{column}}} behind it"
-            )
-        };
-        self.column_in(word).map(refused).map_or(Ok(()), Err)
+            );
+        }
+        Ok(())
     }
 
     fn refuse_program(&self, name: &str, word: &OsString) -> Result<()> {
-        let refused = |column: String| -> Error {
-            anyhow!("the record's {{{column}}} would choose the program that {name} runs; name it")
-        };
-        self.column_in(word).map(refused).map_or(Ok(()), Err)
+        if let Some(column) = self.column_in(word) {
+            bail!("the record's {{{column}}} would choose the program that {name} runs; name it");
+        }
+        Ok(())
     }
 
     fn column_in(&self, word: &OsStr) -> Option<String> {

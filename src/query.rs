@@ -74,17 +74,11 @@ pub enum Position {
 
 impl Position {
     pub fn slot(&self) -> Option<Slot> {
-        match self {
-            Self::Slot(slot) => Some(*slot),
-            Self::Key(_) => None,
-        }
+        if let Self::Slot(slot) = self { Some(*slot) } else { None }
     }
 
     pub fn key(&self) -> Option<&Key> {
-        match self {
-            Self::Key(key) => Some(key),
-            Self::Slot(_) => None,
-        }
+        if let Self::Key(key) = self { Some(key) } else { None }
     }
 }
 

@@ -38,7 +38,7 @@ pub fn run(
     // What is said of each due record at once, or, of an id that is not unique, below.
     let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
     while left > 0
-        && let Some(id) = candidates.next(&mut *reader)?
+        && let Some(id) = candidates.next_few(1, &mut *reader)?.pop()
     {
         let record = match reader.read(&id)? {
             Found::Record(record) => record,

@@ -47,24 +47,16 @@ impl PassCursor {
 
     /// A record is handed out, in the order of the plan.
     pub fn handed_out(&mut self, record: &Record, slot: Option<Slot>) {
-        match slot {
-            Some(slot) => {
-                self.keep(&record.id, slot);
-                if let Some(kept) = self.kept.get_mut(&record.id) {
-                    kept.begun += 1;
-                }
-                if self.last.as_ref().and_then(Position::slot).is_none_or(|last| last < slot) {
-                    self.last = Some(Position::Slot(slot));
-                }
-            }
-            None => self.comes_to(record),
+        if let Some(slot) = slot {
+            self.keep(&record.id, slot).begun += 1;
         }
+        self.passed(record, slot);
     }
 
-    /// A record was not handed out, and has had its turn all the same.
+    /// A record has its turn, whether or not it is handed out.
     pub fn passed(&mut self, record: &Record, slot: Option<Slot>) {
         let Some(slot) = slot else { return self.comes_to(record) };
-        if self.last.as_ref().and_then(Position::slot).is_some_and(|last| last < slot) {
+        if self.last.as_ref().and_then(Position::slot).is_none_or(|last| last < slot) {
             self.last = Some(Position::Slot(slot));
         }
     }
@@ -78,10 +70,10 @@ impl PassCursor {
     }
 
     /// A record's slot has come, and it is still to be tried for it.
-    pub fn keep(&mut self, id: &Id, slot: Slot) {
+    pub fn keep(&mut self, id: &Id, slot: Slot) -> &mut Kept {
         self.is_news = true;
         let kept = || Kept { id: id.clone(), slot, begun: 0 };
-        self.kept.entry(id.clone()).or_insert_with(kept);
+        self.kept.entry(id.clone()).or_insert_with(kept)
     }
 
     /// A record's attempt is over, or there is nothing to try.

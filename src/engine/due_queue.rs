@@ -87,23 +87,19 @@ impl Plan {
         let stuck = self.stuck.as_ref();
         let behind = |statuses, key| behind(search(statuses, Kind::Due), key);
         let (new, errors) = (&[Status::New][..], &[Status::Error][..]);
-        let (mut searches, last) = match &self.kind {
-            PlanKind::Full => {
-                let (first, last) = behind(&Status::PENDING[..], stuck);
-                (vec![first], last)
-            }
+        let is_full = matches!(self.kind, PlanKind::Full);
+        let (first, last) = behind(if is_full { &Status::PENDING[..] } else { new }, stuck);
+        let mut searches = vec![first];
+        match &self.kind {
+            PlanKind::Full => {}
             PlanKind::Capped { cursor } => {
-                let (first, last) = behind(new, stuck);
                 let (second, third) = behind(errors, cursor.as_ref());
-                (std::iter::once(first).chain([second]).chain(third).collect(), last)
+                searches.push(second);
+                searches.extend(third);
             }
-            PlanKind::Slots => {
-                let (first, last) = behind(new, stuck);
-                let is_new_only = rule.time.span.is_some_and(Span::is_empty);
-                let slots = (!is_new_only).then(|| search(errors, Kind::Slots));
-                (std::iter::once(first).chain(slots).collect(), last)
-            }
-        };
+            PlanKind::Slots if rule.time.span.is_some_and(Span::is_empty) => {}
+            PlanKind::Slots => searches.push(search(errors, Kind::Slots)),
+        }
         // What got nowhere comes behind everything else.
         searches.extend(last);
         if let Some(max_age) = rule.schedule.limits.max_age_secs {
@@ -184,10 +180,6 @@ impl DueQueue {
     /// How many ids have been read and not been taken.
     pub fn known(&self) -> usize {
         self.ids.len()
-    }
-
-    pub fn next(&mut self, reader: &mut dyn Reader) -> Result<Option<Id>> {
-        Ok(self.next_few(1, reader)?.pop())
     }
 
     /// At most `most`; none if there is no more.

@@ -204,7 +204,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     if !any {
         pass.observer.finished()?;
-        return Ok(Tally::of_nothing(due.unusable, due.broken));
+        let (unusable, incomplete) = (due.unusable, due.broken.into_iter().collect());
+        return Ok(Tally { found_nothing: true, unusable, incomplete, ..Tally::default() });
     }
     pass.observer.selected(due.known());
     log::debug!("{} records due under {}", due.known(), rule.schedule.policy.line());

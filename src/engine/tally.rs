@@ -64,12 +64,6 @@ pub struct SettledAttempt<'a> {
 }
 
 impl Tally {
-    /// That of a pass that had nothing to do, as far as it could see.
-    pub fn of_nothing(unusable: u64, incomplete: Option<String>) -> Self {
-        let incomplete = incomplete.into_iter().collect();
-        Self { found_nothing: true, unusable, incomplete, ..Self::default() }
-    }
-
     pub fn attempts(&self) -> u64 {
         self.succeeded + self.failed + self.snoozed + self.archived + self.changed + self.lost
     }

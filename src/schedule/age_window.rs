@@ -64,18 +64,11 @@ pub fn overlaps(ages: &[(i64, Option<i64>)]) -> Vec<(i64, Option<i64>)> {
     ages.sort_unstable();
     let (mut overlaps, mut covered): (Vec<(i64, Option<i64>)>, _) = (Vec::new(), Some(0));
     for (from, to) in ages {
-        let end = match (covered, to) {
-            (None, to) => to,
-            (Some(covered), None) => Some(covered),
-            (Some(covered), Some(to)) => Some(covered.min(to)),
-        };
+        let end = [covered, to].into_iter().flatten().min();
         if end.is_none_or(|end| end > from) {
             overlaps.push((from, end));
         }
-        covered = match (covered, to) {
-            (Some(covered), Some(to)) => Some(covered.max(to)),
-            (None, _) | (_, None) => None,
-        };
+        covered = covered.zip(to).map(|(covered, to)| covered.max(to));
     }
     overlaps
 }

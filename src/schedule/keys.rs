@@ -81,14 +81,22 @@ impl<'a> Keys<'a> {
         format!("{} needs {key}=, as in: {}", self.form.name, self.form.example)
     }
 
-    pub fn wrong(&self, key: &str, error: &str) -> String {
+    fn wrong(&self, key: &str, error: &str) -> String {
         let value = self.values.get(key).copied().unwrap_or_default();
         format!("{}: {key}={value}: {error}", self.form.name)
     }
 
-    pub fn duration(&self, key: &str) -> Result<Option<u64>, String> {
-        let parsed = self.values.get(key).map(|value| milliseconds(value));
+    fn parsed<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let parsed = self.values.get(key).map(|value| parse(value));
         parsed.transpose().map_err(|error| self.wrong(key, &error))
+    }
+
+    pub fn duration(&self, key: &str) -> Result<Option<u64>, String> {
+        self.parsed(key, milliseconds)
     }
 
     /// The durations without a key, at least one, none of which may be above `max`.
@@ -144,34 +152,20 @@ impl<'a> Keys<'a> {
     }
 
     pub fn retries(&self) -> Result<u32, String> {
-        let value = self.values.get("retries").ok_or_else(|| self.missing("retries"))?;
-        let retries = value.parse().ok().filter(|retries| (2..=MOST_RETRIES).contains(retries));
-        retries.ok_or_else(|| {
-            self.wrong("retries", &format!("must be a whole number from 2 to {MOST_RETRIES}"))
-        })
+        let retries = |text: &str| {
+            let retries = text.parse().ok().filter(|retries| (2..=MOST_RETRIES).contains(retries));
+            retries.ok_or_else(|| format!("must be a whole number from 2 to {MOST_RETRIES}"))
+        };
+        self.parsed("retries", retries)?.ok_or_else(|| self.missing("retries"))
     }
 
     pub fn percent(&self, key: &str) -> Result<Option<u8>, String> {
-        let parsed = self.values.get(key).map(|value| percent(value));
-        parsed.transpose().map_err(|error| self.wrong(key, &error))
+        self.parsed(key, percent)
     }
 
     /// A factor above 1: `2`, `1.5`, `5/4`.
     pub fn ratio(&self, key: &str) -> Result<Option<(u64, u64)>, String> {
-        let Some(value) = self.values.get(key) else { return Ok(None) };
-        let parsed = match value.split_once('/') {
-            Some((over, under)) => over.trim().parse().ok().zip(under.trim().parse().ok()),
-            None => decimal(value),
-        };
-        parsed
-            .filter(|(over, under): &(u64, u64)| {
-                let (over, under) = (u128::from(*over), u128::from(*under));
-                under > 0 && over * 100 >= under * 101 && over <= under * 1000
-            })
-            .map(Some)
-            .ok_or_else(|| {
-                self.wrong(key, "must be a number above 1, from 1.01 to 1000: 2, 1.5 or 5/4")
-            })
+        self.parsed(key, ratio)
     }
 }
 
@@ -180,6 +174,19 @@ pub fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     let percent = number.parse().ok().filter(|percent| *percent <= 100);
     percent.ok_or_else(|| "must be from 0% to 100%".into())
+}
+
+fn ratio(text: &str) -> Result<(u64, u64), String> {
+    let parsed = match text.split_once('/') {
+        Some((over, under)) => over.trim().parse().ok().zip(under.trim().parse().ok()),
+        None => decimal(text),
+    };
+    parsed
+        .filter(|(over, under): &(u64, u64)| {
+            let (over, under) = (u128::from(*over), u128::from(*under));
+            under > 0 && over * 100 >= under * 101 && over <= under * 1000
+        })
+        .ok_or_else(|| "must be a number above 1, from 1.01 to 1000: 2, 1.5 or 5/4".into())
 }
 
 /// A decimal number as a fraction, `1.25` as 125/100.

@@ -111,10 +111,8 @@ pub enum Obstacle {
 impl Policy {
     /// What a pass at `now` looks at. `reached` is where the last one came to, for slots.
     pub fn pass_time(&self, reached: Option<Slot>, now: Instant, drain: bool) -> PassTime {
-        let span = match self {
-            Self::Slots(slots) => Some(slots.span(reached, now, drain)),
-            Self::Age(_) | Self::Counted(_) => None,
-        };
+        let slots = if let Self::Slots(slots) = self { Some(slots) } else { None };
+        let span = slots.map(|slots| slots.span(reached, now, drain));
         PassTime { selected_at: now, now, span }
     }
 

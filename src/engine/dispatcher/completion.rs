@@ -98,7 +98,7 @@ impl Dispatcher {
     /// Hands a record on that was archived just now, after so many attempts. This is done once:
     /// the row is written, and no later pass looks at it.
     pub(super) fn tell_of_archived(&self, record: &Record, attempts: u32, error: Option<&str>) {
-        let Some(on_archive) = &self.on_archive else { return };
+        let Some(on_archive) = &self.handlers.on_archive else { return };
         let record = Arc::new(Record {
             status: Status::Archived,
             failures: attempts,

@@ -15,11 +15,10 @@ use super::due_queue::Plan;
 use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
 use crate::exit;
-use crate::handlers::{Handler, Submit};
+use crate::handlers::Submit;
 use crate::query::Slot;
 use crate::record::{Attempt, Id, Outcome, Record, counted};
 use crate::schedule::DueRule;
-use crate::stop::Stop;
 use crate::store::Charged;
 use crate::time::Instant;
 
@@ -36,13 +35,9 @@ pub struct Dispatcher {
     /// How it looks at records.
     rule: DueRule,
     plan: Plan,
-    handler: Arc<dyn Handler>,
-    /// The stop that it heeds.
-    handler_stop: Arc<Stop>,
+    handlers: Handlers,
     wake: Wake,
     due: DueQueue,
-    /// Who gets what is archived.
-    on_archive: Option<Arc<dyn Handler>>,
     /// Attempts that `--max-records` leaves.
     left: Option<u64>,
     /// Attempts that `--rate` leaves.
@@ -93,9 +88,7 @@ impl Dispatcher {
         let now = pass.clock.monotonic();
         let cursor = PassCursor::new(rule.time.span, &plan, &rule.kept);
         Self {
-            handler: handlers.handler,
-            handler_stop: handlers.stop,
-            on_archive: handlers.on_archive,
+            handlers,
             wake,
             due,
             left: pass.limits.max_records,
@@ -158,7 +151,7 @@ impl Dispatcher {
     fn fail(&mut self, error: anyhow::Error) {
         self.is_lost = true;
         self.error.get_or_insert(error);
-        self.handler_stop.end();
+        self.handlers.stop.end();
     }
 
     /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That
@@ -169,7 +162,7 @@ impl Dispatcher {
         } else {
             self.error.get_or_insert(error);
         }
-        self.handler_stop.begin_no_more();
+        self.handlers.stop.begin_no_more();
     }
 
     pub fn is_idle(&self) -> bool {
@@ -186,7 +179,7 @@ impl Dispatcher {
 
     /// No new claims from here on.
     pub fn stop(&mut self, why: Stopped) {
-        self.handler_stop.begin_no_more();
+        self.handlers.stop.begin_no_more();
         self.tally.stopped.get_or_insert(why);
     }
 

@@ -37,7 +37,7 @@ impl Dispatcher {
         }
         let mut ended = ended;
         let still_in_hand = self.in_hand.len() - ended.len() - self.breaker.doubtful.len();
-        let free = self.handler.capacity().saturating_sub(still_in_hand);
+        let free = self.handlers.handler.capacity().saturating_sub(still_in_hand);
         if free > self.room() && !ended.is_empty() {
             // What has been answered is held until it is settled, and leaves no room until then.
             self.write_outcomes(ended)?;
@@ -150,28 +150,21 @@ impl Dispatcher {
                 if !matches!(due, Ok(Some(_))) {
                     self.pass.store.release(&id);
                 }
-                due
+                return due;
             }
             Claim::Busy => {
                 log::debug!("record {id} is in the hands of another pass");
                 self.keep_slot(&id);
                 self.busy.push(id);
-                Ok(None)
             }
-            Claim::Gone => {
-                self.forget_slot(&id);
-                Ok(None)
-            }
+            Claim::Gone => self.forget_slot(&id),
             Claim::Ambiguous => {
                 self.forget_slot(&id);
                 self.ambiguous.insert(id.to_string());
-                Ok(None)
             }
-            Claim::Unreadable(why) => {
-                self.unreadable(&id, &why);
-                Ok(None)
-            }
+            Claim::Unreadable(why) => self.unreadable(&id, &why),
         }
+        Ok(None)
     }
 
     /// Looks at a claimed record once more: another pass may have settled it since it was
@@ -197,18 +190,14 @@ impl Dispatcher {
                 return Ok(None);
             }
         };
-        let slot = match reason {
-            Reason::Slot(slot) => Some(slot),
-            Reason::ClockSetBack => {
-                let id = &record.id;
-                log::warn!(
-                    "record {id} is tried at once: its last failure lies in the future, so the \
-                     clock was set back"
-                );
-                None
-            }
-            Reason::New | Reason::WithinAge | Reason::WaitOver | Reason::NoLastFailure => None,
-        };
+        if reason == Reason::ClockSetBack {
+            let id = &record.id;
+            log::warn!(
+                "record {id} is tried at once: its last failure lies in the future, so the clock \
+                 was set back"
+            );
+        }
+        let slot = if let Reason::Slot(slot) = reason { Some(slot) } else { None };
         let is_rehearsed = self.rehearse(&record, slot, now)?;
         Ok(is_rehearsed.then_some(Claimed { record, slot }))
     }
@@ -220,12 +209,8 @@ impl Dispatcher {
         if self.rehearsed {
             return Ok(true);
         }
-        let possible_writes = schedule::possible_writes(
-            record,
-            now,
-            self.rule.capabilities,
-            self.rule.schedule.limits,
-        );
+        let (capabilities, limits) = (self.rule.capabilities, self.rule.schedule.limits);
+        let possible_writes = schedule::possible_writes(record, now, capabilities, limits);
         let rehearsal = match self.pass.store.rehearse(record, &possible_writes)? {
             Rehearsal::Refused(why) => {
                 self.rehearse_without_error(record, &possible_writes, why)?
@@ -342,7 +327,7 @@ impl Dispatcher {
         if let Some(cursor) = self.cursor.news() {
             self.pass.observer.reached(&cursor);
         }
-        self.handler.start(jobs);
+        self.handlers.handler.start(jobs);
     }
 
     /// Notes that the handler has the record from now on, if its charge could be written.

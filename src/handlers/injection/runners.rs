@@ -116,7 +116,6 @@ const RUBY: Language = Language {
 const NODE: Language = Language {
     code: "ep",
     values: "rC",
-    attached: "",
     long_code: "--eval --print",
     long_values: "--conditions --cpu-prof-dir --diagnostic-dir --disable-proto --disable-warning \
         --dns-result-order --env-file --env-file-if-exists --experimental-default-type \
@@ -125,26 +124,24 @@ const NODE: Language = Language {
         --secure-heap --stack-trace-limit --test-name-pattern --test-reporter --title \
         --trace-event-categories --unhandled-rejections --watch-path",
     goes_on: true,
-    file: None,
+    ..PYTHON
 };
 const PHP: Language = Language {
     code: "rBRE",
     values: "fdczSgt",
-    attached: "",
     long_code: "--run --process-begin --process-code --process-end",
     long_values: "--file --define --php-ini",
     goes_on: true,
-    file: None,
+    ..PYTHON
 };
 const LUA: Language = Language { code: "e", values: "lj", goes_on: true, ..PYTHON };
 const AWK: Language = Language {
     code: "e",
     values: "FvfiElo",
-    attached: "",
     long_code: "--source",
     long_values: "--field-separator --assign --file --include --exec --load",
-    goes_on: false,
     file: Some('f'),
+    ..PYTHON
 };
 
 const fn wrapper(values: &'static str, operands: usize) -> Runner {

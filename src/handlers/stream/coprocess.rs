@@ -19,13 +19,13 @@ const READ: usize = 64 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
-    process: Process<Why>,
+    pub process: Process<Why>,
     /// Since when nothing was heard of it, or it had nothing to answer.
-    quiet_since: Monotonic,
+    pub quiet_since: Monotonic,
     /// Whether it has answered anything.
     pub has_answered: bool,
     /// Whether it was said that it has not.
-    is_doubted: bool,
+    pub is_doubted: bool,
     /// Whether it did so only after its time.
     pub answers_late: bool,
     /// Does not block. Without one, its input has ended.
@@ -38,13 +38,7 @@ pub struct CoProcess {
     received: Vec<u8>,
     /// How many lines were taken of what it has said.
     lines: u64,
-    log: Tail,
-}
-
-/// The events of one wait.
-pub struct Events {
-    pub ended: bool,
-    pub woken: bool,
+    pub log: Tail,
 }
 
 /// The reason why a co-process is made to end.
@@ -130,20 +124,10 @@ impl CoProcess {
         self.process.why.is_none()
     }
 
-    /// Why it is made to end, if it is.
-    pub fn why(&self) -> Option<Why> {
-        self.process.why
-    }
-
-    /// It got something to answer after it had nothing.
-    pub fn is_busy_from(&mut self, now: Monotonic) {
-        self.quiet_since = now;
-    }
-
     pub fn answered_at(&mut self, now: Monotonic) {
         self.quiet_since = now;
         self.has_answered = true;
-        self.answers_late = matches!(self.why(), Some(Why::Silent { .. }));
+        self.answers_late = matches!(self.process.why, Some(Why::Silent { .. }));
     }
 
     /// When its first reply is to be missed, if it has records and none of them is answered until
@@ -151,10 +135,6 @@ impl CoProcess {
     pub fn doubted_at(&self, first_reply_within: Duration) -> Option<Monotonic> {
         let is_new = self.is_serving() && !self.has_answered && !self.is_doubted;
         self.quiet_since.checked_add(first_reply_within).filter(|_| is_new)
-    }
-
-    pub fn doubt(&mut self) {
-        self.is_doubted = true;
     }
 
     /// When its time is up, if nothing happens until then.
@@ -186,13 +166,14 @@ impl CoProcess {
         self.process.ask(Why::Broken, now + KILL_DELAY);
     }
 
-    /// Waits for something to happen, at most `timeout`, and serves the pipes.
+    /// Waits for something to happen, at most `timeout`, and serves the pipes: whether it has ended,
+    /// and whether there is a wake-up.
     pub fn wait(
         &mut self,
         wakeup: &OwnedFd,
         stopped: Option<&OwnedFd>,
         timeout: Option<Duration>,
-    ) -> io::Result<Events> {
+    ) -> io::Result<[bool; 2]> {
         let readable = |fd| PollFd::new(fd, PollFlags::IN);
         let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
         let has_stdin = stdin.is_some();
@@ -208,7 +189,7 @@ impl CoProcess {
         if stdin && has_stdin {
             self.send();
         }
-        Ok(Events { ended, woken })
+        Ok([ended, woken])
     }
 
     /// Reads once, which does not block after poll said so; says how much there was.
@@ -261,11 +242,6 @@ impl CoProcess {
             self.received.push(b'\n');
         }
         self.process.reap()
-    }
-
-    /// The last line of its log.
-    pub fn last_words(&self) -> Option<String> {
-        self.log.last_line()
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handlers::stdio::Tail;
-use crate::record::{Id, Outcome, Record, cut_line, one_line};
+use crate::record::{Id, Outcome, Record, one_line};
 
 /// The version of the protocol, which the first line says.
 const VERSION: u32 = 1;
@@ -112,11 +112,6 @@ fn why(error: &serde_json::Error) -> String {
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("after: {text:?} is no duration such as \"10m\": {error}"))
-}
-
-/// A line as a message shows it.
-pub fn shown(line: &[u8]) -> String {
-    cut_line(&String::from_utf8_lossy(line))
 }
 
 #[cfg(test)]

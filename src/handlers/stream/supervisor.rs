@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
 use super::Mailbox;
-use super::coprocess::{CoProcess, Events, Why};
+use super::coprocess::{CoProcess, Why};
 use super::in_flight::{InFlight, Sent};
-use super::protocol::{self, shown};
+use super::protocol;
 use super::{Shared, StreamSettings};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, command};
 use crate::handlers::unstartable::could_not_run;
 use crate::handlers::{Job, Submit, json};
-use crate::record::{Attempt, Outcome, counted};
+use crate::record::{Attempt, Outcome, counted, cut_line};
 use crate::stop::Stage;
 
 pub struct Supervisor {
@@ -138,7 +138,7 @@ impl Supervisor {
         };
         let at = self.shared.clock.monotonic();
         if self.in_flight.is_empty() {
-            running.is_busy_from(at);
+            running.quiet_since = at;
         }
         running.push(line);
         self.in_flight.add(Sent { job, bytes: line.len(), at });
@@ -184,13 +184,13 @@ impl Supervisor {
         let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
         let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
         let stopped = self.shared.stop.fd_above(stage);
-        let events = running.wait(&self.mailbox.wakeup, stopped, deadline);
+        let waited = running.wait(&self.mailbox.wakeup, stopped, deadline);
         // Without poll there is no telling what it does.
-        let events = events.unwrap_or(Events { ended: true, woken: false });
-        if events.woken {
+        let [ended, woken] = waited.unwrap_or([true, false]);
+        if woken {
             self.mailbox.drain_wakeup();
         }
-        if events.ended {
+        if ended {
             return self.conclude(running);
         }
         if let Err(error) = self.listen(&mut running) {
@@ -227,7 +227,7 @@ impl Supervisor {
             log::warn!(
                 "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
             );
-            running.doubt();
+            running.is_doubted = true;
         }
     }
 
@@ -238,7 +238,7 @@ impl Supervisor {
 
     /// Takes the replies that have come, all together. The error is a line that is none.
     fn listen(&mut self, running: &mut CoProcess) -> Result<(), String> {
-        if running.why() == Some(Why::Broken) {
+        if running.process.why == Some(Why::Broken) {
             running.ignore_output();
             return Ok(());
         }
@@ -272,8 +272,8 @@ impl Supervisor {
     fn conclude(&mut self, mut running: CoProcess) {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let heard = self.listen(&mut running);
-        let end = end(status, running.last_words());
-        match (running.why(), heard) {
+        let end = end(status, running.log.last_line());
+        match (running.process.why, heard) {
             // Whoever stopped the pass may have signalled its handler as well.
             _ if self.shared.stop.stage() >= Stage::Ending => self.interrupt(),
             (_, Err(error)) => self.fault(error),
@@ -340,7 +340,7 @@ impl Supervisor {
 }
 
 fn wrong_line(number: u64, line: &[u8], why: &str) -> String {
-    let line = shown(line);
+    let line = cut_line(&String::from_utf8_lossy(line));
     format!(
         "line {number} of the handler's output is no reply, {why}: {line}; what is no reply belongs \
          on standard error"

@@ -56,9 +56,8 @@ impl Entry {
             None => (false, text.trim()),
         };
         let bare = bare(name).to_ascii_lowercase();
-        match bare.parse() {
-            Ok(address) if !is_below => return Ok(Self::Address(address)),
-            Ok(_) | Err(_) => {}
+        if !is_below && let Ok(address) = bare.parse() {
+            return Ok(Self::Address(address));
         }
         if !is_name(&bare) || is_address(&bare) {
             bail!("{text:?} is no host; {LEGAL}");

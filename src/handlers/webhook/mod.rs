@@ -58,10 +58,7 @@ impl Webhook {
 impl Signing {
     /// The column with the secret of each record.
     pub fn column(&self) -> Option<&str> {
-        match self {
-            Self::None | Self::Shared(_) => None,
-            Self::Own { column } => Some(column),
-        }
+        if let Self::Own { column } = self { Some(column) } else { None }
     }
 
     /// The secret for one record. One that is missing or cannot be used must not leave its request

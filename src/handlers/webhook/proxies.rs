@@ -53,8 +53,8 @@ impl Proxies {
 
     /// The variable that names a proxy which some URL of one scheme goes through.
     pub fn variable(&self, is_https: bool) -> Option<&'static str> {
-        let variable = if is_https { &self.https } else { &self.http };
-        variable.as_ref().filter(|_| !self.bypass.is_all()).map(|it| it.name)
+        let bypasses_all = self.bypass.0.iter().any(|entry| matches!(entry, Entry::All));
+        self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| name)
     }
 
     /// Whether requests to this URL go to its host directly.
@@ -87,11 +87,6 @@ impl Bypass {
     pub fn new(list: &str) -> Self {
         let items = list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
         Self(items.map(Entry::new).collect())
-    }
-
-    /// Whether no host at all is reached through the proxy.
-    pub fn is_all(&self) -> bool {
-        self.0.iter().any(|entry| matches!(entry, Entry::All))
     }
 
     pub fn has(&self, host: &str, port: u16) -> bool {

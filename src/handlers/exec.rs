@@ -116,12 +116,13 @@ impl Worker {
 
     /// The outcome of a command and its exit code; the error is that of one that was not started.
     fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
-        let input = match &self.settings.payload {
+        // The bytes are not kept while the command runs.
+        let input = complete(&match &self.settings.payload {
             Some(column) => json::column(&job.record, column),
             None => json::line(&job.record)
                 .map_err(|error| Outcome::Failure { error: json::advised(&error) })?,
-        };
-        let ended = complete(&input).and_then(|input| self.run(self.command(job), input));
+        });
+        let ended = input.and_then(|input| self.run(self.command(job), input));
         let (status, ended) = ended.map_err(|error| self.spawn_failure(&error))?;
         Ok(self.outcome(status, &ended))
     }

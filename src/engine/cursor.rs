@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::due_queue::Plan;
+use super::due_queue::{Plan, PlanKind};
 use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Record, Status};
 use crate::schedule::Span;
@@ -41,8 +41,9 @@ impl PassCursor {
     /// there too.
     pub fn new(span: Option<Span>, plan: &Plan, kept: &HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
-        let last = slot.or_else(|| plan.cursor().cloned().map(Position::Key));
-        Self { last, kept: kept.clone(), is_capped: plan.is_capped(), ..Self::default() }
+        let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };
+        let last = slot.or_else(|| capped?.clone().map(Position::Key));
+        Self { last, kept: kept.clone(), is_capped: capped.is_some(), ..Self::default() }
     }
 
     /// A record is handed out, in the order of the plan.
@@ -125,7 +126,6 @@ impl PassCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::due_queue::PlanKind;
     use crate::query::Order;
     use crate::record::fixture;
 

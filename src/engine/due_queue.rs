@@ -61,16 +61,6 @@ impl Plan {
         Self { order, kind: PlanKind::Full, stuck: None }
     }
 
-    pub fn is_capped(&self) -> bool {
-        matches!(self.kind, PlanKind::Capped { .. })
-    }
-
-    /// The failed record that the last limited pass came to.
-    pub fn cursor(&self) -> Option<&Key> {
-        let PlanKind::Capped { cursor } = &self.kind else { return None };
-        cursor.as_ref()
-    }
-
     fn searches(&self, rule: &DueRule) -> VecDeque<Search> {
         let search = |statuses: &[Status], kind: Kind| Search {
             selection: Query {

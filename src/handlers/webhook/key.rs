@@ -37,10 +37,7 @@ impl IdempotencyKey {
 
     /// The columns that it holds.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        let template = match self {
-            Self::Given(template) => Some(template),
-            Self::Name | Self::None => None,
-        };
+        let template = if let Self::Given(template) = self { Some(template) } else { None };
         template.into_iter().flat_map(Template::columns)
     }
 

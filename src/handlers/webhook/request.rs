@@ -21,6 +21,10 @@ const OURS: [&str; 7] = [
     "webhook-signature",
 ];
 
+/// Words in the name of a header that say that its value lets in whoever knows it.
+const OF_CREDENTIALS: [&str; 8] =
+    ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
+
 /// A header of the user's.
 #[derive(Clone)]
 pub struct Header {
@@ -48,13 +52,7 @@ impl Header {
         value.set_sensitive(true);
         Ok(Self { name: parsed, value })
     }
-}
 
-/// Words in the name of a header that say that its value lets in whoever knows it.
-const OF_CREDENTIALS: [&str; 8] =
-    ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
-
-impl Header {
     pub fn name(&self) -> &str {
         self.name.as_str()
     }

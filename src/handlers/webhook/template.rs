@@ -46,9 +46,8 @@ impl Template {
 
     /// The names in braces, each as often as it occurs.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Column(name) => Some(name.as_str()),
-            Piece::Text(_) => None,
+        self.pieces.iter().filter_map(|piece| {
+            if let Piece::Column(name) = piece { Some(name.as_str()) } else { None }
         })
     }
 

@@ -1,19 +1,19 @@
 //! The stop of a pass inside a store, which ends a search without end, a server that does not answer, a
 //! lock that is not released. One wrapper for all stores: each says what ends its statements, and
-//! heeds the stop where it would wait or try again.
+//! heeds the stop where it would wait or try again. It also has the store see after its claims.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use super::heartbeat::Heartbeat;
 use super::{
     Claim, Database, Found, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store, WriteResult,
 };
 use crate::clock::Clock;
+use crate::lock::lock;
 use crate::query::Query;
 use crate::record::{Facts, Id, Record, Settlement, Transition};
 use crate::stop::Stop;
@@ -66,9 +66,10 @@ impl StoreStop {
 
 /// A store whose statements end when its pass is to stop.
 pub struct Interruptible {
-    // It ends before the store does, whose connection it holds on to.
-    interrupter: Option<InterrupterThread>,
-    store: Box<dyn Store + Send>,
+    // They end before the store does, whose connection they hold on to.
+    interrupter: Option<Heartbeat>,
+    heartbeat: Option<Heartbeat>,
+    store: Arc<Mutex<Box<dyn Store + Send>>>,
     stop: Arc<StoreStop>,
 }
 
@@ -84,7 +85,8 @@ impl Interruptible {
         let stop =
             Arc::new(StoreStop { stop, clock, operation: AtomicU8::new(Operation::Nothing as u8) });
         let store = database.into_store(state, Some(stop.clone()), clock)?;
-        let mut interruptible = Self { interrupter: None, store, stop };
+        let store = Arc::new(Mutex::new(store));
+        let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };
         if has_deadline {
             interruptible.watch()?;
         }
@@ -94,16 +96,28 @@ impl Interruptible {
     /// From now on a statement that does not end by itself is ended.
     fn watch(&mut self) -> Result<()> {
         if self.interrupter.is_none()
-            && let Some(interrupter) = self.store.interrupter()
+            && let Some(mut interrupt) = lock(&self.store).interrupter()
         {
-            self.interrupter = Some(InterrupterThread::start(self.stop.clone(), interrupter)?);
+            let stop = self.stop.clone();
+            let end_operation = move || {
+                if stop.ends_operation() {
+                    interrupt();
+                }
+                Vec::new()
+            };
+            self.interrupter = Some(Heartbeat::start(
+                "interrupter",
+                "ends statements",
+                LOOK_INTERVAL,
+                end_operation,
+            )?);
         }
         Ok(())
     }
 
     fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
         self.stop.operation.store(operation as u8, Ordering::SeqCst);
-        let done = work(&mut *self.store);
+        let done = work(&mut **lock(&self.store));
         self.stop.operation.store(Operation::Nothing as u8, Ordering::SeqCst);
         done
     }
@@ -133,7 +147,7 @@ impl Store for Interruptible {
     }
 
     fn most_claims(&self) -> usize {
-        self.store.most_claims()
+        lock(&self.store).most_claims()
     }
 
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
@@ -141,7 +155,7 @@ impl Store for Interruptible {
     }
 
     fn release(&mut self, id: &Id) {
-        self.store.release(id);
+        lock(&self.store).release(id);
     }
 
     fn rest(&mut self) -> Result<()> {
@@ -165,47 +179,25 @@ impl Store for Interruptible {
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
         self.watch()?;
-        self.during(Operation::Search, |store| store.start_watchdog(token))
+        self.during(Operation::Search, |store| store.start_watchdog(token))?;
+        if let Some(interval) = lock(&self.store).heartbeat() {
+            let store = self.store.clone();
+            self.heartbeat = Some(Heartbeat::start(
+                "session heartbeat",
+                "sees after the connections",
+                interval,
+                move || lock(&store).look_after(),
+            )?);
+        }
+        Ok(())
     }
 
     fn require_in_place(&mut self) -> Result<(), Moved> {
-        self.store.require_in_place()
+        lock(&self.store).require_in_place()
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.heartbeat = None;
         self.during(Operation::Settlement, |store| store.finish())
-    }
-}
-
-/// The thread that interrupts.
-struct InterrupterThread {
-    /// Dropped to end the thread.
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl InterrupterThread {
-    fn start(stop: Arc<StoreStop>, mut interrupt: Interrupter) -> Result<Self> {
-        let (end, ended) = channel::<()>();
-        let thread = std::thread::Builder::new()
-            .name("interrupter".into())
-            .spawn(move || {
-                while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    if stop.ends_operation() {
-                        interrupt();
-                    }
-                }
-            })
-            .context("could not start the thread that ends statements")?;
-        Ok(Self { end: Some(end), thread: Some(thread) })
-    }
-}
-
-impl Drop for InterrupterThread {
-    fn drop(&mut self) {
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -8,9 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 #[cfg(feature = "postgres")]
-use super::pgmq::{self, PgmqQueue};
-#[cfg(feature = "postgres")]
-use super::postgres::{self, PgDatabase};
+use super::postgres::{self, PgDatabase, pgmq};
 use super::sqlite::{self, SqliteDatabase};
 use super::{Database, Server};
 use crate::mapping::Mapping;
@@ -49,9 +47,7 @@ impl Location {
             #[cfg(feature = "postgres")]
             Self::Server(server) => Box::new(PgDatabase::open(server, mapping, access)?),
             #[cfg(feature = "postgres")]
-            Self::Queue(server, queue) => {
-                Box::new(PgmqQueue::open(server, queue, mapping, access)?)
-            }
+            Self::Queue(server, queue) => Box::new(pgmq::open(server, queue, mapping, access)?),
             #[cfg(not(feature = "postgres"))]
             Self::Server(server) | Self::Queue(server, _) => match **server {},
         })

@@ -209,10 +209,6 @@ impl Store for MemoryStore {
         self.memory().put_off(id);
     }
 
-    fn rest(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         let mut memory = self.memory();
         Ok(changes.iter().map(|change| memory.write(change)).collect())
@@ -220,9 +216,5 @@ impl Store for MemoryStore {
 
     fn rehearse(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         Ok(Rehearsal::Taken)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
     }
 }

@@ -3,14 +3,13 @@
 
 mod acting;
 mod claims;
+mod heartbeat;
 mod inspection;
 mod interrupt;
 mod location;
 mod memory;
 mod orphans;
 mod page;
-#[cfg(feature = "postgres")]
-mod pgmq;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
@@ -21,8 +20,10 @@ mod table;
 mod tests;
 mod watchdog;
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -97,8 +98,11 @@ pub trait Database: Reader + Survey {
     /// Adds pending records with these payloads, all or none.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
-    /// From now on nothing is written, not even what a crash left to be tidied up.
-    fn leave_alone(&mut self) -> Result<()>;
+    /// From now on nothing is written, not even what a crash left to be tidied up. A server tidies
+    /// up by itself.
+    fn leave_alone(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Why this user could not settle records here, if so.
     fn obstacle(&mut self) -> Result<Option<String>>;
@@ -135,7 +139,9 @@ pub trait Store {
 
     /// Nothing is claimed or applied for a while: what was released must soon be free, and if
     /// nothing else is held, at once.
-    fn rest(&mut self) -> Result<()>;
+    fn rest(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Makes each row what its settlement says, all in one transaction, and says row by row how
     /// it went. An error means that nothing was written. The death of this process
@@ -156,6 +162,17 @@ pub trait Store {
         Ok(())
     }
 
+    /// How often somebody is to see after it while handlers run, if at all.
+    fn heartbeat(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Sees after what it holds. That is to be done sooner if there is anything to be read from the
+    /// sockets that it returns.
+    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
+        Vec::new()
+    }
+
     /// What ends a statement that is running, from another thread and as often as it is called;
     /// `None` if none ever runs for long.
     fn interrupter(&self) -> Option<Interrupter> {
@@ -169,7 +186,9 @@ pub trait Store {
     }
 
     /// Waits until all that was applied is durable and all that was released is free.
-    fn finish(&mut self) -> Result<()>;
+    fn finish(&mut self) -> Result<()> {
+        self.rest()
+    }
 }
 
 /// A file that is not any more where it was when a pass began.

@@ -61,33 +61,31 @@ impl PgDatabase {
     }
 
     pub fn examined(&mut self, by_count: bool) -> Inspection {
-        let mut found = self.examined_from_outside();
-        let unread = &mut found.unread;
-        found.triggers = unread.or_nothing("the triggers", self.triggers());
-        let missing = self.missing_indexes(by_count).map(Some);
-        found.missing = unread.or_nothing("indexes", missing);
-        found.duplicate = unread.or_nothing("the ids", self.duplicate());
-        found
-    }
-
-    /// What there is to know of a table that is not one of the user's.
-    pub fn examined_from_outside(&mut self) -> Inspection {
         let mut unread = Unread::default();
         let mut pending = Pending::default();
         let read = self.read_pending(&mut pending);
         pending.is_cut = read.is_err();
         unread.or_nothing("the pending records", read);
         let version = unread.or_nothing("the version", self.version());
+        let rows = unread.or_nothing("the number of rows", self.rows().map(Some));
+        let values = unread.or_nothing("the statuses", self.status_values());
+        // The tables of a queue are pgmq's business.
+        let (mut triggers, mut missing, mut duplicate) = (Vec::new(), Some(Vec::new()), None);
+        if self.queue.is_none() {
+            triggers = unread.or_nothing("the triggers", self.triggers());
+            missing = unread.or_nothing("indexes", self.missing_indexes(by_count).map(Some));
+            duplicate = unread.or_nothing("the ids", self.duplicate());
+        }
         Inspection {
             aside: format!("PostgreSQL {version}"),
-            rows: unread.or_nothing("the number of rows", self.rows().map(Some)),
+            rows,
             columns: InColumn::all(&self.table),
-            values: unread.or_nothing("the statuses", self.status_values()),
+            values,
             pending,
-            triggers: Vec::new(),
+            triggers,
             refused: Vec::new(),
-            missing: Some(Vec::new()),
-            duplicate: None,
+            missing,
+            duplicate,
             reuses_ids: false,
             unread,
         }

@@ -1,10 +1,12 @@
-//! The PostgreSQL store: the table on a server, the claims in its advisory locks.
+//! The PostgreSQL store: the table on a server, the claims in its advisory locks. A queue of pgmq is
+//! read as a table, and written by a store of its own.
 
 mod advisory_locks;
 mod catalog;
 mod change;
 mod errors;
 mod inspect;
+pub mod pgmq;
 mod query;
 mod reader;
 mod reconnect;
@@ -23,22 +25,20 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use postgres::{Error as SqlError, Row};
 
-pub use errors::words;
-pub use reconnect::{Heartbeat, Patience, Patient};
 pub use server::{Server, is_url, without_password};
-use session::Backend;
-pub use session::Session;
-pub use sql::Param;
 
 use super::page::Reported;
 use super::table::Table;
-use super::{Access, Database, Interrupter, StateDir, Store, StoreStop};
+use super::{Access, Database, StateDir, Store, StoreStop};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::time::Instant;
 use catalog::PgCatalog;
-use sql::param;
-use store::PgStore;
+use pgmq::{Queue, Work};
+use reconnect::Patience;
+use session::{Backend, Session};
+use sessions::Sessions;
+use sql::{Param, param};
 
 /// A server that answers, and the table there that the command is about.
 pub struct PgDatabase {
@@ -47,6 +47,8 @@ pub struct PgDatabase {
     /// Which of the server's processes serves it, once claims depend on that.
     backend: Backend,
     table: Table,
+    /// What the table is made of, where it is a queue.
+    queue: Option<Queue>,
     /// Of its columns, for every record.
     names: Arc<[String]>,
     /// As messages have it.
@@ -65,33 +67,24 @@ impl PgDatabase {
             Ok(error) => errors::explain(&place, &error, "read"),
             Err(error) => error.context(format!("could not use {place}")),
         })?;
-        Ok(Self::new(server, session, table))
+        Ok(Self::new(server, session, table, None))
     }
 
-    pub fn new(server: &Arc<Server>, session: Session, table: Table) -> Self {
+    fn new(server: &Arc<Server>, session: Session, table: Table, queue: Option<Queue>) -> Self {
         let place = server.shown();
         let (server, backend, reported) = (server.clone(), Backend::default(), Reported::default());
         let names = table.columns.iter().map(|column| column.name.clone()).collect();
         let has_after_triggers = None;
-        Self { server, session, backend, table, names, place, reported, has_after_triggers }
+        Self { server, session, backend, table, queue, names, place, reported, has_after_triggers }
     }
 
     /// Takes another session in place of the one there is.
-    pub fn connect(&mut self) -> Result<()> {
+    fn connect(&mut self) -> Result<()> {
         self.session = Session::open(&self.server, self.session.access)?;
         Ok(())
     }
 
-    /// What ends the statements of all sessions with this server.
-    pub fn interrupter(&self) -> Interrupter {
-        self.server.interrupter()
-    }
-
-    pub fn session(&mut self) -> &mut Session {
-        &mut self.session
-    }
-
-    pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
         self.session.query(sql, params).map_err(|error| self.explain(&error, "read"))
     }
 
@@ -116,6 +109,10 @@ impl Database for PgDatabase {
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        if let Some(queue) = &self.queue {
+            let (sql, params) = queue.send(payloads);
+            return self.query(sql, &params).map(|_| ());
+        }
         let payload = self.table.require_payload()?;
         let at = param(&self.table.inserted.spelling.write(now, &self.table.dates.zone));
         let insert = change::insert(&self.table, payload, payloads, at);
@@ -123,13 +120,14 @@ impl Database for PgDatabase {
         added.map(|_| ()).map_err(|error| self.explain(&error, "add records to"))
     }
 
-    /// The server tidies up by itself.
-    fn leave_alone(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn obstacle(&mut self) -> Result<Option<String>> {
-        self.missing_privilege()
+        match &self.queue {
+            Some(queue) => {
+                let tables = [queue.waiting.clone(), queue.archive.clone()];
+                self.missing_on_tables(&tables, &["SELECT", "INSERT", "UPDATE", "DELETE"])
+            }
+            None => self.missing_privilege(),
+        }
     }
 
     fn into_store(
@@ -138,7 +136,11 @@ impl Database for PgDatabase {
         stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
-        Ok(Box::new(PgStore::new(*self, Patience::new(stop, clock))))
+        let patience = Patience::new(stop, clock);
+        Ok(match self.queue.clone() {
+            Some(queue) => Box::new(Work::new(queue, *self, patience)),
+            None => Box::new(Sessions::new(*self, patience)),
+        })
     }
 }
 

@@ -104,6 +104,9 @@ impl Survey for PgDatabase {
     }
 
     fn any_mapped(&mut self) -> Result<bool> {
+        if self.queue.is_some() {
+            return Ok(true);
+        }
         let sql = query::any_mapped(&self.table);
         Ok(!self.query(&sql, &[])?.is_empty())
     }

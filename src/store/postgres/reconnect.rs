@@ -1,14 +1,10 @@
-//! Retries and reconnections, where a server is busy or gone for a while, and the heartbeat thread.
+//! Retries and reconnections, where a server is busy or gone for a while.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use postgres::Error as SqlError;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
@@ -64,15 +60,20 @@ pub trait Patient: Sized {
 
     /// Ends a transaction that an error may have left open.
     fn roll_back(&mut self) {
-        let _ = self.database().session().roll_back();
+        let _ = self.database().session.roll_back();
     }
 
     /// Does something that nobody waits for.
-    fn just_looking(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    fn just_looking(
+        &mut self,
+        verb: &str,
+        act: impl FnMut(&mut Self, bool) -> Result<(), SqlError>,
+    ) {
         self.patience().is_just_looking = true;
-        let looked = act(self);
+        if let Err(error) = self.patiently(verb, act) {
+            log::debug!("{error:#}");
+        }
         self.patience().is_just_looking = false;
-        looked
     }
 
     /// Connects, as often as it takes, but not for ever, and not much longer once a signal has
@@ -193,50 +194,4 @@ pub type Write<S> =
 
 fn is_over(clock: Clock, deadline: Monotonic) -> bool {
     clock.until(deadline).is_zero()
-}
-
-/// A thread that does something now and then, until this is dropped.
-pub struct Heartbeat {
-    /// Closed to end the thread, which polls its other end.
-    stop: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Heartbeat {
-    /// Does it in each interval, and at once if there is anything to be read from the sockets that
-    /// it returned last.
-    pub fn start(
-        interval: Duration,
-        mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
-    ) -> Result<Self> {
-        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
-        let interval = Timespec::try_from(interval).context("no time to wait")?;
-        let thread = std::thread::Builder::new()
-            .name("session heartbeat".into())
-            .spawn(move || {
-                let mut sockets = Vec::new();
-                loop {
-                    let watched = std::iter::once(&stopped).chain(sockets.iter().map(Arc::as_ref));
-                    let mut polled: Vec<_> =
-                        watched.map(|it| PollFd::new(it, PollFlags::IN)).collect();
-                    // A signal is no reason to do otherwise.
-                    let _ = poll(&mut polled, Some(&interval));
-                    if polled.first().is_none_or(|stop| !stop.revents().is_empty()) {
-                        return;
-                    }
-                    sockets = act();
-                }
-            })
-            .context("could not start the thread that sees after the connections")?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -126,15 +126,13 @@ impl Sessions {
     }
 
     /// Makes sure that the claims of running handlers stand, and no others.
-    pub fn look_after(&mut self) -> Result<()> {
-        let look = |Self { claims, database, .. }: &mut Self, _| {
-            claims.free(&mut database.session)?;
-            let claiming = claims.session.as_mut().into_iter();
-            claiming
-                .chain([&mut database.session])
-                .try_for_each(|session| session.query("SELECT 1", &[]).map(|_| ()))
-        };
-        self.just_looking(|sessions| sessions.patiently("read", look))
+    pub fn look_at_claims(&mut self) -> Result<(), SqlError> {
+        let Self { claims, database, .. } = self;
+        claims.free(&mut database.session)?;
+        let claiming = claims.session.as_mut().into_iter();
+        claiming
+            .chain([&mut database.session])
+            .try_for_each(|session| session.query("SELECT 1", &[]).map(|_| ()))
     }
 }
 

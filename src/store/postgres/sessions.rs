@@ -143,7 +143,7 @@ impl Sessions {
         Ok(false)
     }
 
-    pub fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
+    pub fn claim_free(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
         let Self { database, claims, .. } = self;
         let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
         let mut seen = HashSet::new();

@@ -203,10 +203,6 @@ impl Store for SqliteStore {
         }
     }
 
-    fn rest(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         if changes.is_empty() {
             return Ok(Vec::new());

@@ -6,6 +6,7 @@ use super::Queue;
 use super::catalog::ERROR;
 use crate::record::{Counter, Id, Transition};
 use crate::store::RowWrite;
+use crate::store::postgres::sql::Param;
 
 /// The orders for messages, by their numbers.
 #[derive(Default)]
@@ -62,6 +63,13 @@ pub fn number(id: &Id) -> Option<i64> {
 }
 
 impl Queue {
+    /// Adds messages with these payloads.
+    pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
+        let messages = payloads.iter().map(|payload| Some(payload.clone())).collect();
+        let params = [Param::Text(Some(self.name.clone())), Param::Texts(messages)];
+        ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
+    }
+
     /// Hides messages for `$2` seconds, at most `$3`, and says which.
     pub fn read(&self) -> &'static str {
         "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)"

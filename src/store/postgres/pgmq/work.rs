@@ -1,40 +1,54 @@
-//! Messages in flight, and the statements that read, extend and end them.
+//! The messages of a pass: those in flight, and the statements that read, extend and end them. A
+//! message that was read stays hidden as long as this process lives to put off its return; its count
+//! of reads shows whether it is still this one's.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use postgres::Error as SqlError;
 
 use super::Queue;
 use super::orders::{Orders, number};
-use crate::record::{Id, Record, Status, Transition};
-use crate::store::postgres::{Param, Patience, Patient, PgDatabase, Session};
+use crate::record::{Id, Record, Settlement, Status, Transition};
+use crate::store::postgres::PgDatabase;
+use crate::store::postgres::reconnect::{Patience, Patient};
+use crate::store::postgres::session::Session;
+use crate::store::postgres::sql::Param;
 use crate::store::table::Effects;
-use crate::store::{Charged, Claim, Database, RowWrite, WriteResult};
+use crate::store::watchdog::Watchdog;
+use crate::store::{Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
 /// How long a message stays hidden after its reader has died.
-pub const HIDDEN_SECS: u64 = 30;
+const HIDDEN_SECS: u64 = 30;
+/// How often a living reader puts off the return of its messages.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
+/// How many messages are held at a time.
+const MOST_CLAIMS: usize = 256;
 /// A transaction waits for locks, but not for ever, whatever is set for the role.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '30s'";
 
 pub struct Work {
-    pub queue: Queue,
-    pub database: PgDatabase,
-    pub patience: Patience,
-    pub held: HashMap<Id, Held>,
+    watchdog: Option<Watchdog>,
+    queue: Queue,
+    database: PgDatabase,
+    patience: Patience,
+    held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
-    pub given_back: Vec<Held>,
+    given_back: Vec<Held>,
 }
 
 /// A message that this process is at.
-pub struct Held {
-    pub number: i64,
+struct Held {
+    number: i64,
     /// How often it had been read by then.
     reads: i64,
     /// Whether it was hidden for that.
-    pub is_hidden: bool,
+    is_hidden: bool,
 }
 
 impl Patient for Work {
@@ -54,18 +68,18 @@ impl Patient for Work {
 impl Work {
     pub fn new(queue: Queue, database: PgDatabase, patience: Patience) -> Self {
         let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { queue, database, patience, held, given_back }
+        Self { watchdog: None, queue, database, patience, held, given_back }
     }
 
     fn session(&mut self) -> &mut Session {
-        self.database.session()
+        &mut self.database.session
     }
 
     fn name(&self) -> Param {
         Param::Text(Some(self.queue.name.clone()))
     }
 
-    pub fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
+    fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
         let text = |number: String| Param::Text(Some(number));
         let params = [self.name(), text(HIDDEN_SECS.to_string()), text(most.to_string())];
         let sql = self.queue.read();
@@ -88,7 +102,7 @@ impl Work {
 
     /// Messages by their ids, as a person names them. One that is hidden for no longer than a
     /// reader hides it may be in somebody's hands.
-    pub fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
+    fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
         let numbers: Vec<i64> = ids.iter().filter_map(number).collect();
         let sql = format!(
             "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > clock_timestamp() \
@@ -112,7 +126,7 @@ impl Work {
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
-    pub fn give_back(&mut self) -> Result<(), SqlError> {
+    fn give_back(&mut self) -> Result<(), SqlError> {
         if self.given_back.is_empty() {
             return Ok(());
         }
@@ -134,10 +148,6 @@ impl Work {
     }
 
     /// Puts off the return of what is in hand.
-    pub fn look_after(&mut self) -> Result<()> {
-        self.just_looking(|work| work.patiently("write to", |work, _| work.hide_on()))
-    }
-
     fn hide_on(&mut self) -> Result<(), SqlError> {
         let hidden: Vec<_> = self.held.values().filter(|held| held.is_hidden).collect();
         if hidden.is_empty() {
@@ -154,7 +164,7 @@ impl Work {
 
     /// Writes changes in one transaction. `again` says that this may have been done before, by a
     /// session that was lost before it could say so.
-    pub fn write(
+    fn write(
         &mut self,
         changes: &[RowWrite],
         again: bool,
@@ -196,7 +206,7 @@ impl Work {
     }
 
     /// Writes both ends that a message can have, and takes them back.
-    pub fn try_out(&mut self, record: &Record) -> Result<Result<(), String>, SqlError> {
+    fn try_out(&mut self, record: &Record) -> Result<Result<(), String>, SqlError> {
         let number = number(&record.id).unwrap_or_default();
         for orders in [
             Orders { done: vec![number], ..Orders::default() },
@@ -216,7 +226,7 @@ impl Work {
 
     fn carry_out(&mut self, orders: &Orders) -> Result<(), SqlError> {
         let Orders { done, shown, uncounted, noted, restored } = orders;
-        let deletes = matches!(self.database.table().on_success, Effects::Delete);
+        let deletes = matches!(self.database.table.on_success, Effects::Delete);
         let queue = self.queue.clone();
         let name = self.name();
         if !done.is_empty() {
@@ -245,6 +255,69 @@ impl Work {
             self.session().query(&queue.restore(), &[Param::Keys(restored.clone())])?;
         }
         Ok(())
+    }
+}
+
+impl Store for Work {
+    fn reader(&mut self) -> &mut dyn Reader {
+        &mut self.database
+    }
+
+    fn most_claims(&self) -> usize {
+        MOST_CLAIMS
+    }
+
+    /// The queue hands out messages in its own order: as many as are asked for, whichever.
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patiently("read", |work, _| work.read(ids.len()))
+    }
+
+    fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        self.patiently("read", |work, _| work.look_up(ids))
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.given_back.extend(self.held.remove(id).filter(|held| held.is_hidden));
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.patiently("write to", |work, _| work.give_back())
+    }
+
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+        self.write_all(changes, Self::write)
+    }
+
+    /// What can be refused is to archive it, or to delete it.
+    fn rehearse(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
+        Ok(match self.patiently_or_refused(false, |work, _| work.try_out(record))? {
+            Ok(()) => Rehearsal::Taken,
+            Err(why) => Rehearsal::Refused(format!(
+                "could not write to {}: queue {} does not let go of it: {why}",
+                self.database.place, self.queue.name
+            )),
+        })
+    }
+
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
+        self.watchdog = Some(Watchdog::start(None, token)?);
+        Ok(())
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        Some(HEARTBEAT_INTERVAL)
+    }
+
+    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
+        self.just_looking("write to", |work, _| work.hide_on());
+        Vec::new()
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        Some(self.database.server.interrupter())
     }
 }
 

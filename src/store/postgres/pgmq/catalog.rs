@@ -9,7 +9,9 @@ use super::Queue;
 use crate::date::Spelling;
 use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, usual_values};
 use crate::record::Value;
-use crate::store::postgres::{Param, Session, words};
+use crate::store::postgres::errors::words;
+use crate::store::postgres::session::Session;
+use crate::store::postgres::sql::Param;
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
 
 /// Looks the queue up. An error names the queues that there are.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use log::Level;
 
+use super::table::{Cells, FactColumns};
 use super::{Page, Undated};
 use crate::query::{Query, Window};
 use crate::record::{Facts, Id, Key, Value, counted};
@@ -32,13 +33,18 @@ impl<'a> PageBuilder<'a> {
         Self { selection, is_due, page, seen: None, undated, unusable: BTreeMap::new() }
     }
 
-    /// A row whose id is none, and why.
-    pub fn unusable(&mut self, why: &'static str) {
-        *self.unusable.entry(why).or_default() += 1;
+    /// A row. False if the page is full.
+    pub fn row(&mut self, columns: &FactColumns<'_>, row: &impl Cells) -> bool {
+        match columns.id(row) {
+            Ok(id) => self.usable(columns.facts(&id, row), &|| columns.inserted(row)),
+            Err(why) => {
+                *self.unusable.entry(why).or_default() += 1;
+                true
+            }
+        }
     }
 
-    /// A row, and its insertion date as it stands there. False if the page is full.
-    pub fn row(&mut self, facts: Facts<'_>, inserted: &dyn Fn() -> Value) -> bool {
+    fn usable(&mut self, facts: Facts<'_>, inserted: &dyn Fn() -> Value) -> bool {
         let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(facts.id));
         if is_seen || !self.selection.statuses.contains(&facts.status) {
             return true;

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
+use super::PgDatabase;
 use super::query::{self, as_text};
 use super::sql::{Param, value};
-use super::{PgDatabase, reader};
 use crate::query::{Order, Query, Window};
 use crate::record::Status;
 use crate::store::inspection::is_lasting;
@@ -113,7 +113,7 @@ impl PgDatabase {
             query::pending(table)
         );
         let read = session.each(&sql, &[], &mut |row| {
-            let ids = reader::ids(table, row);
+            let ids = table.id_values(row);
             pending.add(table, &ids, &value(&table.inserted, row.get(ids.len())));
             true
         });
@@ -155,7 +155,7 @@ impl PgDatabase {
         let rows = self.query(&sql, &[])?;
         Ok(rows
             .first()
-            .map(|row| typed_id(&reader::ids(&self.table, row)).unwrap_or_else(|shown| shown)))
+            .map(|row| typed_id(&self.table.id_values(row)).unwrap_or_else(|shown| shown)))
     }
 
     /// The indexes without which a pass reads the whole table.

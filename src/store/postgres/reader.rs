@@ -9,13 +9,10 @@ use postgres::{Error as SqlError, Row};
 use super::errors::is_no_value;
 use super::sql::{Param, value};
 use super::{PgDatabase, advisory_locks, query};
-use crate::date::Dates;
 use crate::query::{Order, Query};
-use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
+use crate::record::{self, Facts, Id, Record, Status};
 use crate::store::page::PageBuilder;
-use crate::store::table::{
-    Column, FactColumns, Table, composed, count, has_failed, id, quote, typed_id,
-};
+use crate::store::table::{Column, FactColumns, Table, count, has_failed, quote, typed_id};
 use crate::store::{Count, Found, Inspection, Page, Reader, Survey, Undated};
 use crate::time::Instant;
 
@@ -36,16 +33,7 @@ impl Reader for PgDatabase {
         let Self { session, table, place, .. } = self;
         let columns = FactColumns::new(table, &table.known_columns(), &selection.window);
         session
-            .each(&sql, &params, &mut |row| match id_of(&columns, table, row) {
-                Ok(id) => {
-                    let inserted = || value(&table.inserted, row.get(columns.inserted));
-                    builder.row(facts(&columns, table, &id, row), &inserted)
-                }
-                Err(problem) => {
-                    builder.unusable(problem);
-                    true
-                }
-            })
+            .each(&sql, &params, &mut |row| builder.row(&columns, row))
             .map_err(|error| super::errors::explain(place, &error, "read"))?;
         Ok(builder.finish(&self.table.inserted.name, &mut self.reported))
     }
@@ -155,7 +143,7 @@ impl PgDatabase {
         let mut undated = Undated::default();
         for row in self.query(&query::undated(&self.table, selection), &[])? {
             let table = &self.table;
-            let ids: Vec<_> = ids(table, &row);
+            let ids = table.id_values(&row);
             let inserted = value(&table.inserted, row.get(ids.len()));
             if table.dates.read(&inserted).is_none() {
                 undated.add(typed_id(&ids).unwrap_or_else(|shown| shown), &inserted);
@@ -213,60 +201,4 @@ fn record<'a>(
     let in_queue = row.get(first + names.len());
     let record = table.record(record::Row { columns: names.clone(), values }, in_queue);
     record.map_err(|problem| log::warn!("{problem}")).ok()
-}
-
-/// The first columns of a row, which are its id.
-pub fn ids(table: &Table, row: &Row) -> Vec<Value> {
-    table
-        .id
-        .iter()
-        .zip(0..)
-        .map(|(column, index)| value(column, row.get::<usize, _>(index)))
-        .collect()
-}
-
-/// The id of a row; the error says why it has none.
-fn id_of(columns: &FactColumns, table: &Table, row: &Row) -> Result<Id, &'static str> {
-    let part = |(column, index): (&Column, &usize)| id(&value(column, row.get(*index)));
-    let parts: Result<Vec<_>, _> = table.id.iter().zip(&columns.id).map(part).collect();
-    parts.map(composed)
-}
-
-fn facts<'a>(columns: &FactColumns, table: &Table, id: &'a Id, row: &Row) -> Facts<'a> {
-    let text = |index: Option<usize>| row.get::<_, Option<&str>>(index?);
-    let inserted_at = date(&table.dates, &table.inserted, text(Some(columns.inserted)));
-    let failures = table.failures.as_ref();
-    let failures = failures.map(|column| count(&value(column, text(columns.failures))));
-    let at = |column: &Option<Column>, index| {
-        column.as_ref().map(|column| date(&table.other_dates, column, text(index)))
-    };
-    let last_failure = at(&table.last_failure, columns.last_failure);
-    let failed = has_failed(failures, last_failure, inserted_at);
-    let status = text(columns.status);
-    let is = |mapped: &Value| match &table.statuses.column {
-        Some(column) => is_same(column, status, mapped),
-        None => false,
-    };
-    Facts {
-        id,
-        status: table.statuses.status(&is, true, failed),
-        inserted_at,
-        failures: failures.unwrap_or(0),
-        last_failure_at: last_failure.flatten(),
-        due_at: at(&table.due_at, columns.due_at).flatten(),
-        snoozed_until: text(columns.snoozed).and_then(snooze::until),
-    }
-}
-
-// A pass over a million rows does little else than these: none copies a text in vain.
-
-fn date(dates: &Dates, column: &Column, text: Option<&str>) -> Option<Instant> {
-    if column.holds.is_text() { dates.read_text(text?) } else { dates.read(&value(column, text)) }
-}
-
-fn is_same(column: &Column, text: Option<&str>, mapped: &Value) -> bool {
-    match (text, mapped) {
-        (Some(text), Value::Text(mapped)) if column.holds.is_text() => text == mapped,
-        (text, mapped) => value(column, text) == *mapped,
-    }
 }

@@ -2,11 +2,12 @@
 //! `::text` and into it by a cast to the column's type: so each type that the server knows works,
 //! also those that this program does not.
 
+use postgres::Row;
 use postgres::types::{ToSql, Type};
 use serde::de::IgnoredAny;
 
 use crate::record::Value;
-use crate::store::table::{Column, Holds};
+use crate::store::table::{Cell, Cells, Column, Holds};
 
 /// A parameter of a statement.
 #[derive(Debug, Clone)]
@@ -54,6 +55,15 @@ pub fn param(value: &Value) -> Option<String> {
         | Value::Bytes(_)
         | Value::Boolean(_)
         | Value::Json(_) => Some(value.to_string()),
+    }
+}
+
+impl Cells for Row {
+    fn cell(&self, column: &Column, index: usize) -> Cell<'_> {
+        match self.get(index) {
+            Some(text) if column.holds.is_text() => Ok(text),
+            text => Err(value(column, text)),
+        }
     }
 }
 

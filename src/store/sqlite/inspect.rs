@@ -65,7 +65,7 @@ impl SqliteDatabase {
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            pending.add(table, &self.id_values(row)?, &value(row.get_ref(table.id.len())?));
+            pending.add(table, &table.id_values(row), &value(row.get_ref(table.id.len())?));
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl SqliteDatabase {
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        Ok(Some(typed_id(&self.id_values(row)?).unwrap_or_else(|shown| shown)))
+        Ok(Some(typed_id(&self.table.id_values(row)).unwrap_or_else(|shown| shown)))
     }
 
     /// The indexes without which a pass reads the whole table.

@@ -10,11 +10,10 @@ use rusqlite::{Error as SqlError, Row, Statement, ToSql};
 use super::errors::{is_of_the_row, words};
 use super::sql::{Param, param, value};
 use super::{SqliteDatabase, index_walk, query, sql};
-use crate::date::Dates;
 use crate::query::{Order, Query};
-use crate::record::{self, Facts, Id, Record, Status, Value, snooze};
+use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::store::page::PageBuilder;
-use crate::store::table::{FactColumns, Table, composed, count, has_failed, id, typed_id};
+use crate::store::table::{FactColumns, typed_id};
 use crate::store::{Count, Found, Inspection, Page, Reader, Survey, Undated};
 use crate::time::Instant;
 
@@ -155,15 +154,8 @@ impl SqliteDatabase {
         let selected = query::fact_columns(&self.table, &selection.window);
         let columns = FactColumns::new(&self.table, &selected, &selection.window);
         while let Some(row) = rows.next()? {
-            let inserted = row.get_ref(columns.inserted)?;
-            match id_of(&columns, row)? {
-                Ok(id) => {
-                    let facts = facts(&columns, &self.table, &id, row)?;
-                    if !builder.row(facts, &|| value(inserted)) {
-                        return Ok(false);
-                    }
-                }
-                Err(problem) => builder.unusable(problem),
+            if !builder.row(&columns, row) {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -226,16 +218,11 @@ impl SqliteDatabase {
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let id = typed_id(&self.id_values(row)?);
+            let id = typed_id(&self.table.id_values(row));
             let inserted = row.get_ref(self.table.id.len()).map(value)?;
             undated.add(id.unwrap_or_else(|shown| shown), &inserted);
         }
         Ok(())
-    }
-
-    /// The first columns of a row, which are its id.
-    pub fn id_values(&self, row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
-        (0..self.table.id.len()).map(|index| row.get_ref(index).map(value)).collect()
     }
 
     fn prepare(&self, sql: &str) -> Result<rusqlite::CachedStatement<'_>> {
@@ -265,75 +252,6 @@ impl SqliteDatabase {
         let values = values.collect::<rusqlite::Result<_>>()?;
         let record = self.table.record(record::Row { columns, values }, in_queue);
         Ok(record.map_err(|problem| log::warn!("{problem}")).ok())
-    }
-}
-
-/// The id of a row; the error says why it has none.
-fn id_of(columns: &FactColumns, row: &Row<'_>) -> rusqlite::Result<Result<Id, &'static str>> {
-    if let [index] = columns.id[..] {
-        return Ok(id_part(row.get_ref(index)?));
-    }
-    let parts = columns.id.iter().map(|index| row.get_ref(*index).map(id_part));
-    let parts: Result<Vec<_>, _> =
-        parts.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().collect();
-    Ok(parts.map(composed))
-}
-
-fn facts<'a>(
-    columns: &FactColumns,
-    table: &Table,
-    id: &'a Id,
-    row: &Row<'_>,
-) -> rusqlite::Result<Facts<'a>> {
-    let get = |index: Option<usize>| index.map(|index| row.get_ref(index)).transpose();
-    let inserted_at = date(&table.dates, row.get_ref(columns.inserted)?);
-    let failures = get(columns.failures)?.map(|found| count(&value(found)));
-    let last_failure = get(columns.last_failure)?.map(|found| date(&table.other_dates, found));
-    let failed = has_failed(failures, last_failure, inserted_at);
-    let found = get(columns.status)?.unwrap_or(ValueRef::Null);
-    let status = table.statuses.status(&|mapped| is_same(found, mapped), true, failed);
-    Ok(Facts {
-        id,
-        status,
-        inserted_at,
-        failures: failures.unwrap_or(0),
-        last_failure_at: last_failure.flatten(),
-        due_at: None,
-        snoozed_until: get(columns.snoozed)?.and_then(snoozed_until),
-    })
-}
-
-// A pass over a million rows does little else than these: none copies a text in vain.
-
-fn id_part(found: ValueRef<'_>) -> Result<Id, &'static str> {
-    match found {
-        ValueRef::Integer(number) => Ok(Id::Integer(number)),
-        ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => Ok(Id::Text(text.into())),
-            Err(_) => Err("not UTF-8"),
-        },
-        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => id(&value(found)),
-    }
-}
-
-fn date(dates: &Dates, found: ValueRef<'_>) -> Option<Instant> {
-    match found {
-        ValueRef::Text(text) => dates.read_text(std::str::from_utf8(text).ok()?),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
-            dates.read(&value(found))
-        }
-    }
-}
-
-fn snoozed_until(found: ValueRef<'_>) -> Option<Instant> {
-    found.as_str().ok().and_then(snooze::until)
-}
-
-fn is_same(found: ValueRef<'_>, mapped: &Value) -> bool {
-    match (found, mapped) {
-        (ValueRef::Text(found), Value::Text(mapped)) => found == mapped.as_bytes(),
-        (ValueRef::Text(_), _) => false,
-        (found, mapped) => value(found) == *mapped,
     }
 }
 

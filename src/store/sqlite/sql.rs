@@ -3,12 +3,14 @@
 
 use std::fmt::{self, Write};
 
-use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Row, ToSql};
 
 use super::RowWrite;
 use crate::record::{Id, Record, Status, Value};
-use crate::store::table::{Action, Charged, Column, Expected, Quoted, Set, Table, quote};
+use crate::store::table::{
+    Action, Cell, Cells, Charged, Column, Expected, Quoted, Set, Table, quote,
+};
 
 /// A value as SQL.
 pub fn literal(value: &Value) -> String {
@@ -56,6 +58,14 @@ pub fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Real(number) => Value::Real(number),
         ValueRef::Text(bytes) => Value::of_text(bytes),
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+impl Cells for Row<'_> {
+    fn cell(&self, _: &Column, index: usize) -> Cell<'_> {
+        // Every statement selects what is read of it.
+        let found = self.get_ref(index).unwrap_or(ValueRef::Null);
+        found.as_str().map_err(|_| value(found))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod change;
 mod column;
+mod facts;
 mod lookup;
 mod require;
 mod sql;
@@ -10,9 +11,9 @@ mod statuses;
 
 pub use change::{Action, Charged, Expected, Set};
 pub use column::{Column, Holds, distinct};
-
+pub use facts::{Cell, Cells, FactColumns};
 pub use lookup::{Catalog, Listed};
-pub use sql::{FactColumns, Quoted, SHOWN_ERROR, SNOOZED, Trial, quote};
+pub use sql::{Quoted, SHOWN_ERROR, SNOOZED, Trial, quote};
 pub use statuses::Statuses;
 
 use crate::date::Dates;

@@ -1,5 +1,4 @@
-//! SQL that all databases write the same way: names, conditions and their trial, and the columns that
-//! a query selects for the due rule.
+//! SQL that all databases write the same way: names, conditions and their trial.
 
 use std::fmt;
 
@@ -120,40 +119,11 @@ impl Table {
     }
 }
 
-/// Places among the columns that are selected.
-pub struct FactColumns {
-    pub id: Vec<usize>,
-    pub inserted: usize,
-    pub status: Option<usize>,
-    pub failures: Option<usize>,
-    pub last_failure: Option<usize>,
-    pub due_at: Option<usize>,
-    /// Behind all columns: the beginning of the last error, which may say that the record is
-    /// snoozed.
-    pub snoozed: Option<usize>,
-}
-
 /// How many characters of an error are read to see that.
 pub const SNOOZED: usize = 64;
 
 /// How many are read to be shown.
 pub const SHOWN_ERROR: usize = 4_096;
-
-impl FactColumns {
-    pub fn new(table: &Table, selected: &[&Column], window: &Window) -> Self {
-        let place = |name: &str| selected.iter().position(|column| column.name == name);
-        let of = |column: &Option<Column>| column.as_ref().and_then(|it| place(&it.name));
-        Self {
-            id: table.id.iter().filter_map(|column| place(&column.name)).collect(),
-            inserted: place(&table.inserted.name).unwrap_or_default(),
-            status: of(&table.statuses.column),
-            failures: of(&table.failures),
-            last_failure: of(&table.last_failure),
-            due_at: of(&table.due_at),
-            snoozed: table.notes_snoozes(window).map(|_| selected.len()),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -73,16 +73,10 @@ pub fn due(table: &Table, selection: &Query) -> (String, Vec<Param>) {
 /// A column as text, from which a cast makes the same value again. Times are as JSON has them.
 pub fn as_text(column: &Column) -> String {
     let name = quote(&column.name);
-    match column.holds {
-        Holds::Instants | Holds::ClockTimes => format!("(to_json({name}) #>> '{{}}')"),
-        Holds::Integers
-        | Holds::Reals
-        | Holds::Numbers
-        | Holds::Text
-        | Holds::Booleans
-        | Holds::Documents
-        | Holds::Bytes
-        | Holds::Anything => format!("{name}::text"),
+    if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+        format!("(to_json({name}) #>> '{{}}')")
+    } else {
+        format!("{name}::text")
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, Error as SqlError, Row, Statement};
@@ -13,7 +13,6 @@ use postgres::{Client, Error as SqlError, Row, Statement};
 use super::server::{Line, Server};
 use super::socket::Sockets;
 use super::sql::Param;
-use crate::exit::try_later;
 use crate::store::Access;
 
 /// What is needed to read values as they are written here. A pooler between this and the server
@@ -54,13 +53,10 @@ pub struct Backend {
 }
 
 impl Session {
-    /// An error that may pass with the time is one to try again later.
+    /// See [`Server::connect`].
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
         let before = Sockets::open();
-        let (mut client, peer) = server.connect().map_err(|error| {
-            let message = error.to_string();
-            if error.is_temporary() { try_later(message).into() } else { anyhow!(message) }
-        })?;
+        let (mut client, peer) = server.connect()?;
         let socket = before.new_one_of(&mut client, &peer).map(Arc::new);
         let line = server.enlist(client.cancel_token(), socket.clone());
         let prepared = None;

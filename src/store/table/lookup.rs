@@ -297,14 +297,7 @@ fn check_roles(table: &Table) -> Result<()> {
 
 /// What stands for no date at all.
 pub fn is_never(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Integer(0) => true,
-        Value::Text(text) => text.is_empty() || text.starts_with("0000-00-00"),
-        Value::Integer(_)
-        | Value::Real(_)
-        | Value::Bytes(_)
-        | Value::Blob(_)
-        | Value::Boolean(_)
-        | Value::Json(_) => false,
-    }
+    let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
+    matches!(value, Value::Null | Value::Integer(0))
+        || matches!(value, Value::Text(text) if is_never(text))
 }

@@ -82,17 +82,9 @@ impl Table {
         // A queue notes an error only where it puts a message away.
         self.last_error.as_ref().filter(|_| self.due_at.is_none())?;
         // The server cuts what is written to a day, and some floating-point numbers are short.
-        let is_cut = |column: &Column| match column.holds {
-            Holds::Reals => true,
-            Holds::ClockTimes => column.declared == "date",
-            Holds::Integers
-            | Holds::Numbers
-            | Holds::Text
-            | Holds::Booleans
-            | Holds::Documents
-            | Holds::Bytes
-            | Holds::Instants
-            | Holds::Anything => false,
+        let is_cut = |column: &Column| {
+            let is_day = column.holds == Holds::ClockTimes && column.declared == "date";
+            column.holds == Holds::Reals || is_day
         };
         let is_exact =
             |column: &Column| !is_cut(column) && column.spelling.reads_back(&self.other_dates);

@@ -4,44 +4,25 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
+use anyhow::anyhow;
 use postgres::Error as SqlError;
 use postgres::error::SqlState;
 use rustls::{CertificateError, Error as TlsError};
 
+use crate::exit::try_later;
 use crate::tls_roots;
 
-/// No connection could be opened.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    is_temporary: bool,
+/// The failure to open a connection, whoever was asked. It is one to try again later if a server is
+/// out of reach for now.
+pub fn failure(place: &str, refusals: &[(String, Refusal)]) -> anyhow::Error {
+    let shown: Vec<_> = match refusals {
+        [(_, refusal)] => vec![refusal.to_string()],
+        refusals => refusals.iter().map(|(at, it)| format!("{at}: {it}")).collect(),
+    };
+    let message = format!("could not connect to {place}: {}", shown.join("; "));
+    let is_temporary = refusals.iter().any(|(_, refusal)| refusal.reason.is_temporary());
+    if is_temporary { try_later(message).into() } else { anyhow!(message) }
 }
-
-impl Failure {
-    pub fn new(place: &str, refusals: &[(String, Refusal)]) -> Self {
-        let shown: Vec<_> = match refusals {
-            [(_, refusal)] => vec![refusal.to_string()],
-            refusals => refusals.iter().map(|(at, it)| format!("{at}: {it}")).collect(),
-        };
-        Self {
-            message: format!("could not connect to {place}: {}", shown.join("; ")),
-            is_temporary: refusals.iter().any(|(_, refusal)| refusal.reason.is_temporary()),
-        }
-    }
-
-    /// Whether the server is out of reach for now, so that the same may work later.
-    pub fn is_temporary(&self) -> bool {
-        self.is_temporary
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for Failure {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -68,41 +49,14 @@ pub enum Reason {
 
 impl Reason {
     pub fn is_temporary(self) -> bool {
-        match self {
-            Self::NoAnswer | Self::NotNow | Self::WrongRole | Self::HandshakeCut => true,
-            Self::UnknownHost
-            | Self::PasswordMissing
-            | Self::PasswordWrong
-            | Self::NotAdmitted
-            | Self::NoDatabase
-            | Self::NoTls
-            | Self::UnknownIssuer
-            | Self::WrongName
-            | Self::OldCertificate
-            | Self::Tls
-            | Self::Other => false,
-        }
+        matches!(self, Self::NoAnswer | Self::NotNow | Self::WrongRole | Self::HandshakeCut)
     }
 
     /// Whether TLS was not agreed on.
     fn is_tls(self) -> bool {
-        match self {
-            Self::HandshakeCut
-            | Self::NoTls
-            | Self::UnknownIssuer
-            | Self::WrongName
-            | Self::OldCertificate
-            | Self::Tls => true,
-            Self::NoAnswer
-            | Self::NotNow
-            | Self::WrongRole
-            | Self::UnknownHost
-            | Self::PasswordMissing
-            | Self::PasswordWrong
-            | Self::NotAdmitted
-            | Self::NoDatabase
-            | Self::Other => false,
-        }
+        let of_certificate = [Self::UnknownIssuer, Self::WrongName, Self::OldCertificate];
+        of_certificate.contains(&self)
+            || matches!(self, Self::HandshakeCut | Self::NoTls | Self::Tls)
     }
 
     /// Whether the same server may do it with TLS instead of without, or the other way round.
@@ -124,7 +78,6 @@ impl Reason {
             Self::PasswordMissing => {
                 "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)"
             }
-            Self::PasswordWrong => "",
             Self::NotAdmitted => "; the file pg_hba.conf of the server says who may connect",
             Self::NoDatabase => "; `createdb` creates one",
             Self::NoTls => "; sslmode=prefer goes on without",
@@ -138,7 +91,7 @@ impl Reason {
             Self::OldCertificate => {
                 "; the server needs a certificate of version 3, one with extensions"
             }
-            Self::Tls | Self::Other => "",
+            Self::PasswordWrong | Self::Tls | Self::Other => "",
         }
     }
 }

@@ -26,8 +26,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub use cancel::Line;
 use cancel::Lines;
 use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
-pub use failure::Failure;
-use failure::{Reason, Refusal};
+use failure::{Reason, Refusal, failure};
 use parameters::Parameters;
 use tls::{Mode, Versions};
 pub use url::{is_url, without_password};
@@ -99,8 +98,9 @@ impl Server {
         Ok(Self { endpoints, user, database, config, timeout, is_shuffled, mode, tls, lines })
     }
 
-    /// Opens a connection to the first host that is within reach. Says what it leads to.
-    pub fn connect(&self) -> Result<(Client, Peer), Failure> {
+    /// Opens a connection to the first host that is within reach. Says what it leads to. An error that
+    /// may pass with the time is one to try again later.
+    pub fn connect(&self) -> Result<(Client, Peer)> {
         let mut refusals = Vec::new();
         for endpoint in in_order(&self.endpoints, self.is_shuffled) {
             match self.connect_to(endpoint) {
@@ -114,7 +114,7 @@ impl Server {
                 }
             }
         }
-        Err(Failure::new(&self.shown(), &refusals))
+        Err(failure(&self.shown(), &refusals))
     }
 
     /// Where the database is, for messages.

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::endpoint::default_place;
 use super::*;
+use crate::exit::is_try_later;
 
 /// A server as it is made of a URL and these variables.
 fn server(url: &str, variables: &[(&str, &str)]) -> Result<Server> {
@@ -395,7 +396,7 @@ proptest! {
     }
 }
 
-fn refused(url: &str) -> Failure {
+fn refused(url: &str) -> anyhow::Error {
     server(url, &[]).unwrap().connect().map(|_| ()).unwrap_err()
 }
 
@@ -404,7 +405,7 @@ fn a_server_that_is_not_there_may_come_back() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let failure = refused(&format!("postgres://u:hunter2@127.0.0.1:{free},%2Fnowhere/d"));
     let text = failure.to_string();
-    assert!(failure.is_temporary(), "{text}");
+    assert!(is_try_later(&failure), "{text}");
     assert!(text.contains("Connection refused") && text.contains("No such file"), "{text}");
     assert!(!format!("{text}{failure:?}").contains("hunter2"), "{text}");
 }
@@ -416,7 +417,7 @@ fn a_server_that_accepts_and_says_nothing_is_given_up() {
     for mode in ["disable", "prefer"] {
         let failure =
             refused(&format!("postgres://u@127.0.0.1:{port}/d?connect_timeout=1&sslmode={mode}"));
-        assert!(failure.is_temporary(), "{failure}");
+        assert!(is_try_later(&failure), "{failure}");
         assert!(failure.to_string().contains("no answer within 1s"), "{failure}");
     }
 }
@@ -498,12 +499,12 @@ mod live {
         }
 
         /// Whether the connection has TLS, or why there is none.
-        fn connect(&self, place: &str, query: &str) -> Result<bool, Failure> {
+        fn connect(&self, place: &str, query: &str) -> Result<bool> {
             Ok(self.version(place, query)?.is_some())
         }
 
         /// The version of its TLS.
-        fn version(&self, place: &str, query: &str) -> Result<Option<String>, Failure> {
+        fn version(&self, place: &str, query: &str) -> Result<Option<String>> {
             let port = self.port;
             let place = place.replace("PORT", &port.to_string());
             let server = server(&format!("postgres://{place}/d?{query}"), &[]).unwrap();
@@ -579,7 +580,7 @@ mod live {
         ] {
             let failure = cluster.connect(place, query).unwrap_err();
             let text = failure.to_string();
-            assert!(text.contains(says) && !failure.is_temporary(), "{place} {query}: {text}");
+            assert!(text.contains(says) && !is_try_later(&failure), "{place} {query}: {text}");
             assert!(!text.contains("wrong@"), "{text}");
         }
         let u = "u:pw@127.0.0.1:PORT";
@@ -607,9 +608,9 @@ mod live {
         assert!(failure.to_string().contains("ProtocolVersion"), "{failure}");
         admin.batch_execute("alter role u connection limit 0").unwrap();
         let failure = cluster.connect("u:pw@127.0.0.1:PORT", "").unwrap_err();
-        assert!(failure.is_temporary(), "{failure}");
+        assert!(is_try_later(&failure), "{failure}");
         let failure = cluster.connect(&socket, "target_session_attrs=read-only").unwrap_err();
-        assert!(failure.is_temporary(), "{failure}");
+        assert!(is_try_later(&failure), "{failure}");
         assert!(failure.to_string().contains("target_session_attrs asks for that"), "{failure}");
         drop(cluster);
     }

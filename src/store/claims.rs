@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::FcntlArg::{F_OFD_SETLK, F_OFD_SETLKW};
+use nix::fcntl::fcntl;
 use nix::libc;
 
 use crate::hash::fnv1a64;
@@ -22,7 +23,7 @@ use crate::record::Id;
 pub struct Claims {
     file: File,
     /// The kernel grants the same description a lock twice, so each is noted here.
-    held: HashSet<i64>,
+    held: HashSet<u64>,
 }
 
 impl Claims {
@@ -36,7 +37,7 @@ impl Claims {
         if !self.held.insert(offset) {
             return Ok(false);
         }
-        match lock_byte(&self.file, offset, Wait::No) {
+        match lock_at(&self.file, offset) {
             Ok(true) => Ok(true),
             refused => {
                 self.held.remove(&offset);
@@ -48,7 +49,7 @@ impl Claims {
     pub fn release(&mut self, id: &Id) {
         let offset = offset(id);
         if self.held.remove(&offset) {
-            unlock_at(&self.file, offset.cast_unsigned());
+            unlock_at(&self.file, offset);
         }
     }
 }
@@ -68,11 +69,11 @@ impl LineLock {
     /// Takes the lock of the line with this name, in each of the files; `None` if a pass of the
     /// same line is running and `wait` is false.
     pub fn take(files: Vec<File>, line: &str, wait: bool) -> io::Result<Option<Self>> {
-        let offset = positive(fnv1a64(line.as_bytes()));
+        let offset = fnv1a64(line.as_bytes()) >> 1;
         for file in &files {
             let is_taken = match wait {
-                true => lock_byte(file, offset, Wait::Yes)?,
-                false => outlasts_the_dying(|| lock_byte(file, offset, Wait::No))?,
+                true => lock_range(file, offset, 1, true)?,
+                false => outlasts_the_dying(|| lock_at(file, offset))?,
             };
             if !is_taken {
                 return Ok(None);
@@ -102,40 +103,26 @@ fn outlasts_the_dying(lock: impl Fn() -> io::Result<bool>) -> io::Result<bool> {
 /// Locks every byte of a file, unless somebody has a lock on one. It ends with the file's last
 /// descriptor.
 pub fn lock_all(file: &File) -> io::Result<bool> {
-    lock_range(file, 0, 0, Wait::No)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    Yes,
-    No,
+    lock_range(file, 0, 0, false)
 }
 
 /// Locks one byte of a file, unless somebody has it locked. It ends with the file's last
 /// descriptor.
 pub fn lock_at(file: &File, offset: u64) -> io::Result<bool> {
-    lock_byte(file, offset.cast_signed(), Wait::No)
+    lock_range(file, offset, 1, false)
 }
 
 pub fn unlock_at(file: &File, offset: u64) {
-    let unlock = flock(libc::F_UNLCK, offset.cast_signed(), 1);
+    let unlock = flock(libc::F_UNLCK, offset, 1);
     // Unlocking a range that is locked cannot fail.
-    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&unlock));
-}
-
-fn lock_byte(file: &File, offset: i64, wait: Wait) -> io::Result<bool> {
-    lock_range(file, offset, 1, wait)
+    let _ = fcntl(file, F_OFD_SETLK(&unlock));
 }
 
 /// A length of 0 goes to the end, wherever that comes to be.
-fn lock_range(file: &File, offset: i64, length: i64, wait: Wait) -> io::Result<bool> {
+fn lock_range(file: &File, offset: u64, length: i64, wait: bool) -> io::Result<bool> {
     let lock = flock(libc::F_WRLCK, offset, length);
     loop {
-        let result = match wait {
-            Wait::Yes => fcntl(file, FcntlArg::F_OFD_SETLKW(&lock)),
-            Wait::No => fcntl(file, FcntlArg::F_OFD_SETLK(&lock)),
-        };
-        match result {
+        match fcntl(file, if wait { F_OFD_SETLKW(&lock) } else { F_OFD_SETLK(&lock) }) {
             Ok(_) => return Ok(true),
             Err(Errno::EAGAIN | Errno::EACCES) => return Ok(false),
             Err(Errno::EINTR) => {}
@@ -144,29 +131,25 @@ fn lock_range(file: &File, offset: i64, length: i64, wait: Wait) -> io::Result<b
     }
 }
 
-fn flock(kind: libc::c_int, offset: i64, length: i64) -> libc::flock {
+fn flock(kind: libc::c_int, offset: u64, length: i64) -> libc::flock {
     #[expect(clippy::cast_possible_truncation, reason = "F_WRLCK and SEEK_SET are small constants")]
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: offset,
+        l_start: offset.cast_signed(),
         l_len: length,
         l_pid: 0,
     }
 }
 
 /// The byte that stands for a record: its number, so that the kernel merges the locks of
-/// neighbours into one range; a hash where the id is no file offset.
-fn offset(id: &Id) -> i64 {
+/// neighbours into one range; a hash where the id is no file offset, which is no negative number.
+fn offset(id: &Id) -> u64 {
     match id {
-        Id::Integer(id) if *id >= 0 => *id,
-        Id::Integer(id) => positive(fnv1a64(&id.to_le_bytes())),
-        Id::Text(_) | Id::Composite(_) => positive(fnv1a64(id.text().as_bytes())),
+        Id::Integer(id) if *id >= 0 => id.cast_unsigned(),
+        Id::Integer(id) => fnv1a64(&id.to_le_bytes()) >> 1,
+        Id::Text(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()) >> 1,
     }
-}
-
-fn positive(hash: u64) -> i64 {
-    i64::try_from(hash >> 1).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

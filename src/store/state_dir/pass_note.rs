@@ -98,9 +98,7 @@ impl PassNote {
         }
         bail!("could not note the pass: {SLOTS} others are noted")
     }
-}
 
-impl PassNote {
     /// A note in a file that goes with its last note. `None` if the file has just gone with
     /// another.
     pub fn temporary(mut self, path: PathBuf) -> Option<Self> {
@@ -158,10 +156,7 @@ fn notes(mut file: &File) -> Result<Vec<Option<Note>>> {
 }
 
 fn read(file: &File, slot: usize) -> Result<Option<Note>> {
-    let mut bytes = [b' '; LENGTH];
-    let read = file.read_at(&mut bytes, offset(slot));
-    read.context("could not read the notes of running passes")?;
-    Ok(Note::of(&bytes))
+    Ok(notes(file)?.into_iter().nth(slot).flatten())
 }
 
 fn offset(slot: usize) -> u64 {

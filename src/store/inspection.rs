@@ -16,7 +16,6 @@ pub struct Inspection {
     pub aside: String,
     /// None if they could not be counted.
     pub rows: Option<u64>,
-    pub columns: Vec<InColumn>,
     /// Most frequent first; none without a status column.
     pub values: Vec<StatusValue>,
     pub pending: Pending,
@@ -87,37 +86,6 @@ impl Pending {
             }
             None => self.undated.add(id, inserted),
         }
-    }
-}
-
-/// Which column is what.
-#[derive(Debug)]
-pub struct InColumn {
-    pub role: &'static str,
-    pub name: String,
-    /// Its type, as the table declares it.
-    pub declared: String,
-}
-
-impl InColumn {
-    /// What is where.
-    pub fn all(table: &Table) -> Vec<Self> {
-        let ids = table.id.iter().map(|column| ("id", column));
-        let optional = [
-            ("status", &table.statuses.column),
-            ("failures", &table.failures),
-            ("last_failure", &table.last_failure),
-            ("last_error", &table.last_error),
-        ];
-        let optional = optional.into_iter().filter_map(|(role, it)| Some((role, it.as_ref()?)));
-        ids.chain([("date_inserted", &table.inserted)])
-            .chain(optional)
-            .map(|(role, column)| Self {
-                role,
-                name: column.name.clone(),
-                declared: column.declared.clone(),
-            })
-            .collect()
     }
 }
 

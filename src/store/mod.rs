@@ -38,7 +38,7 @@ pub use location::no_server::{Server, is_url, without_password};
 pub use postgres::{Server, is_url, without_password};
 
 pub use claims::LineLock;
-pub use inspection::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
+pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas};
 pub use memory::{MemoryRow, MemoryStore};

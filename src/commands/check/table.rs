@@ -36,10 +36,9 @@ pub fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now
     let pending = format!("{at_least}{} pending", found.pending.rows);
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
     findings.ok("table", format!("{}, {rows}, {pending}{aside}", table.name));
-    let columns: Vec<_> = found
-        .columns
-        .iter()
-        .map(|it| format!("{} = {} {}", it.role, it.name, it.declared).trim_end().to_string())
+    let columns: Vec<_> = table
+        .roles()
+        .map(|(role, it)| format!("{role} = {} {}", it.name, it.declared).trim_end().to_string())
         .collect();
     findings.ok("columns", columns.join(", "));
     for why in found.unread.shown() {

@@ -9,7 +9,7 @@ use crate::query::{Order, Query, Window};
 use crate::record::Status;
 use crate::store::inspection::is_lasting;
 use crate::store::table::{Column, Effects, Table, quote, typed_id};
-use crate::store::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Unread};
+use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
 use crate::time::{DAY, Instant};
 
 impl PgDatabase {
@@ -79,7 +79,6 @@ impl PgDatabase {
         Inspection {
             aside: format!("PostgreSQL {version}"),
             rows,
-            columns: InColumn::all(&self.table),
             values,
             pending,
             triggers,

@@ -7,12 +7,11 @@ use crate::query::{Order, Query, Window};
 use crate::record::Status;
 use crate::store::inspection::is_lasting;
 use crate::store::table::{Effects, quote, typed_id};
-use crate::store::{InColumn, Inspection, MissingIndex, Pending, StatusValue, Unread};
+use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
 use crate::time::Instant;
 
 impl SqliteDatabase {
     pub fn examined(&self, by_count: bool) -> Inspection {
-        let table = &self.table;
         let mut unread = Unread::default();
         let mut pending = Pending::default();
         let read = self.read_pending(&mut pending);
@@ -22,7 +21,6 @@ impl SqliteDatabase {
         Inspection {
             aside: format!("journal mode {journal_mode}"),
             rows: self.look(&mut unread, "the number of rows", self.rows().map(Some)),
-            columns: InColumn::all(table),
             values: self.look(&mut unread, "the statuses", self.status_values()),
             pending,
             triggers: self.look(&mut unread, "the triggers", self.triggers()),

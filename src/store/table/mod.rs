@@ -97,6 +97,19 @@ impl Table {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
     }
 
+    /// The columns that have a meaning, each with what that is.
+    pub fn roles(&self) -> impl Iterator<Item = (&'static str, &Column)> {
+        let optional = [
+            ("status", &self.statuses.column),
+            ("failures", &self.failures),
+            ("last_failure", &self.last_failure),
+            ("last_error", &self.last_error),
+        ];
+        let optional = optional.into_iter().filter_map(|(role, it)| Some((role, it.as_ref()?)));
+        let ids = self.id.iter().map(|column| ("id", column));
+        ids.chain([("date_inserted", &self.inserted)]).chain(optional)
+    }
+
     /// All columns that a settlement may write.
     pub fn written_columns(&self) -> Vec<&Column> {
         let effects = [self.on_success.set(), &self.on_failure, &self.on_archive];

@@ -74,16 +74,12 @@ pub fn mapping(said: &Mapping) -> Mapping {
     }
 }
 
-pub struct QueueCatalog<'a> {
-    pub queue: &'a Queue,
-}
-
 /// Where the headers of a message that ran out of attempts say so, and why.
 pub const ERROR: &str = "backlog_error";
 
-impl Catalog for QueueCatalog<'_> {
+impl Catalog for Queue {
     fn table(&self, _: &str) -> Result<Listed> {
-        let Queue { name, waiting, archive, has_headers } = self.queue;
+        let Self { name, waiting, archive, has_headers } = self;
         let (headers, error) = if *has_headers {
             ("headers", format!("headers ->> '{ERROR}'"))
         } else {

@@ -19,7 +19,6 @@ use super::{PgDatabase, Server};
 use crate::mapping::Mapping;
 use crate::store::Access;
 use crate::store::table::Table;
-use catalog::QueueCatalog;
 pub use work::Work;
 
 /// A queue, by the names that pgmq has for it.
@@ -42,9 +41,8 @@ pub fn open(
 ) -> Result<PgDatabase> {
     let mut session = Session::open(server, access)?;
     let could_not = || format!("could not use {}", server.shown());
-    let queue = catalog::find(&mut session, name).with_context(could_not)?;
-    let mut catalog = QueueCatalog { queue: &queue };
-    let mut table = Table::find(&mut catalog, &catalog::mapping(mapping))?;
+    let mut queue = catalog::find(&mut session, name).with_context(could_not)?;
+    let mut table = Table::find(&mut queue, &catalog::mapping(mapping))?;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
     Ok(PgDatabase::new(server, session, table, Some(queue)))
 }

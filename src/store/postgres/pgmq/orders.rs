@@ -8,6 +8,17 @@ use crate::record::{Counter, Id, Transition};
 use crate::store::RowWrite;
 use crate::store::postgres::sql::Param;
 
+/// Hides messages for `$2` seconds, at most `$3`, and says which.
+pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
+pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
+pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
+/// Shows message `$2[i]` again at `$3[i]`.
+pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, given.at::timestamptz) \
+                           FROM unnest($2::bigint[], $3::text[]) AS given(id, at)";
+/// Shows messages `$2` again in `$3` seconds.
+pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
+                           FROM unnest($2::bigint[]) AS given(id)";
+
 /// The orders for messages, by their numbers.
 #[derive(Default)]
 pub struct Orders {
@@ -70,11 +81,6 @@ impl Queue {
         ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
     }
 
-    /// Hides messages for `$2` seconds, at most `$3`, and says which.
-    pub fn read(&self) -> &'static str {
-        "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)"
-    }
-
     /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.
     pub fn held(&self) -> String {
         format!(
@@ -99,25 +105,6 @@ impl Queue {
              RETURNING q.msg_id",
             self.waiting
         )
-    }
-
-    pub fn archive(&self) -> &'static str {
-        "SELECT pgmq.archive($1, $2::bigint[])"
-    }
-
-    pub fn delete(&self) -> &'static str {
-        "SELECT pgmq.delete($1, $2::bigint[])"
-    }
-
-    /// Shows message `$2[i]` again at `$3[i]`.
-    pub fn show_at(&self) -> &'static str {
-        "SELECT pgmq.set_vt($1, given.id, given.at::timestamptz) \
-         FROM unnest($2::bigint[], $3::text[]) AS given(id, at)"
-    }
-
-    /// Shows messages `$2` again in `$3` seconds.
-    pub fn show_in(&self) -> &'static str {
-        "SELECT pgmq.set_vt($1, given.id, $3::text::integer) FROM unnest($2::bigint[]) AS given(id)"
     }
 
     /// Notes in the headers of messages `$1`, if they have any, why they ran out of attempts.

@@ -11,7 +11,7 @@ use anyhow::Result;
 use postgres::Error as SqlError;
 
 use super::Queue;
-use super::orders::{Orders, number};
+use super::orders::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status, Transition};
 use crate::store::postgres::PgDatabase;
 use crate::store::postgres::reconnect::{Patience, Patient};
@@ -82,8 +82,7 @@ impl Work {
     fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
         let text = |number: String| Param::Text(Some(number));
         let params = [self.name(), text(HIDDEN_SECS.to_string()), text(most.to_string())];
-        let sql = self.queue.read();
-        let rows = self.session().query(sql, &params)?;
+        let rows = self.session().query(READ, &params)?;
         let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         let records = self.database.records(&numbers)?;
         let held = |mut record: Record| {
@@ -143,8 +142,7 @@ impl Work {
     /// Has messages seen again in so many seconds.
     fn show(&mut self, numbers: Vec<i64>, secs: u64) -> Result<(), SqlError> {
         let params = [self.name(), Param::Keys(numbers), Param::Text(Some(secs.to_string()))];
-        let sql = self.queue.show_in();
-        self.session().query(sql, &params).map(|_| ())
+        self.session().query(SHOW_IN, &params).map(|_| ())
     }
 
     /// Puts off the return of what is in hand.
@@ -230,13 +228,13 @@ impl Work {
         let queue = self.queue.clone();
         let name = self.name();
         if !done.is_empty() {
-            let sql = if deletes { queue.delete() } else { queue.archive() };
+            let sql = if deletes { DELETE } else { ARCHIVE };
             self.session().query(sql, &[name.clone(), Param::Keys(done.clone())])?;
         }
         if !shown.is_empty() {
             let (numbers, instants) = shown.iter().cloned().unzip();
             let params = [name.clone(), Param::Keys(numbers), Param::Texts(instants)];
-            self.session().query(queue.show_at(), &params)?;
+            self.session().query(SHOW_AT, &params)?;
         }
         if !uncounted.is_empty() {
             let (numbers, reads) = uncounted.iter().copied().unzip();
@@ -249,7 +247,7 @@ impl Work {
                 let params = [Param::Keys(numbers.clone()), Param::Texts(errors)];
                 self.session().query(&sql, &params)?;
             }
-            self.session().query(queue.archive(), &[name, Param::Keys(numbers)])?;
+            self.session().query(ARCHIVE, &[name, Param::Keys(numbers)])?;
         }
         if !restored.is_empty() {
             self.session().query(&queue.restore(), &[Param::Keys(restored.clone())])?;

@@ -70,7 +70,36 @@ impl Catalog for SqliteCatalog<'_> {
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
-        check(self.0, &table.name, condition)
+        let Self(connection) = self;
+        let read = Arc::new(Mutex::new(HashSet::new()));
+        let (reader, of_table) = (read.clone(), table.name.clone());
+        let note = move |context: AuthContext<'_>| {
+            if let AuthAction::Read { table_name, column_name } = context.action
+                && table_name == of_table
+            {
+                lock(&reader).insert(column_name.to_string());
+            }
+            Authorization::Allow
+        };
+        connection.authorizer(Some(note))?;
+        // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+        let trials = Trial::both(condition, &table.sql, "");
+        let checked = trials.iter().try_for_each(|trial| match connection.prepare(&trial.sql()) {
+            Ok(statement) if statement.parameter_count() > 0 => {
+                bail!("{condition:?} is no condition: write values, not parameters")
+            }
+            Ok(_) => Ok(()),
+            // Whoever opens the database says it.
+            Err(error) if is_busy(&error) => Err(error.into()),
+            Err(error) => Err(trial.complaint(&words(&error), place(&error))),
+        });
+        connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+        // What else stands in the database may go by it.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
+        checked?;
+        let read = lock(&read);
+        Ok(read.clone())
     }
 }
 
@@ -123,39 +152,6 @@ fn affinity(declared: &str) -> Holds {
 fn length(declared: &str) -> Option<usize> {
     let (_, rest) = declared.split_once('(').filter(|(name, _)| name.contains("CHAR"))?;
     rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
-}
-
-/// See [`crate::store::table::Catalog`].
-pub fn check(connection: &mut Connection, table: &str, condition: &str) -> Result<HashSet<String>> {
-    let read = Arc::new(Mutex::new(HashSet::new()));
-    let (reader, of_table) = (read.clone(), table.to_string());
-    let note = move |context: AuthContext<'_>| {
-        if let AuthAction::Read { table_name, column_name } = context.action
-            && table_name == of_table
-        {
-            lock(&reader).insert(column_name.to_string());
-        }
-        Authorization::Allow
-    };
-    connection.authorizer(Some(note))?;
-    // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
-    let trials = Trial::both(condition, &quote(table), "");
-    let checked = trials.iter().try_for_each(|trial| match connection.prepare(&trial.sql()) {
-        Ok(statement) if statement.parameter_count() > 0 => {
-            bail!("{condition:?} is no condition: write values, not parameters")
-        }
-        Ok(_) => Ok(()),
-        // Whoever opens the database says it.
-        Err(error) if is_busy(&error) => Err(error.into()),
-        Err(error) => Err(trial.complaint(&words(&error), place(&error))),
-    });
-    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
-    // What else stands in the database may go by it.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
-    checked?;
-    let read = lock(&read);
-    Ok(read.clone())
 }
 
 /// The byte of a statement that an error is about, if it is about one.

@@ -17,7 +17,7 @@ use super::busy_handler::BusyHandler;
 use super::catalog::SqliteCatalog;
 use super::errors::explain;
 use super::rights::{Owned, Rights};
-use super::sql::{insert, param, value};
+use super::sql::{insert, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
@@ -178,7 +178,7 @@ impl Database for SqliteDatabase {
         let _acting = self.connection.rights.take()?;
         let table = &self.table;
         let payload = table.require_payload()?;
-        let inserted = param(&table.inserted.spelling.write(now, &table.dates.zone));
+        let inserted = table.inserted.spelling.write(now, &table.dates.zone);
         let (sql, status) = insert(table, payload);
         let mut insert = || {
             let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -303,9 +303,8 @@ pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result
     })?;
     // A value as it is read, so that what is compared with it is exact: whatever the column's
     // affinity and collation, and also for text that is no UTF-8.
-    connection.create_scalar_function("backlog_value", 1, flags, |context| {
-        Ok(param(&value(context.get_raw(0))))
-    })
+    connection
+        .create_scalar_function("backlog_value", 1, flags, |context| Ok(value(context.get_raw(0))))
 }
 
 #[cfg(test)]

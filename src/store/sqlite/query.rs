@@ -2,10 +2,10 @@
 //! for statuses and reckoned instants: those are literals, quoted as such, because SQLite serves
 //! only literals from a partial index.
 
-use super::sql::{Param, id_param, literal, param};
+use super::sql::{id_param, literal};
 use crate::date::Stretch;
 use crate::query::{Order, Query, Window};
-use crate::record::{Key, Status};
+use crate::record::{Key, Status, Value};
 use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, distinct, quote};
 use crate::time::Instant;
 
@@ -139,9 +139,9 @@ fn bounds(table: &Table, selection: &Query) -> String {
 }
 
 /// The parameters of each statement of [`due`].
-pub fn due_params(selection: &Query) -> Vec<(String, Param)> {
+pub fn due_params(selection: &Query) -> Vec<(String, Value)> {
     let of_key = |name: &str, key: &Key| {
-        let date = (format!(":{name}_date"), param(&key.inserted));
+        let date = (format!(":{name}_date"), key.inserted.clone());
         let ids = key.id.parts().iter().zip(0..);
         let ids = ids.map(|(part, number)| (format!(":{name}_id{number}"), id_param(part)));
         std::iter::once(date).chain(ids).collect::<Vec<_>>()

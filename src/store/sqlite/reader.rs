@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Error as SqlError, Row, Statement, ToSql};
 
 use super::errors::{is_of_the_row, words};
-use super::sql::{Param, param, value};
+use super::sql::value;
 use super::{SqliteDatabase, index_walk, query, sql};
 use crate::query::{Order, Query};
 use crate::record::{self, Facts, Id, Record, Status, Value};
@@ -118,7 +118,7 @@ impl SqliteDatabase {
         let mut params = query::due_params(selection);
         for number in numbers {
             params.retain(|(name, _)| name != ":row");
-            params.push((":row".into(), param(&Value::Integer(number))));
+            params.push((":row".into(), Value::Integer(number)));
             match self.gather(&sql, &params, selection, builder) {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -143,7 +143,7 @@ impl SqliteDatabase {
     fn gather(
         &self,
         sql: &str,
-        params: &[(String, Param)],
+        params: &[(String, Value)],
         selection: &Query,
         builder: &mut PageBuilder<'_>,
     ) -> rusqlite::Result<bool> {

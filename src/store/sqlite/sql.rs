@@ -25,12 +25,9 @@ pub fn literal(value: &Value) -> String {
     }
 }
 
-/// A value to be bound.
-pub struct Param(Value);
-
-impl ToSql for Param {
+impl ToSql for Value {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match &self.0 {
+        Ok(ToSqlOutput::Borrowed(match self {
             Value::Null => ValueRef::Null,
             Value::Integer(number) => ValueRef::Integer(*number),
             Value::Real(number) => ValueRef::Real(*number),
@@ -43,11 +40,11 @@ impl ToSql for Param {
 }
 
 /// The value of one column of an id.
-pub fn id_param(part: &Id) -> Param {
-    Param(match part {
+pub fn id_param(part: &Id) -> Value {
+    match part {
         Id::Integer(id) => Value::Integer(*id),
         Id::Text(_) | Id::Composite(_) => Value::Text(part.text().into_owned()),
-    })
+    }
 }
 
 /// A value as it was read.
@@ -69,15 +66,10 @@ impl Cells for Row<'_> {
     }
 }
 
-/// A value to be bound.
-pub fn param(value: &Value) -> Param {
-    Param(value.clone())
-}
-
 /// A statement with its parameters.
 pub struct Statement {
     pub sql: String,
-    pub params: Vec<Param>,
+    pub params: Vec<Value>,
 }
 
 /// What writes a change. It changes no row, or the one that is meant. If there is nothing to
@@ -102,7 +94,7 @@ fn update(table: &Table, sets: Vec<(&Column, Set)>) -> Statement {
         match set {
             Set::To(value) => {
                 statement.push(format_args!("{between}{column} = ?"));
-                statement.params.push(param(&value));
+                statement.params.push(value);
             }
             Set::Add(number) => {
                 statement
@@ -141,19 +133,19 @@ impl Statement {
         }
         if let Some((column, value)) = status {
             self.push(format_args!(" AND {} IS ?", Quoted(&column.name)));
-            self.params.push(param(value));
+            self.params.push(value.clone());
         }
         for (column, value) in unchanged {
             self.push(format_args!(" AND backlog_value({}) IS ?", Quoted(&column.name)));
-            self.params.push(param(value));
+            self.params.push(value.clone());
         }
     }
 }
 
 /// A new pending record with a payload; the id is the database's to give. Its parameters are the
 /// payload, the date and the status that is returned, if there is one.
-pub fn insert(table: &Table, payload: &Column) -> (String, Option<Param>) {
-    let status = table.statuses.value(Status::New).map(param);
+pub fn insert(table: &Table, payload: &Column) -> (String, Option<Value>) {
+    let status = table.statuses.value(Status::New).cloned();
     let columns: Vec<_> = [Some(payload), Some(&table.inserted), table.statuses.column.as_ref()]
         .into_iter()
         .flatten()

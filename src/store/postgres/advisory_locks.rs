@@ -55,16 +55,12 @@ pub struct Claims {
     pub held: HashMap<Id, Keys>,
     /// Records that were claimed, and that somebody else got when a session was lost.
     pub lost: HashSet<Id>,
-    /// Released, but not yet free.
-    freed: Freed,
+    /// Released, but not yet free: first locks, also of what is half of a claim, or none.
+    pub freed_first: Vec<i64>,
+    /// The same of second locks, which go together with the next ones that are taken.
+    pub freed_second: Vec<i64>,
     /// Locks of the open transaction.
     taken: usize,
-}
-
-#[derive(Default)]
-struct Freed {
-    first: Vec<i64>,
-    second: Vec<i64>,
 }
 
 impl Claims {
@@ -80,7 +76,7 @@ impl Claims {
     pub fn take_first(&mut self, keys: &[i64]) -> Result<Vec<bool>, SqlError> {
         let function = self.function();
         let Some(session) = &mut self.session else { return Ok(vec![false; keys.len()]) };
-        let freed = std::mem::take(&mut self.freed.first);
+        let freed = std::mem::take(&mut self.freed_first);
         if !self.pooled {
             return take(session, function, keys, freed);
         }
@@ -104,16 +100,6 @@ impl Claims {
         if self.pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" }
     }
 
-    /// Second locks that are to be given back together with the next ones that are taken.
-    pub fn freed_second(&mut self) -> Vec<i64> {
-        std::mem::take(&mut self.freed.second)
-    }
-
-    /// Gives a lock back that is half of a claim, or none.
-    pub fn free_first(&mut self, key: i64) {
-        self.freed.first.push(key);
-    }
-
     pub fn release(&mut self, id: &Id) {
         self.lost.remove(id);
         if let Some(keys) = self.held.remove(id) {
@@ -123,15 +109,15 @@ impl Claims {
 
     /// Gives both locks of a claim back.
     pub fn give_back(&mut self, keys: Keys) {
-        self.free_first(keys.first);
+        self.freed_first.push(keys.first);
         if !self.pooled {
-            self.freed.second.push(keys.second);
+            self.freed_second.push(keys.second);
         }
     }
 
     /// Makes what was released free. `reading` is the session of the second locks.
     pub fn free(&mut self, reading: &mut Session) -> Result<(), SqlError> {
-        let (first, second) = (std::mem::take(&mut self.freed.first), self.freed_second());
+        let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
         if let Some(session) = &mut self.session {
             if !self.pooled {
                 unlock(session, first)?;
@@ -145,12 +131,8 @@ impl Claims {
 
     /// A session was made again, so it holds nothing: nothing is left to be given back there.
     pub fn forget_first(&mut self) {
-        self.freed.first.clear();
+        self.freed_first.clear();
         self.taken = 0;
-    }
-
-    pub fn forget_second(&mut self) {
-        self.freed.second.clear();
     }
 }
 

@@ -68,7 +68,7 @@ impl Sessions {
     fn make_anew(&mut self, reading: bool, claiming: bool) -> Result<()> {
         if reading {
             self.database.connect()?;
-            self.claims.forget_second();
+            self.claims.freed_second.clear();
         }
         if claiming {
             self.open_claims()?;

@@ -74,7 +74,7 @@ impl Sessions {
         // No record's key but by chance, and no other pass's.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = claims.take_first(&[key])?;
-        claims.free_first(key);
+        claims.freed_first.push(key);
         let function = claims.function();
         let second = take(&mut database.session, function, &[key], Vec::new())?;
         Ok(first == [true] && second == [false])
@@ -158,7 +158,8 @@ impl Sessions {
             return Ok(result);
         }
         // A statement of its own, so that it sees what was committed before the locks were free.
-        let freed = if claims.pooled { Vec::new() } else { claims.freed_second() };
+        let freed =
+            if claims.pooled { Vec::new() } else { std::mem::take(&mut claims.freed_second) };
         let named: Vec<_> = wanted.iter().map(|(place, keys)| (&ids[*place], *keys)).collect();
         let read = match database.lock_and_read(&named, freed, !claims.pooled) {
             // One row that cannot be read must not keep the others from being handled.
@@ -166,14 +167,14 @@ impl Sessions {
             read => read,
         };
         let read = read.inspect_err(|_| {
-            wanted.iter().for_each(|(_, keys)| claims.free_first(keys.first));
+            claims.freed_first.extend(wanted.iter().map(|(_, keys)| keys.first));
         })?;
         for ((place, keys), claim) in wanted.into_iter().zip(read) {
             match &claim {
                 Claim::Held(_) => {
                     claims.held.insert(ids[place].clone(), keys);
                 }
-                Claim::Busy | Claim::Unreadable(_) => claims.free_first(keys.first),
+                Claim::Busy | Claim::Unreadable(_) => claims.freed_first.push(keys.first),
                 Claim::Gone | Claim::Ambiguous => claims.give_back(keys),
             }
             result[place].1 = claim;

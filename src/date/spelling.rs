@@ -113,9 +113,9 @@ impl Spelling {
     pub fn sorts(&self, zone: &Zone) -> bool {
         match self {
             Self::Epoch { .. } => true,
-            Self::Compact { .. } => zone.is_fixed(),
+            Self::Compact { .. } => zone.fixed_secs().is_some(),
             Self::Iso { clock: IsoClock::None, .. } => false,
-            Self::Iso { suffix, .. } => !suffix.is_empty() || zone.is_fixed(),
+            Self::Iso { suffix, .. } => !suffix.is_empty() || zone.fixed_secs().is_some(),
         }
     }
 

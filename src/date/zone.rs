@@ -32,12 +32,7 @@ impl Zone {
         tz::TimeZone::from_tz_data(file).ok().map(|rules| Self::Named(Arc::new(rules)))
     }
 
-    /// Whether its clock always goes on.
-    pub fn is_fixed(&self) -> bool {
-        self.fixed_secs().is_some()
-    }
-
-    /// How many seconds ahead of UTC its clock always is.
+    /// How many seconds ahead of UTC its clock always is; `None` for one that is set now and then.
     pub fn fixed_secs(&self) -> Option<i64> {
         match self {
             Self::Fixed(ahead) => Some(*ahead),

@@ -94,6 +94,10 @@ impl MemoryStore {
 }
 
 impl Memory {
+    fn row(&self, id: &Id) -> Option<&MemoryRow> {
+        self.by_id.get(id).map(|index| &self.rows[*index])
+    }
+
     fn record(&self, row: &MemoryRow) -> Record {
         Record {
             id: row.id.clone(),
@@ -181,8 +185,8 @@ impl Reader for MemoryStore {
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         let memory = self.memory();
-        let row = memory.by_id.get(id).map(|index| &memory.rows[*index]);
-        Ok(row.map_or(Found::Gone, |row| Found::Record(Box::new(memory.record(row)))))
+        let found = memory.row(id).map(|row| Found::Record(Box::new(memory.record(row))));
+        Ok(found.unwrap_or(Found::Gone))
     }
 }
 
@@ -199,10 +203,10 @@ impl Store for MemoryStore {
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
         let memory = self.memory();
         let claim = |id: &Id| {
-            let row = memory.by_id.get(id).map(|index| &memory.rows[*index]);
-            row.map_or(Claim::Gone, |row| Claim::Held(Box::new(memory.record(row))))
+            let held = memory.row(id).map(|row| Claim::Held(Box::new(memory.record(row))));
+            (id.clone(), held.unwrap_or(Claim::Gone))
         };
-        Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
+        Ok(ids.iter().map(claim).collect())
     }
 
     fn release(&mut self, id: &Id) {

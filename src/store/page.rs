@@ -77,15 +77,13 @@ impl<'a> PageBuilder<'a> {
     pub fn finish(self, column: &str, reported: &mut Reported) -> Page {
         let mut page = self.page;
         for (why, rows) in self.unusable {
-            reported.error(format!("{} id is {why}", not_tried(rows)));
+            reported.say(Level::Error, format!("{} id is {why}", not_tried(rows)));
             page.unusable += rows;
         }
         if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
-            reported.warn(format!(
-                "{} {column} cannot be read as a date: {}",
-                not_tried(undated.rows),
-                undated.shown()
-            ));
+            let (left_out, which) = (not_tried(undated.rows), undated.shown());
+            let message = format!("{left_out} {column} cannot be read as a date: {which}");
+            reported.say(Level::Warn, message);
         }
         page
     }
@@ -112,14 +110,6 @@ impl Query {
 pub struct Reported(HashSet<String>);
 
 impl Reported {
-    fn warn(&mut self, message: String) {
-        self.say(Level::Warn, message);
-    }
-
-    fn error(&mut self, message: String) {
-        self.say(Level::Error, message);
-    }
-
     fn say(&mut self, level: Level, message: String) {
         if !self.0.contains(&message) {
             log::log!(level, "{message}");

@@ -2,12 +2,16 @@
 //! password. No error quotes the URL: where it is malformed, any part of it may be the password.
 
 use anyhow::{Context, Result, bail};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::parameters::{known, legal};
 
 /// What to do about a URL that libpq would cut in places that nobody meant.
 const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
                        database and a value with percent: @ as %40, / as %2F, ? as %3F, & as %26";
+
+/// What stands for something else in a URL.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub fn is_url(text: &str) -> bool {
     split_scheme(text).is_some()
@@ -149,15 +153,7 @@ fn decode(text: &str) -> Result<String> {
 
 /// A text with percent signs for what would end it in a URL.
 pub fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// The URL as it was typed, without its password. Of a malformed one rather too much is left out

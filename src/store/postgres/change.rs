@@ -6,7 +6,7 @@ use super::query::{as_text, id_text, is_pending};
 use super::sql::{Param, param, quoted};
 use crate::record::Status;
 use crate::store::RowWrite;
-use crate::store::table::{Action, Column, Expected, Set, Table, quote};
+use crate::store::table::{Action, Column, Set, Table, quote};
 
 /// A statement with its parameters. It returns the number of each change that was made, whether the
 /// row is pending after it, and the columns that show whether it is still the same.
@@ -121,8 +121,7 @@ fn terms<'a>(
         }
         return (Verb::DueRule, terms, values);
     }
-    let Expected { status, unchanged } = table.expected(change.record, change.charged);
-    for (column, value) in status.into_iter().chain(unchanged) {
+    for (column, value) in table.expected(change.record, change.charged) {
         term(column, Role::Guard, param(value));
     }
     let verb = match action {

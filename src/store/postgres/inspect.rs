@@ -228,12 +228,12 @@ fn probes(table: &Table, by_count: bool, create: &str) -> Vec<(Vec<String>, Miss
     let (name, all_ids) = (&table.sql, table.ids());
     // Of the pending rows only, if what makes them so is something that an index can have.
     let only = match &table.statuses.column {
-        Some(_) => Some(query::pending_values(table)),
+        Some(_) => Some(query::status_in(table, &Status::PENDING)),
         None => table.condition.clone().filter(|it| is_lasting(it)),
     };
     let only = only.map_or_else(String::new, |it| format!(" WHERE {}", it.replace("\n)", ")")));
     let mut probes = vec![(
-        vec![query::any(table, &Status::PENDING), query::due(table, &recent).0],
+        vec![table.any(&query::pending(table)), query::due(table, &recent).0],
         MissingIndex {
             finds: "pending records",
             statement: format!(

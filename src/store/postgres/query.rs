@@ -3,14 +3,15 @@
 //! partial index.
 
 use super::sql::{Param, literal, param, quoted};
-use crate::date::{Stretch, Zone};
+use crate::date::Stretch;
 use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
 use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, quote};
 use crate::time::{Instant, WRITABLE};
 
-/// Rows with one of these values in the status column; all rows if there is no such column.
-fn status_in(table: &Table, statuses: &[Status]) -> String {
+/// Rows with one of these statuses, whichever queue they belong to; all rows if there is no status
+/// column.
+pub fn status_in(table: &Table, statuses: &[Status]) -> String {
     let Some(column) = &table.statuses.column else {
         return statuses.iter().any(|status| status.is_pending()).to_string();
     };
@@ -19,11 +20,6 @@ fn status_in(table: &Table, statuses: &[Status]) -> String {
         return "false".into();
     }
     format!("{} IN ({})", quote(&column.name), values.join(", "))
-}
-
-/// Rows with a pending status, whichever queue they belong to.
-pub fn pending_values(table: &Table) -> String {
-    status_in(table, &Status::PENDING)
 }
 
 /// Pending rows of the queue.
@@ -89,16 +85,6 @@ fn selected<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     texts.join(", ")
 }
 
-/// Whether there is any row with a status that is mapped, whichever queue it belongs to.
-pub fn any_mapped(table: &Table) -> String {
-    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, status_in(table, &Status::OURS))
-}
-
-/// Whether there is any row with one of these statuses.
-pub fn any(table: &Table, of_statuses: &[Status]) -> String {
-    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))
-}
-
 /// Whether a row comes after a key in the order. NULL is the largest of all.
 fn behind(table: &Table, order: Order, key: &Key, params: &mut Vec<Param>) -> String {
     let mut bound = |value: Option<String>, column: &Column| {
@@ -109,21 +95,16 @@ fn behind(table: &Table, order: Order, key: &Key, params: &mut Vec<Param>) -> St
     let at = bound(param(&key.inserted), &table.inserted);
     let parts = key.id.parts().iter().zip(&table.id);
     let key_ids: Vec<_> = parts.map(|(part, column)| bound(Some(id_text(part)), column)).collect();
-    let same = format!(
-        "{date} IS NOT DISTINCT FROM {at} AND ({}) {{cmp}} ({})",
+    let (cmp, null_behind) = match order {
+        Order::Newest => ("<", format!("{at} IS NULL AND {date} IS NOT NULL")),
+        Order::Oldest => (">", format!("{at} IS NOT NULL AND {date} IS NULL")),
+    };
+    format!(
+        "(coalesce({date} {cmp} {at}, {null_behind}) \
+         OR {date} IS NOT DISTINCT FROM {at} AND ({}) {cmp} ({}))",
         table.ids(),
         key_ids.join(", ")
-    );
-    match order {
-        Order::Newest => format!(
-            "(coalesce({date} < {at}, {at} IS NULL AND {date} IS NOT NULL) OR {})",
-            same.replace("{cmp}", "<")
-        ),
-        Order::Oldest => format!(
-            "(coalesce({date} > {at}, {at} IS NOT NULL AND {date} IS NULL) OR {})",
-            same.replace("{cmp}", ">")
-        ),
-    }
+    )
 }
 
 pub fn id_text(part: &Id) -> String {
@@ -258,11 +239,6 @@ fn shown(table: &Table) -> String {
     format!("{}{error}, {}", selected(table.known_columns()), table.is_in_queue())
 }
 
-/// The columns of [`shown`].
-pub fn shown_columns(table: &Table) -> Vec<&Column> {
-    table.known_columns().into_iter().chain(&table.last_error).collect()
-}
-
 /// Whether a row is pending, after it was written.
 pub fn is_pending(table: &Table) -> String {
     format!("({}) IS TRUE", pending(table))
@@ -300,13 +276,14 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         [table.failures.as_ref(), table.last_failure.as_ref()]
     };
     let inserted = quote(&table.inserted.name);
-    let zone = zone(&table.dates.zone);
-    let at = match (table.inserted.holds, zone, source) {
+    // A zone by rules has them here, and not on the server.
+    let ahead = table.dates.zone.fixed_secs();
+    let at = match (table.inserted.holds, ahead, source) {
         // A last failure is compared with the date itself.
         (_, _, [_, Some(_)]) => None,
         (Holds::Instants, _, _) => Some(inserted.clone()),
-        (Holds::ClockTimes, Some(zone), _) => {
-            Some(format!("({inserted}::timestamp AT TIME ZONE {zone})"))
+        (Holds::ClockTimes, Some(ahead), _) => {
+            Some(format!("({inserted}::timestamp AT TIME ZONE INTERVAL '{ahead} seconds')"))
         }
         _ => None,
     };
@@ -337,10 +314,4 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
         table.sql,
         table.of_the_queue(),
     )
-}
-
-/// A zone as the server is told it; one by rules has them here.
-fn zone(zone: &Zone) -> Option<String> {
-    let ahead = zone.fixed_secs()?;
-    Some(format!("INTERVAL '{ahead} seconds'"))
 }

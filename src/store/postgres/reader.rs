@@ -22,7 +22,7 @@ impl Reader for PgDatabase {
         selection: &Query,
         is_due: &mut dyn FnMut(Facts<'_>) -> bool,
     ) -> Result<Page> {
-        let any = query::any(&self.table, &selection.statuses);
+        let any = self.table.any(&query::statuses(&self.table, &selection.statuses));
         if selection.after.is_none() && self.query(&any, &[])?.is_empty() {
             return Ok(Page::default());
         }
@@ -95,7 +95,7 @@ impl Survey for PgDatabase {
         if self.queue.is_some() {
             return Ok(true);
         }
-        let sql = query::any_mapped(&self.table);
+        let sql = self.table.any(&query::status_in(&self.table, &Status::OURS));
         Ok(!self.query(&sql, &[])?.is_empty())
     }
 
@@ -178,7 +178,8 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn of(table: &'a Table) -> Self {
-        let columns = query::shown_columns(table);
+        let columns = table.known_columns().into_iter().chain(&table.last_error);
+        let columns: Vec<_> = columns.collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Self { table, columns, names }
     }

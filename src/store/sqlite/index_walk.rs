@@ -7,7 +7,7 @@
 
 use rusqlite::{Connection, Result};
 
-use super::query::{bounds_and_order, facts, pending_values, statuses};
+use super::query::{bounds_and_order, facts, status_in, statuses};
 use super::sql::literal;
 use crate::date::{Dates, Spelling, Unit, text_bound};
 use crate::query::{Query, Window};
@@ -122,7 +122,7 @@ fn by_count(n: &str, before: &[Instant], shown: &dyn Fn(Instant) -> String) -> S
 fn counts(table: &Table, failures: &Column) -> String {
     let (all, name, failures) = (counts_name(table), &table.sql, quote(&failures.name));
     let n = count_column(table);
-    let pending = pending_values(table);
+    let pending = status_in(table, &Status::PENDING);
     format!(
         "WITH RECURSIVE {all}({n}) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
          SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > {n}) \

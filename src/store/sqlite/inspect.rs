@@ -170,7 +170,7 @@ impl SqliteDatabase {
             let create = format!("CREATE INDEX {index} ON {name} ({inserted}, {ids})");
             // Of the pending rows only, if what makes them so is something that an index can have.
             let only = match &table.statuses.column {
-                Some(_) => Some(query::pending_values(table)),
+                Some(_) => Some(query::status_in(table, &Status::PENDING)),
                 None => table.condition.clone().filter(|it| is_lasting(it)),
             };
             let partial = only.map(|only| format!("{create} WHERE {}", only.replace("\n)", ")")));
@@ -191,7 +191,7 @@ impl SqliteDatabase {
                 statement: format!(
                     "CREATE INDEX {index} ON {name} ({}) WHERE {}",
                     columns.join(", "),
-                    query::pending_values(table)
+                    query::status_in(table, &Status::PENDING)
                 ),
             });
         }

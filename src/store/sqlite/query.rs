@@ -12,8 +12,9 @@ use crate::time::Instant;
 /// The bytes of the longest last error that is read where it is only shown.
 const LONGEST_READ: usize = 1 << 20;
 
-/// Rows with one of these values in the status column; all rows if there is no such column.
-fn status_in(table: &Table, statuses: &[Status]) -> String {
+/// Rows with one of these statuses, whichever queue they belong to; all rows if there is no status
+/// column.
+pub fn status_in(table: &Table, statuses: &[Status]) -> String {
     let Some(column) = &table.statuses.column else {
         let any = statuses.iter().any(|status| status.is_pending());
         return if any { "1".into() } else { "0".into() };
@@ -26,11 +27,6 @@ fn status_in(table: &Table, statuses: &[Status]) -> String {
         [value] => format!("{column} = {value}"),
         values => format!("{column} IN ({})", values.join(", ")),
     }
-}
-
-/// Rows with a pending status, whichever queue they belong to.
-pub fn pending_values(table: &Table) -> String {
-    status_in(table, &Status::PENDING)
 }
 
 /// The very text of the partial index's condition, which SQLite looks for.
@@ -111,16 +107,6 @@ pub fn fact_columns<'a>(table: &'a Table, window: &Window) -> Vec<&'a Column> {
             .chain(&table.statuses.column)
             .chain(counter.filter(|_| counts)),
     )
-}
-
-/// Whether there is any row with a status that is mapped, whichever queue it belongs to.
-pub fn any_mapped(table: &Table) -> String {
-    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, status_in(table, &Status::OURS))
-}
-
-/// Whether there is any row with one of these statuses.
-pub fn any(table: &Table, of_statuses: &[Status]) -> String {
-    format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.sql, statuses(table, of_statuses))
 }
 
 pub fn bounds_and_order(table: &Table, selection: &Query) -> String {

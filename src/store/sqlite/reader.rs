@@ -78,7 +78,8 @@ impl Survey for SqliteDatabase {
 
     fn any_mapped(&mut self) -> Result<bool> {
         let _acting = self.connection.rights.take()?;
-        let mut statement = self.prepare(&query::any_mapped(&self.table))?;
+        let mut statement =
+            self.prepare(&self.table.any(&query::status_in(&self.table, &Status::OURS)))?;
         statement.exists([]).map_err(|error| self.explain(&error, "read"))
     }
 
@@ -163,7 +164,8 @@ impl SqliteDatabase {
 
     /// Whether there is any record with one of these statuses: mostly there is none.
     fn has_any(&self, statuses: &[Status]) -> Result<bool> {
-        let mut statement = self.prepare(&query::any(&self.table, statuses))?;
+        let mut statement =
+            self.prepare(&self.table.any(&query::statuses(&self.table, statuses)))?;
         match statement.exists([]) {
             // Whoever looks for them says what cannot be read.
             Err(error) if is_of_the_row(&error) => Ok(true),

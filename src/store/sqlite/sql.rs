@@ -8,9 +8,7 @@ use rusqlite::{Row, ToSql};
 
 use super::RowWrite;
 use crate::record::{Id, Record, Status, Value};
-use crate::store::table::{
-    Action, Cell, Cells, Charged, Column, Expected, Quoted, Set, Table, quote,
-};
+use crate::store::table::{Action, Cell, Cells, Charged, Column, Quoted, Set, Table, quote};
 
 /// A value as SQL.
 pub fn literal(value: &Value) -> String {
@@ -124,19 +122,21 @@ impl Statement {
     }
 
     fn guard(&mut self, table: &Table, record: &Record, charged: Option<&Charged>) {
-        let Expected { status, unchanged } = table.expected(record, charged);
         let mut between = " WHERE ";
         for (column, part) in table.id.iter().zip(record.id.parts()) {
             self.push(format_args!("{between}{} = ?", Quoted(&column.name)));
             self.params.push(id_param(part));
             between = " AND ";
         }
-        if let Some((column, value)) = status {
-            self.push(format_args!(" AND {} IS ?", Quoted(&column.name)));
-            self.params.push(value.clone());
-        }
-        for (column, value) in unchanged {
-            self.push(format_args!(" AND backlog_value({}) IS ?", Quoted(&column.name)));
+        let status = table.statuses.column.as_ref().map(|column| &column.name);
+        for (column, value) in table.expected(record, charged) {
+            let name = Quoted(&column.name);
+            // The status is as the store writes it, and what else there is as it was read.
+            if Some(&column.name) == status {
+                self.push(format_args!(" AND {name} IS ?"));
+            } else {
+                self.push(format_args!(" AND backlog_value({name}) IS ?"));
+            }
             self.params.push(value.clone());
         }
     }

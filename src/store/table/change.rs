@@ -22,14 +22,6 @@ pub enum Set {
     Add(i64),
 }
 
-/// The condition of a guarded write, besides the id.
-pub struct Expected<'a> {
-    /// The status column, as a store writes it.
-    pub status: Option<(&'a Column, &'a Value)>,
-    /// Columns as they were read.
-    pub unchanged: Vec<(&'a Column, &'a Value)>,
-}
-
 /// The columns that show whether a row is still the same, as a charge left them
 /// ([`Table::guard_columns`]), as they were read back: with what triggers and the table itself
 /// compute of it.
@@ -178,20 +170,18 @@ impl Table {
         Charged(self.guard_columns().into_iter().map(value).collect())
     }
 
-    /// What a row must be for a change of the record, which was charged or not.
+    /// What a row must hold for a change of the record, which was charged or not, besides its id.
     pub fn expected<'a>(
         &'a self,
         record: &'a Record,
         charged: Option<&'a Charged>,
-    ) -> Expected<'a> {
-        let held = |column: &Column| record.row.get(&column.name).unwrap_or(&Value::Null);
-        let columns = self.guard_columns();
-        let mut unchanged: Vec<_> = match charged {
-            Some(Charged(values)) => columns.into_iter().zip(values).collect(),
-            None => columns.into_iter().map(|column| (column, held(column))).collect(),
-        };
-        let has_status = self.statuses.column.is_some() && !unchanged.is_empty();
-        let status = has_status.then(|| unchanged.remove(0));
-        Expected { status, unchanged }
+    ) -> impl Iterator<Item = (&'a Column, &'a Value)> {
+        self.guard_columns().into_iter().enumerate().filter_map(move |(index, column)| {
+            let held = match charged {
+                Some(Charged(values)) => values.get(index)?,
+                None => record.row.get(&column.name).unwrap_or(&Value::Null),
+            };
+            Some((column, held))
+        })
     }
 }

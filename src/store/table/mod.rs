@@ -9,7 +9,7 @@ mod require;
 mod sql;
 mod statuses;
 
-pub use change::{Action, Charged, Expected, Set};
+pub use change::{Action, Charged, Set};
 pub use column::{Column, Holds, distinct};
 pub use facts::{Cell, Cells, FactColumns};
 pub use lookup::{Catalog, Listed};

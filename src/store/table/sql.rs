@@ -52,6 +52,11 @@ impl Table {
         condition.unwrap_or(EVERY)
     }
 
+    /// What finds out whether there is any row for which a condition holds.
+    pub fn any(&self, condition: &str) -> String {
+        format!("SELECT 1 FROM {} WHERE {condition} LIMIT 1", self.sql)
+    }
+
     pub fn order_by(&self, order: Order) -> String {
         let direction = match order {
             Order::Newest => "DESC",
@@ -60,6 +65,18 @@ impl Table {
         let columns = std::iter::once(&self.inserted).chain(&self.id);
         let term = |column: &Column| format!("{} {direction}", quote(&column.name));
         format!("ORDER BY {}", columns.map(term).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The column that says of records whose wait is over whether they are snoozed for longer.
+    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
+        self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
+    }
+
+    /// The columns that have a meaning, but for the last error: all that is read of a record to be
+    /// shown, and no payload.
+    pub fn known_columns(&self) -> Vec<&Column> {
+        let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
+        distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
     }
 }
 
@@ -100,22 +117,6 @@ impl<'a> Trial<'a> {
         } else {
             anyhow!("{condition:?} is no condition in SQL: {words}")
         }
-    }
-}
-
-impl Table {
-    /// The column that says of records whose wait is over whether they are snoozed for longer.
-    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
-        self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
-    }
-}
-
-impl Table {
-    /// The columns that have a meaning, but for the last error: all that is read of a record to be
-    /// shown, and no payload.
-    pub fn known_columns(&self) -> Vec<&Column> {
-        let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
-        distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
     }
 }
 

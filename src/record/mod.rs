@@ -357,9 +357,7 @@ impl Settlement {
             Transition::Renewed => Status::New,
         }
     }
-}
 
-impl Settlement {
     /// The same without the text of the error, for a table that does not take it; `None` if there
     /// is no text in it.
     pub fn without_error(&self) -> Option<Self> {

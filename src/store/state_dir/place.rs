@@ -105,7 +105,7 @@ impl Place {
     pub fn not_opened(&self, error: &io::Error) -> anyhow::Error {
         let is_planted =
             !self.is_named && self.path.symlink_metadata().is_ok_and(|found| found.is_symlink());
-        if is_planted || is_link(error) {
+        if is_planted || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
             return anyhow!(
                 "could not use {}: it is a symbolic link; remove it, or name a directory with \
                  --state-dir",
@@ -174,11 +174,6 @@ impl Place {
 pub struct Parent {
     pub directory: OwnedFd,
     pub name: OsString,
-}
-
-/// Whether a path was refused because it ends in a link.
-fn is_link(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// What could not be done, and whose the place is, if that is why.

@@ -28,7 +28,7 @@ use cancel::Lines;
 use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
 use failure::{Reason, Refusal, failure};
 use parameters::Parameters;
-use tls::{Mode, Versions};
+use tls::Mode;
 pub use url::{is_url, without_password};
 
 use super::socket::Peer;
@@ -75,7 +75,7 @@ impl Server {
         let mut endpoints = endpoints(&parameters)?;
         give_passwords(&mut endpoints, &parameters, home.as_deref(), &user, &database);
         let mode = Mode::of(&parameters)?;
-        let versions = Versions::of(&parameters)?;
+        let versions = tls::versions(&parameters)?;
         let has_tls = mode != Mode::Disable
             && endpoints.iter().any(|endpoint| matches!(endpoint.place, Place::Tcp { .. }));
         let tls = match has_tls {

@@ -57,12 +57,10 @@ impl Mode {
             return Ok(mode.unwrap_or(Self::Prefer));
         }
         // Anybody has a certificate from one of those, so it proves nothing but the name.
-        match mode {
-            None | Some(Self::VerifyFull) => Ok(Self::VerifyFull),
-            Some(Self::Disable | Self::Allow | Self::Prefer | Self::Require | Self::VerifyCa) => {
-                bail!("sslrootcert=system needs sslmode=verify-full")
-            }
+        if mode.is_some_and(|mode| mode != Self::VerifyFull) {
+            bail!("sslrootcert=system needs sslmode=verify-full");
         }
+        Ok(Self::VerifyFull)
     }
 }
 
@@ -70,34 +68,29 @@ impl Mode {
 /// neither, so that they only name a bound.
 const VERSIONS: [&str; 4] = ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-/// A range of TLS versions that a connection may have, none of them older than TLS 1.2.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Versions(Vec<&'static SupportedProtocolVersion>);
-
-impl Versions {
-    /// Like libpq, whether or not the connection will have TLS.
-    pub fn of(parameters: &Parameters) -> Result<Self> {
-        let (min, max) = ("ssl_min_protocol_version", "ssl_max_protocol_version");
-        let first = version(parameters, min)?.unwrap_or(0);
-        let last = version(parameters, max)?.unwrap_or(VERSIONS.len() - 1);
-        let (min, max) = (parameters.said_by(min), parameters.said_by(max));
-        if first > last {
-            bail!("{min} is {}, later than {max} ({})", VERSIONS[first], VERSIONS[last]);
-        }
-        let supported = [(2, &TLS12), (3, &TLS13)];
-        let allowed: Vec<_> = supported
-            .into_iter()
-            .filter(|(version, _)| (first..=last).contains(version))
-            .map(|(_, version)| version)
-            .collect();
-        if allowed.is_empty() {
-            bail!(
-                "{max} is {}, and no version before TLSv1.2 is supported; say TLSv1.2 or TLSv1.3",
-                VERSIONS[last]
-            );
-        }
-        Ok(Self(allowed))
+/// The TLS versions that a connection may have, none of them older than TLS 1.2; like libpq, whether
+/// or not it will have TLS.
+pub fn versions(parameters: &Parameters) -> Result<Vec<&'static SupportedProtocolVersion>> {
+    let (min, max) = ("ssl_min_protocol_version", "ssl_max_protocol_version");
+    let first = version(parameters, min)?.unwrap_or(0);
+    let last = version(parameters, max)?.unwrap_or(VERSIONS.len() - 1);
+    let (min, max) = (parameters.said_by(min), parameters.said_by(max));
+    if first > last {
+        bail!("{min} is {}, later than {max} ({})", VERSIONS[first], VERSIONS[last]);
     }
+    let supported = [(2, &TLS12), (3, &TLS13)];
+    let allowed: Vec<_> = supported
+        .into_iter()
+        .filter(|(version, _)| (first..=last).contains(version))
+        .map(|(_, version)| version)
+        .collect();
+    if allowed.is_empty() {
+        bail!(
+            "{max} is {}, and no version before TLSv1.2 is supported; say TLSv1.2 or TLSv1.3",
+            VERSIONS[last]
+        );
+    }
+    Ok(allowed)
 }
 
 /// The place of a version among [`VERSIONS`], whatever its case.
@@ -112,7 +105,7 @@ fn version(parameters: &Parameters, key: &'static str) -> Result<Option<usize>> 
 /// What makes TLS connections; reads the certificates, and fails if one that is needed is missing.
 pub fn connector(
     mode: Mode,
-    versions: &Versions,
+    versions: &[&'static SupportedProtocolVersion],
     parameters: &Parameters,
     home: Option<&Path>,
 ) -> Result<MakeRustlsConnect> {
@@ -141,7 +134,7 @@ pub fn connector(
         algorithms: provider.signature_verification_algorithms,
     };
     let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&versions.0)
+        .with_protocol_versions(versions)
         .context("could not set up TLS")?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));

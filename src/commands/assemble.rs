@@ -19,7 +19,9 @@ use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::series::SeriesSource;
 use crate::record::{Status, one_line};
 use crate::stop::Stop;
-use crate::store::{self, Access, Database, Interruptible, LineLock, LineState, StateDir, Table};
+use crate::store::{
+    self, Access, Database, Interruptible, LineLock, LineState, Purpose, StateDir, Table,
+};
 use crate::time::Instant;
 
 #[cfg(feature = "webhook")]
@@ -42,7 +44,7 @@ impl Assembly {
     /// To look only: whoever does may have no right to the cursor.
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
-        match assembly.state.line_state(&assembly.name) {
+        match assembly.state.line_state(&assembly.name, Purpose::Read) {
             Ok(last) => assembly.go_on_from(last, database.table()),
             Err(error) => log::warn!("{error:#}"),
         }
@@ -59,7 +61,7 @@ impl Assembly {
     ) -> Result<Option<(Self, LineLock)>> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
         let Some(lock) = assembly.state.lock_line(&assembly.name, wait)? else { return Ok(None) };
-        let last = assembly.state.line_state_of_pass(&assembly.name)?;
+        let last = assembly.state.line_state(&assembly.name, Purpose::Write)?;
         assembly.go_on_from(last, database.table());
         Ok(Some((assembly, lock)))
     }

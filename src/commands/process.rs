@@ -20,7 +20,7 @@ use crate::query::Cursor;
 use crate::record::{counted, cut_line};
 use crate::report;
 use crate::secure_file;
-use crate::store::{Access, Count, LineState, StateDir};
+use crate::store::{Access, Count, LineState, Purpose, StateDir};
 use crate::terminal::Terminal;
 use crate::time::{DAY, Instant};
 
@@ -96,7 +96,7 @@ fn say_if_unmapped(
     now: Instant,
     terminal: &Terminal,
 ) -> Result<()> {
-    let mut state = directory.line_state_of_pass(name)?;
+    let mut state = directory.line_state(name, Purpose::Write)?;
     let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(UNMAPPED_SECS) <= now);
     if !terminal.attended && !is_due {
         return Ok(());

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::query::{Kept, Order, Query, Slot, Window};
 use crate::record::{Id, Key, Status};
 use crate::schedule::{DueRule, End, Reason, Span, Verdict};
-use crate::store::Reader;
+use crate::store::{Reader, Store};
 use crate::time::Instant;
 
 /// How many ids are read at once. More are continued by key.
@@ -180,9 +180,9 @@ impl DueQueue {
     }
 
     /// Leaves out, of those that come next, what other passes have finished since they were read.
-    pub fn look_ahead(&mut self, reader: &mut dyn Reader) -> Result<()> {
+    pub fn look_ahead(&mut self, store: &mut dyn Store) -> Result<()> {
         let ahead = AHEAD.min(self.ids.len());
-        if let Some(pending) = reader.still_pending(&self.ids.make_contiguous()[..ahead])? {
+        if let Some(pending) = store.still_pending(&self.ids.make_contiguous()[..ahead])? {
             self.ids.drain(..ahead);
             pending.into_iter().rev().for_each(|id| self.ids.push_front(id));
         }

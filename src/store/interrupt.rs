@@ -135,15 +135,15 @@ impl Reader for Interruptible {
     fn read(&mut self, id: &Id) -> Result<Found> {
         self.during(Operation::Search, |store| store.reader().read(id))
     }
-
-    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
-        self.during(Operation::Search, |store| store.reader().still_pending(ids))
-    }
 }
 
 impl Store for Interruptible {
     fn reader(&mut self) -> &mut dyn Reader {
         self
+    }
+
+    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        self.during(Operation::Search, |store| store.still_pending(ids))
     }
 
     fn most_claims(&self) -> usize {

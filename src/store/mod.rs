@@ -43,7 +43,7 @@ pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas};
 pub use memory::{MemoryRow, MemoryStore};
 pub use orphans::TOKEN;
-pub use state_dir::{LineState, StateDir};
+pub use state_dir::{LineState, Purpose, StateDir};
 pub use table::{Charged, Table};
 pub use watchdog::run_watchdog;
 
@@ -56,12 +56,6 @@ pub trait Reader {
 
     /// One record as it is at this moment, as far as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
-
-    /// Those of the records, in their order, that are pending at this moment; `None` where it is
-    /// not worth asking for many at once.
-    fn still_pending(&mut self, _ids: &[Id]) -> Result<Option<Vec<Id>>> {
-        Ok(None)
-    }
 }
 
 /// The reads of commands, over a whole table. Nothing here writes or locks.
@@ -120,6 +114,12 @@ pub trait Database: Reader + Survey {
 /// A store: the claims and writes of a pass. All claims end with the process that holds them.
 pub trait Store {
     fn reader(&mut self) -> &mut dyn Reader;
+
+    /// Those of the records, in their order, that are pending at this moment; `None` where it is
+    /// not worth asking for many at once.
+    fn still_pending(&mut self, _ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        Ok(None)
+    }
 
     /// How many claims it holds at a time, at most.
     fn most_claims(&self) -> usize;

@@ -58,18 +58,11 @@ impl Mark {
     fn kill_found(&self) -> Result<usize> {
         let mut killed = Vec::new();
         for entry in fs::read_dir("/proc").context("could not read /proc")? {
-            let Some(pid) = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok())
-            else {
-                continue;
-            };
+            let number = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
+            let Some(pid) = number.and_then(Pid::from_raw) else { continue };
             // The descriptor is taken before the look, so that the signal cannot
             // reach another process that got the same number in between.
-            let Some(pid) = Pid::from_raw(pid) else {
-                continue;
-            };
-            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
-                continue;
-            };
+            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             if self.is_on(pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
                 killed.push(process);
             }

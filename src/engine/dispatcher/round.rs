@@ -135,7 +135,7 @@ impl Dispatcher {
                 }
             }
             if claimed.len() == before {
-                self.due.look_ahead(self.pass.store.reader())?;
+                self.due.look_ahead(&mut *self.pass.store)?;
             }
         }
         Ok(())

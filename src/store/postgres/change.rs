@@ -8,13 +8,6 @@ use crate::record::Status;
 use crate::store::RowWrite;
 use crate::store::table::{Action, Column, Set, Table, quote};
 
-/// A statement with its parameters. It returns the number of each change that was made, whether the
-/// row is pending after it, and the columns that show whether it is still the same.
-pub struct Statement {
-    pub sql: String,
-    pub params: Vec<Param>,
-}
-
 /// The question that a query answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
@@ -70,7 +63,9 @@ impl PartialEq for Term<'_> {
 /// The column of a change's number, under a name that no condition means.
 const NUMBER: &str = "\"backlog number\"";
 
-pub fn statement(table: &Table, changes: &[(usize, &RowWrite)], ask: Ask) -> Statement {
+/// A statement with its parameters. It returns the number of each change that was made, whether the
+/// row is pending after it, and the columns that show whether it is still the same.
+pub fn statement(table: &Table, changes: &[(usize, &RowWrite)], ask: Ask) -> (String, Vec<Param>) {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
         let (verb, terms, values) = terms(table, change, ask);
@@ -90,7 +85,7 @@ pub fn statement(table: &Table, changes: &[(usize, &RowWrite)], ask: Ask) -> Sta
         let all: Vec<_> = (0..parts.len()).map(|index| format!("SELECT * FROM g{index}")).collect();
         format!("WITH {} {}", named.join(", "), all.join(" UNION ALL "))
     };
-    Statement { sql, params }
+    (sql, params)
 }
 
 /// What is done for a change, with which columns, and their values.
@@ -199,7 +194,7 @@ pub fn insert(
     payload: &Column,
     payloads: &[String],
     at: Option<String>,
-) -> Statement {
+) -> (String, Vec<Param>) {
     let status = table.statuses.column.as_ref().zip(table.statuses.value(Status::New));
     let mut names = vec![quote(&payload.name), quote(&table.inserted.name)];
     let mut values = vec![
@@ -218,5 +213,5 @@ pub fn insert(
         values.join(", ")
     );
     let payloads = payloads.iter().map(|payload| Some(payload.clone())).collect();
-    Statement { sql, params: vec![Param::Texts(payloads), Param::Text(at)] }
+    (sql, vec![Param::Texts(payloads), Param::Text(at)])
 }

@@ -174,7 +174,10 @@ impl PgDatabase {
             }
         }
         if !self.finds_ids()? {
-            missing.push(id_index(&self.table, create));
+            let (bare, name, ids) = (bare(&self.table), &self.table.sql, self.table.ids());
+            let index = quote(&format!("{bare}_backlog_id"));
+            let statement = format!("CREATE UNIQUE {create} {index} ON {name} ({ids})");
+            missing.push(MissingIndex { finds: "a record by its id", statement });
         }
         Ok(missing)
     }
@@ -261,13 +264,6 @@ fn probes(table: &Table, by_count: bool, create: &str) -> Vec<(Vec<String>, Miss
         ));
     }
     probes
-}
-
-fn id_index(table: &Table, create: &str) -> MissingIndex {
-    let (bare, name, ids) = (bare(table), &table.sql, table.ids());
-    let index = quote(&format!("{bare}_backlog_id"));
-    let statement = format!("CREATE UNIQUE {create} {index} ON {name} ({ids})");
-    MissingIndex { finds: "a record by its id", statement }
 }
 
 /// Its name without the schema's.

@@ -16,7 +16,6 @@ mod session;
 mod sessions;
 mod socket;
 mod sql;
-mod store;
 mod write;
 
 use std::path::Path;
@@ -115,8 +114,8 @@ impl Database for PgDatabase {
         }
         let payload = self.table.require_payload()?;
         let at = param(&self.table.inserted.spelling.write(now, &self.table.dates.zone));
-        let insert = change::insert(&self.table, payload, payloads, at);
-        let added = self.session.query(&insert.sql, &insert.params);
+        let (sql, params) = change::insert(&self.table, payload, payloads, at);
+        let added = self.session.query(&sql, &params);
         added.map(|_| ()).map_err(|error| self.explain(&error, "add records to"))
     }
 

@@ -46,10 +46,10 @@ impl Reader for PgDatabase {
             Err(error) if is_no_value(&error) => return Ok(Found::Gone),
             rows => rows.map_err(|error| self.explain(&error, "read"))?,
         };
-        let shown = Shown::of(&self.table);
+        let shown = Selected::shown(&self.table);
         Ok(match &rows[..] {
             [] => Found::Gone,
-            [row] => shown.record(row).map_or(Found::Gone, |it| Found::Record(it.into())),
+            [row] => shown.record(row, 0).map_or(Found::Gone, |it| Found::Record(it.into())),
             [_, ..] => Found::Ambiguous,
         })
     }
@@ -64,11 +64,11 @@ impl Survey for PgDatabase {
     ) -> Result<()> {
         let sql = query::scan(&self.table, statuses, order);
         let Self { session, table, place, .. } = self;
-        let shown = Shown::of(table);
+        let shown = Selected::shown(table);
         let mut result = Ok(());
         session
             .each(&sql, &[], &mut |row| {
-                let record = shown.record(row);
+                let record = shown.record(row, 0);
                 let is_wanted = |it: &Record| statuses.is_empty() || statuses.contains(&it.status);
                 if let Some(record) = record.filter(is_wanted) {
                     result = each(record);
@@ -159,47 +159,39 @@ impl PgDatabase {
         let (row, table) = (query::row(&self.table), &self.table.sql);
         let sql = format!("SELECT {row} FROM {table} WHERE {id} = ANY($1) ORDER BY {id}");
         let rows = self.session.query(&sql, &[Param::Keys(ids.to_vec())])?;
-        let names = self.names.clone();
-        Ok(rows.iter().filter_map(|row| self.record(row, 0, &names)).collect())
+        let columns = self.all_columns();
+        Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
-    /// The record whose columns begin at `first`, as [`query::row`] has them.
-    pub fn record(&self, row: &Row, first: usize, names: &Arc<[String]>) -> Option<Record> {
-        record(&self.table, self.table.columns.iter(), row, first, names)
+    /// All of its columns, as [`query::row`] has them.
+    pub fn all_columns(&self) -> Selected<'_> {
+        let columns = self.table.columns.iter().collect();
+        Selected { table: &self.table, columns, names: self.names.clone() }
     }
 }
 
-/// The columns of records that are only shown.
-struct Shown<'a> {
+/// The columns of records that a statement selects.
+pub struct Selected<'a> {
     table: &'a Table,
     columns: Vec<&'a Column>,
     names: Arc<[String]>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(table: &'a Table) -> Self {
+impl<'a> Selected<'a> {
+    /// Those of records that are only shown.
+    fn shown(table: &'a Table) -> Self {
         let columns = table.known_columns().into_iter().chain(&table.last_error);
         let columns: Vec<_> = columns.collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Self { table, columns, names }
     }
 
-    fn record(&self, row: &Row) -> Option<Record> {
-        record(self.table, self.columns.iter().copied(), row, 0, &self.names)
+    /// The record whose columns begin at `first`, with whether it belongs to the queue behind them.
+    pub fn record(&self, row: &Row, first: usize) -> Option<Record> {
+        let places = self.columns.iter().zip(first..);
+        let values = places.map(|(column, index)| value(column, row.get(index))).collect();
+        let in_queue = row.get(first + self.columns.len());
+        let row = record::Row { columns: self.names.clone(), values };
+        self.table.record(row, in_queue).map_err(|problem| log::warn!("{problem}")).ok()
     }
-}
-
-/// The record whose columns begin at `first`, with whether it belongs to the queue behind them.
-fn record<'a>(
-    table: &Table,
-    columns: impl Iterator<Item = &'a Column>,
-    row: &Row,
-    first: usize,
-    names: &Arc<[String]>,
-) -> Option<Record> {
-    let places = columns.zip(first..);
-    let values = places.map(|(column, index)| value(column, row.get(index))).collect();
-    let in_queue = row.get(first + names.len());
-    let record = table.record(record::Row { columns: names.clone(), values }, in_queue);
-    record.map_err(|problem| log::warn!("{problem}")).ok()
 }

@@ -1,7 +1,11 @@
-//! The two sessions of a pass: both hold claims, and the second one also reads and writes.
+//! The PostgreSQL store as a pass uses it: two sessions, of which both hold claims, and the second one
+//! also reads and writes.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use postgres::Error as SqlError;
@@ -12,13 +16,15 @@ use super::reconnect::{Patience, Patient};
 use super::session::Session;
 use super::sql::Param;
 use super::{PgDatabase, advisory_locks};
-use crate::record::Id;
+use crate::record::{Id, Record, Settlement};
 use crate::store::watchdog::Watchdog;
-use crate::store::{Access, Claim};
+use crate::store::{Access, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
 
 /// How long a row may be locked by somebody else before a settlement is tried again, and an attempt
 /// is not begun.
 const LOCK_TIMEOUT: &str = "5s";
+/// How often somebody sees after the sessions while handlers run.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Sessions {
     pub database: PgDatabase,
@@ -44,7 +50,7 @@ impl Sessions {
     }
 
     /// Makes the session of the first locks, if there is none.
-    pub fn open(&mut self) -> Result<()> {
+    fn open(&mut self) -> Result<()> {
         if self.claims.session.is_some() {
             return Ok(());
         }
@@ -143,7 +149,7 @@ impl Sessions {
         Ok(false)
     }
 
-    pub fn claim_free(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
+    fn claim_free(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
         let Self { database, claims, .. } = self;
         let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
         let mut seen = HashSet::new();
@@ -192,10 +198,83 @@ impl Sessions {
     }
 
     /// Makes what was released free.
-    pub fn free(&mut self) -> Result<()> {
+    fn free(&mut self) -> Result<()> {
         self.patiently("read", |Self { claims, database, .. }, _| {
             claims.free(&mut database.session)
         })
+    }
+}
+
+impl Store for Sessions {
+    fn reader(&mut self) -> &mut dyn Reader {
+        self.used = true;
+        &mut self.database
+    }
+
+    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        self.used = true;
+        self.patiently("read", |it, _| it.database.pending_of(ids)).map(Some)
+    }
+
+    fn most_claims(&self) -> usize {
+        self.claims.most()
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.used = true;
+        self.open()?;
+        self.patiently("read", |sessions, _| sessions.claim_free(ids))
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.claims.release(id);
+    }
+
+    /// As long as there is more in hand, the next claim frees what was released, in the same
+    /// statement, or else the heartbeat does.
+    fn rest(&mut self) -> Result<()> {
+        if self.claims.held.is_empty() { self.free() } else { Ok(()) }
+    }
+
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+        self.used = true;
+        self.write_all(changes, Self::write)
+    }
+
+    fn rehearse(
+        &mut self,
+        record: &Record,
+        possible_writes: &[Vec<Settlement>],
+    ) -> Result<Rehearsal> {
+        self.used = true;
+        self.patiently("write to", |sessions, _| sessions.try_out(record, possible_writes))
+    }
+
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
+        self.token = Some(token.into());
+        self.open()?;
+        self.wait_for_others()
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        Some(HEARTBEAT_INTERVAL)
+    }
+
+    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
+        // Who uses them sees what becomes of them.
+        if std::mem::take(&mut self.used) || self.claims.held.is_empty() {
+            return Vec::new();
+        }
+        self.just_looking("read", |sessions, _| sessions.look_at_claims());
+        let all = self.claims.session.iter().chain([&self.database.session]);
+        all.filter_map(|session| session.socket.clone()).collect()
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        Some(self.database.server.interrupter())
     }
 }
 
@@ -233,9 +312,10 @@ impl PgDatabase {
     ) -> Result<Vec<Claim>, SqlError> {
         let (sql, mut params) = advisory_locks::lock_and_read(&self.table, wanted, locks);
         params.push(Param::Keys(freed));
-        let names = self.names.clone();
         let mut claims: Vec<Option<Claim>> = wanted.iter().map(|_| None).collect();
-        for row in self.session.query(&sql, &params)? {
+        let rows = self.session.query(&sql, &params)?;
+        let columns = self.all_columns();
+        for row in rows {
             let number: i64 = row.get(0);
             let place = usize::try_from(number).ok().and_then(|index| claims.get_mut(index));
             let Some(place) = place else { continue };
@@ -245,7 +325,7 @@ impl PgDatabase {
                 (Some(_), true, _) => Claim::Ambiguous,
                 (None, true, false) => Claim::Gone,
                 (None, true, true) => {
-                    let record = self.record(&row, 3, &names);
+                    let record = columns.record(&row, 3);
                     record.map_or(Claim::Gone, |record| Claim::Held(Box::new(record)))
                 }
             });

@@ -70,29 +70,19 @@ impl Cells for Row {
 /// A column's value out of its text.
 pub fn value(column: &Column, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Null };
-    let as_text = || Value::Text(text.into());
-    if [Holds::Integers, Holds::Numbers].contains(&column.holds)
-        && let Ok(number) = text.parse()
-    {
-        return Value::Integer(number);
-    }
-    match column.holds {
-        Holds::Reals => match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => Value::Real(number),
-            Ok(_) | Err(_) => as_text(),
-        },
-        Holds::Booleans => Value::Boolean(text == "true"),
-        // NaN is none.
-        Holds::Numbers | Holds::Documents if is_json(text) => Value::Json(text.into()),
-        Holds::Bytes => bytes(text).map_or_else(as_text, Value::Blob),
-        Holds::Integers
-        | Holds::Numbers
-        | Holds::Documents
-        | Holds::Text
-        | Holds::Instants
-        | Holds::ClockTimes
-        | Holds::Anything => as_text(),
-    }
+    let number = || text.parse().ok().map(Value::Integer);
+    // NaN is none.
+    let json = || is_json(text).then(|| Value::Json(text.into()));
+    let held = match column.holds {
+        Holds::Integers => number(),
+        Holds::Numbers => number().or_else(json),
+        Holds::Reals => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Real),
+        Holds::Booleans => Some(Value::Boolean(text == "true")),
+        Holds::Documents => json(),
+        Holds::Bytes => bytes(text).map(Value::Blob),
+        Holds::Text | Holds::Instants | Holds::ClockTimes | Holds::Anything => None,
+    };
+    held.unwrap_or_else(|| Value::Text(text.into()))
 }
 
 fn is_json(text: &str) -> bool {

@@ -100,8 +100,8 @@ impl Sessions {
 impl PgDatabase {
     /// The changes for which this holds, and what their rows are then.
     fn ask(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, SqlError> {
-        let statement = change::statement(&self.table, changes, ask);
-        let rows = self.session.query(&statement.sql, &statement.params)?;
+        let (sql, params) = change::statement(&self.table, changes, ask);
+        let rows = self.session.query(&sql, &params)?;
         let guards = self.table.guard_columns();
         let seen = |row: &Row| {
             let values = guards.iter().zip(2..);

@@ -18,9 +18,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
-use directory::{CURSOR, Directory, PASSES, Purpose};
+use directory::{CURSOR, Directory, PASSES};
 use place::Place;
 
+pub use directory::Purpose;
 pub use line_state::LineState;
 pub use pass_note::PassNote;
 
@@ -171,17 +172,8 @@ impl StateDir {
         Ok(noted(written))
     }
 
-    /// What the last pass of a line left, to be looked at; nothing if there was none.
-    pub fn line_state(&self, line: &str) -> Result<LineState> {
-        self.read_line_state(line, Purpose::Read)
-    }
-
-    /// The same for a pass, which is going to write it.
-    pub fn line_state_of_pass(&self, line: &str) -> Result<LineState> {
-        self.read_line_state(line, Purpose::Write)
-    }
-
-    fn read_line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
+    /// What the last pass of a line left; nothing if there was none. A pass is going to write it.
+    pub fn line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
         let Some(directory) = self.opened()? else { return Ok(LineState::default()) };
         Ok(LineState::from_text(&directory.read(&self.cursor_name(line), purpose)?))
     }
@@ -290,7 +282,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = beside(dir.path());
 
-        assert_eq!(state.line_state("line").unwrap(), LineState::default());
+        assert_eq!(state.line_state("line", Purpose::Read).unwrap(), LineState::default());
         let keys = [
             Value::Null,
             Value::Integer(i64::MIN),
@@ -321,7 +313,7 @@ mod tests {
                 unmapped_sought_at: Some(Instant(1_795_232_401)),
             };
             state.save_line_state("line", &written);
-            assert_eq!(state.line_state("line").unwrap(), written);
+            assert_eq!(state.line_state("line", Purpose::Read).unwrap(), written);
         }
     }
 
@@ -342,7 +334,11 @@ mod tests {
             r#"{"slot":[1,-1]}"#,
         ] {
             std::fs::write(state.path().join(state.cursor_name("line")), damaged).unwrap();
-            assert_eq!(state.line_state("line").unwrap(), LineState::default(), "{damaged}");
+            assert_eq!(
+                state.line_state("line", Purpose::Read).unwrap(),
+                LineState::default(),
+                "{damaged}"
+            );
         }
     }
 

@@ -15,7 +15,6 @@ use super::orders::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status, Transition};
 use crate::store::postgres::PgDatabase;
 use crate::store::postgres::reconnect::{Patience, Patient};
-use crate::store::postgres::session::Session;
 use crate::store::postgres::sql::Param;
 use crate::store::table::Effects;
 use crate::store::watchdog::Watchdog;
@@ -71,10 +70,6 @@ impl Work {
         Self { watchdog: None, queue, database, patience, held, given_back }
     }
 
-    fn session(&mut self) -> &mut Session {
-        &mut self.database.session
-    }
-
     fn name(&self) -> Param {
         Param::Text(Some(self.queue.name.clone()))
     }
@@ -82,7 +77,7 @@ impl Work {
     fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
         let text = |number: String| Param::Text(Some(number));
         let params = [self.name(), text(HIDDEN_SECS.to_string()), text(most.to_string())];
-        let rows = self.session().query(READ, &params)?;
+        let rows = self.database.session.query(READ, &params)?;
         let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         let records = self.database.records(&numbers)?;
         let held = |mut record: Record| {
@@ -108,7 +103,7 @@ impl Work {
              AND vt <= clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
-        let busy = self.session().query(&sql, &[Param::Keys(numbers.clone())])?;
+        let busy = self.database.session.query(&sql, &[Param::Keys(numbers.clone())])?;
         let busy: Vec<i64> = busy.iter().map(|row| row.get(0)).collect();
         let records = self.database.records(&numbers)?;
         let mut records: HashMap<Id, Record> =
@@ -130,11 +125,10 @@ impl Work {
             return Ok(());
         }
         let params = pairs(self.given_back.iter());
-        self.session().batch(BEGIN)?;
-        let sql = self.queue.unread();
-        let mine = self.session().query(&sql, &params)?;
+        self.database.session.batch(BEGIN)?;
+        let mine = self.database.session.query(&self.queue.unread(), &params)?;
         self.show(mine.iter().map(|row| row.get(0)).collect(), 0)?;
-        self.session().batch("COMMIT")?;
+        self.database.session.batch("COMMIT")?;
         self.given_back.clear();
         Ok(())
     }
@@ -142,7 +136,7 @@ impl Work {
     /// Has messages seen again in so many seconds.
     fn show(&mut self, numbers: Vec<i64>, secs: u64) -> Result<(), SqlError> {
         let params = [self.name(), Param::Keys(numbers), Param::Text(Some(secs.to_string()))];
-        self.session().query(SHOW_IN, &params).map(|_| ())
+        self.database.session.query(SHOW_IN, &params).map(|_| ())
     }
 
     /// Puts off the return of what is in hand.
@@ -153,11 +147,10 @@ impl Work {
         }
         let params = pairs(hidden.into_iter());
         // One that the application has locked must not keep the others from being put off.
-        let sql = self.queue.held_and_free();
-        self.session().batch(BEGIN)?;
-        let mine = self.session().query(&sql, &params)?;
+        self.database.session.batch(BEGIN)?;
+        let mine = self.database.session.query(&self.queue.held_and_free(), &params)?;
         self.show(mine.iter().map(|row| row.get(0)).collect(), HIDDEN_SECS)?;
-        self.session().batch("COMMIT")
+        self.database.session.batch("COMMIT")
     }
 
     /// Writes changes in one transaction. `again` says that this may have been done before, by a
@@ -172,11 +165,10 @@ impl Work {
         if changes.iter().all(is_begin) {
             return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
         }
-        self.session().batch(BEGIN)?;
+        self.database.session.batch(BEGIN)?;
         let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
         let params = pairs(held);
-        let sql = self.queue.held();
-        let mine = self.session().query(&sql, &params)?;
+        let mine = self.database.session.query(&self.queue.held(), &params)?;
         let mine: Vec<i64> = mine.iter().map(|row| row.get(0)).collect();
         let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
         for change in changes {
@@ -196,7 +188,7 @@ impl Work {
             });
         }
         self.carry_out(&orders)?;
-        self.session().batch("COMMIT")?;
+        self.database.session.batch("COMMIT")?;
         for change in changes.iter().filter(|change| !is_begin(change)) {
             self.held.remove(&change.record.id);
         }
@@ -210,47 +202,47 @@ impl Work {
             Orders { done: vec![number], ..Orders::default() },
             Orders { noted: vec![(number, Some("rehearsal".into()))], ..Orders::default() },
         ] {
-            self.session().batch(BEGIN)?;
+            self.database.session.batch(BEGIN)?;
             self.carry_out(&orders)?;
-            self.session().batch("ROLLBACK")?;
+            self.database.session.batch("ROLLBACK")?;
         }
         Ok(Ok(()))
     }
 
     fn is_waiting(&mut self, number: i64) -> Result<bool, SqlError> {
         let sql = format!("SELECT 1 FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
-        Ok(!self.session().query(&sql, &[Param::Keys(vec![number])])?.is_empty())
+        Ok(!self.database.session.query(&sql, &[Param::Keys(vec![number])])?.is_empty())
     }
 
     fn carry_out(&mut self, orders: &Orders) -> Result<(), SqlError> {
         let Orders { done, shown, uncounted, noted, restored } = orders;
         let deletes = matches!(self.database.table.on_success, Effects::Delete);
-        let queue = self.queue.clone();
         let name = self.name();
+        let Self { queue, database: PgDatabase { session, .. }, .. } = self;
         if !done.is_empty() {
             let sql = if deletes { DELETE } else { ARCHIVE };
-            self.session().query(sql, &[name.clone(), Param::Keys(done.clone())])?;
+            session.query(sql, &[name.clone(), Param::Keys(done.clone())])?;
         }
         if !shown.is_empty() {
             let (numbers, instants) = shown.iter().cloned().unzip();
             let params = [name.clone(), Param::Keys(numbers), Param::Texts(instants)];
-            self.session().query(SHOW_AT, &params)?;
+            session.query(SHOW_AT, &params)?;
         }
         if !uncounted.is_empty() {
             let (numbers, reads) = uncounted.iter().copied().unzip();
             let params = [Param::Keys(numbers), Param::Keys(reads)];
-            self.session().query(&queue.unread(), &params)?;
+            session.query(&queue.unread(), &params)?;
         }
         if !noted.is_empty() {
             let (numbers, errors): (Vec<_>, _) = noted.iter().cloned().unzip();
             if let Some(sql) = queue.note() {
                 let params = [Param::Keys(numbers.clone()), Param::Texts(errors)];
-                self.session().query(&sql, &params)?;
+                session.query(&sql, &params)?;
             }
-            self.session().query(ARCHIVE, &[name, Param::Keys(numbers)])?;
+            session.query(ARCHIVE, &[name, Param::Keys(numbers)])?;
         }
         if !restored.is_empty() {
-            self.session().query(&queue.restore(), &[Param::Keys(restored.clone())])?;
+            session.query(&queue.restore(), &[Param::Keys(restored.clone())])?;
         }
         Ok(())
     }

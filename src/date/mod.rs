@@ -151,8 +151,7 @@ impl Dates {
 
     pub fn read_text(&self, text: &str) -> Option<Instant> {
         match self.format {
-            None if is_compact(text) => self.compact(text),
-            Some(Format::Compact) if is_compact(text) => self.compact(text),
+            None | Some(Format::Compact) if is_compact(text) => self.compact(text),
             None | Some(Format::Iso) => self.iso(text),
             // Text of digits is not guessed at.
             Some(Format::Epoch(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) => {

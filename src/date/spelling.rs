@@ -74,7 +74,7 @@ impl Spelling {
         let text = text.trim_end();
         let clock = text.get(10..).unwrap_or_default();
         let Some(separator) = clock.chars().next() else {
-            return Self::Iso { clock: IsoClock::None, suffix: String::new() };
+            return Self::date();
         };
         let end = clock[1..].find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
         let (shown, suffix) = clock.split_at(end.map_or(clock.len(), |end| end + 1));

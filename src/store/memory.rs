@@ -135,13 +135,10 @@ impl Memory {
                 (row.failures, row.last_failure_at) = (*failures, Some(*last_failure_at));
             }
         }
-        match change.settlement.transition {
-            Transition::Begun => WriteResult::Charged(Charged::default()),
-            Transition::Undone
-            | Transition::Succeeded
-            | Transition::Failed
-            | Transition::Archived
-            | Transition::Renewed => WriteResult::Written,
+        if change.settlement.transition == Transition::Begun {
+            WriteResult::Charged(Charged::default())
+        } else {
+            WriteResult::Written
         }
     }
 

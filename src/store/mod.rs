@@ -3,7 +3,6 @@
 
 mod acting;
 mod claims;
-mod heartbeat;
 mod inspection;
 mod interrupt;
 mod location;

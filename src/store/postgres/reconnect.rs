@@ -34,10 +34,6 @@ pub struct Patience {
 }
 
 impl Patience {
-    fn is_stopping(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.is_asked())
-    }
-
     /// Whether what is being done is not to be tried again, because the pass is to stop.
     fn is_at_end(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.ends_operation())
@@ -93,7 +89,7 @@ pub trait Patient: Sized {
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {error:#}");
-            if patience.is_stopping() {
+            if patience.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
             if is_over(clock, deadline) || patience.is_at_end() {
@@ -165,25 +161,21 @@ pub trait Patient: Sized {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
-        let begins = |changes: &[RowWrite]| {
-            changes.iter().any(|it| it.settlement.transition == Transition::Begun)
+        let mut write = |changes: &[RowWrite]| {
+            let begins = |it: &RowWrite| it.settlement.transition == Transition::Begun;
+            let gives_way = changes.iter().any(begins);
+            self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))
         };
-        let gives_way = begins(changes);
-        let all = self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))?;
-        if let Ok(applied) = all {
+        if let Ok(applied) = write(changes)? {
             return Ok(applied);
         }
-        let one = |change: &RowWrite| {
-            let change = std::slice::from_ref(change);
-            let gives_way = begins(change);
-            let written =
-                self.patiently_or_refused(gives_way, |it, again| write(it, change, again))?;
-            Ok(match written {
+        let one = |change: &[RowWrite]| {
+            Ok(match write(change)? {
                 Ok(applied) => applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile),
                 Err(why) => WriteResult::Refused(why),
             })
         };
-        changes.iter().map(one).collect()
+        changes.chunks(1).map(one).collect()
     }
 }
 

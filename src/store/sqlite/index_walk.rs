@@ -9,7 +9,7 @@ use rusqlite::{Connection, Result};
 
 use super::query::{bounds_and_order, facts, status_in, statuses};
 use super::sql::literal;
-use crate::date::{Dates, Spelling, Unit, text_bound};
+use crate::date::{Spelling, Unit, text_bound};
 use crate::query::{Query, Window};
 use crate::record::{Status, Value};
 use crate::store::table::{Column, Table, quote};
@@ -29,11 +29,6 @@ fn count_column(table: &Table) -> String {
     name
 }
 
-/// And that of what was found.
-fn found_name(table: &Table) -> String {
-    quote(&format!("found in {}", table.name))
-}
-
 /// The statement that selects as [`super::query::due`] does, if it can be served by an index. It
 /// cannot where an application writes LAST_FAILURE in a spelling of its own, whose text
 /// does not sort as time does.
@@ -50,7 +45,8 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
     if !table.statuses.tell() || !spelling.sorts(zone) {
         return Ok(None);
     }
-    let (all, found, n) = (counts_name(table), found_name(table), count_column(table));
+    let found = quote(&format!("found in {}", table.name));
+    let (all, n) = (counts_name(table), count_column(table));
     let counts = counts(table, failures);
     let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
     let name = &table.sql;
@@ -139,13 +135,8 @@ pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
     let mut statement = connection.prepare(&sql)?;
     let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
     let (search, to_next) = (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
-    for step in steps {
-        let step = step?;
-        if step.starts_with(&search) && step.ends_with(&to_next) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let steps = steps.collect::<Result<Vec<_>>>()?;
+    Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
 }
 
 /// Whether the first and the last text of each count are in this spelling, which sorts.
@@ -174,22 +165,21 @@ fn is_spelt(
         outermost("DESC"),
         counts_name(table)
     );
+    let is_in = |text: &str| {
+        let same = |at: Instant| spelling.write(at, &dates.zone) == Value::Text(text.into());
+        dates.read_text(text).is_some_and(same)
+    };
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         for index in 0..2 {
             let text: Option<String> = row.get(index).unwrap_or_default();
-            if text.is_some_and(|text| !is_in(&text, spelling, dates)) {
+            if text.is_some_and(|text| !is_in(&text)) {
                 return Ok(false);
             }
         }
     }
     Ok(true)
-}
-
-fn is_in(text: &str, spelling: &Spelling, dates: &Dates) -> bool {
-    let same = |at: Instant| spelling.write(at, &dates.zone) == Value::Text(text.into());
-    dates.read_text(text).is_some_and(same)
 }
 
 #[cfg(test)]

@@ -128,18 +128,14 @@ impl Deref for Owned {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        match &self.connection {
-            Some(connection) => connection,
-            None => unreachable!("it is taken when this is dropped"),
-        }
+        let connection = self.connection.as_ref();
+        connection.unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
     }
 }
 
 impl DerefMut for Owned {
     fn deref_mut(&mut self) -> &mut Connection {
-        match &mut self.connection {
-            Some(connection) => connection,
-            None => unreachable!("it is taken when this is dropped"),
-        }
+        let connection = self.connection.as_mut();
+        connection.unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
     }
 }

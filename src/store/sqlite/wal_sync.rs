@@ -29,9 +29,8 @@ pub type SharedClaims = Arc<Mutex<Claims>>;
 
 /// The thread that syncs the log and then releases claims.
 pub struct WalSync {
-    settled: Option<Sender<Id>>,
-    /// Dropped with `settled`: the thread need not pause any more.
-    more_to_come: Option<Sender<()>>,
+    /// What was settled, and what is dropped with that: the thread need not pause any more.
+    settled: Option<(Sender<Id>, Sender<()>)>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
@@ -48,12 +47,12 @@ impl WalSync {
                     .with_context(|| format!("could not sync {}", log.display()))
             })
             .context("could not start the thread that syncs the log")?;
-        Ok(Self { settled: Some(settled), more_to_come: Some(more_to_come), thread: Some(thread) })
+        Ok(Self { settled: Some((settled, more_to_come)), thread: Some(thread) })
     }
 
     /// Releases the record's claim once everything committed so far is on disk.
     pub fn release(&self, id: &Id) {
-        if let Some(settled) = &self.settled {
+        if let Some((settled, _)) = &self.settled {
             // If the thread has failed, its claims go with the process, and `finish` says why.
             let _ = settled.send(id.clone());
         }
@@ -62,7 +61,6 @@ impl WalSync {
     /// Waits until everything is on disk.
     pub fn finish(&mut self) -> Result<()> {
         self.settled = None;
-        self.more_to_come = None;
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => result,

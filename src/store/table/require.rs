@@ -1,7 +1,7 @@
 //! Requirements of a command on a table, of its counters first of all, and the messages where it falls
 //! short.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::lookup::is_never;
 use super::{Column, Table};
@@ -51,50 +51,46 @@ impl Table {
 
     /// Fails if nothing can be written that makes a record finished.
     pub fn require_success(&self) -> Result<()> {
-        if self.can_be(Status::Success) {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            self.can_be(Status::Success),
             "table {} has no status column: say in backlog.toml what makes a row finished, such as \
              on_success = {{ processed_at = \"{{now}}\" }}",
             self.name
         );
+        Ok(())
     }
 
     /// Fails if nothing can be written that makes a record archived.
     pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
-        if self.can_be(Status::Archived) {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            self.can_be(Status::Archived),
             "{wanted_by} archives records, and it is not known how table {} does: say which value \
              of the status that is (status.archived) or which columns it sets (on_archive)",
             self.name
         );
+        Ok(())
     }
 
     /// Fails if nothing can be written that makes a record due now.
     pub fn require_renewal(&self) -> Result<()> {
-        if self.statuses.tell() || self.last_failure.is_some() {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            self.statuses.tell() || self.last_failure.is_some(),
             "nothing in table {} makes a record due now: no value of a status tells new from \
              failed, and no column says when the last attempt failed",
             self.name
         );
+        Ok(())
     }
 
     /// Fails if archived records cannot be told from others.
     pub fn require_told_archived(&self) -> Result<()> {
-        if self.statuses.value(Status::Archived).is_some() {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            self.statuses.value(Status::Archived).is_some(),
             "archived records of table {} cannot be told from others: no value of a status column \
              says so (status.archived)",
             self.name
         );
+        Ok(())
     }
 
     /// The column that new records' payloads go to, if records can be added at all.

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::failure::{Reason, Refusal};
-use super::parameters::Parameters;
-use super::parameters::PassFile;
+use super::parameters::{Parameters, PassFile};
 use super::url;
 
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.

@@ -101,18 +101,17 @@ impl Reason {
 pub struct Refusal {
     pub reason: Reason,
     cause: String,
-    hint: String,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.cause, self.reason.hint(), self.hint)
+        write!(f, "{}{}", self.cause, self.reason.hint())
     }
 }
 
 impl Refusal {
     pub fn new(reason: Reason, cause: impl Into<String>) -> Self {
-        Self { reason, cause: cause.into(), hint: String::new() }
+        Self { reason, cause: cause.into() }
     }
 
     /// An error of [`postgres::Config::connect`]. The crate keeps the kinds of its errors to
@@ -153,7 +152,7 @@ impl Refusal {
     /// Says where a wrong password came from.
     pub fn with_password_from(mut self, from: &str) -> Self {
         if self.reason == Reason::PasswordWrong {
-            self.hint = format!("; the password is the one in {from}");
+            self.cause += &format!("; the password is the one in {from}");
         }
         self
     }
@@ -203,8 +202,7 @@ fn from_io(error: &io::Error) -> Reason {
     ]
     .contains(&error.kind());
     // The crate's way to say that target_session_attrs does not fit.
-    let is_of_the_crate = error.raw_os_error().is_none();
-    if error.kind() == ErrorKind::PermissionDenied && is_of_the_crate {
+    if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         return Reason::WrongRole;
     }
     if is_passing { Reason::NoAnswer } else { Reason::Other }

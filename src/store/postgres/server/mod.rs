@@ -177,16 +177,12 @@ impl Server {
             Mode::Prefer => (SslMode::Prefer, Some(SslMode::Disable)),
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (SslMode::Require, None),
         };
-        let refused = match (self.attempt(config, first), second) {
+        match (self.attempt(config, first), second) {
             (Err(refused), Some(second)) if refused.reason.may_differ_without_tls() => {
-                match self.attempt(config, second) {
-                    Ok(client) => return Ok(client),
-                    Err(again) => refused.or_second(again),
-                }
+                self.attempt(config, second).map_err(|again| refused.or_second(again))
             }
-            (connected, _) => return connected,
-        };
-        Err(refused)
+            (connected, _) => connected,
+        }
     }
 
     fn attempt(&self, config: &Config, mode: SslMode) -> Result<Client, Refusal> {

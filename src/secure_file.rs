@@ -247,12 +247,11 @@ fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
 /// place of what is theirs there.
 pub fn is_trusted_way(path: &Path) -> bool {
     let is_theirs = |directory: &Path| {
-        let is_safe = |found: &Metadata, is_last: bool| {
+        let is_last = path.parent() == Some(directory);
+        std::fs::symlink_metadata(directory).is_ok_and(|found| {
             let is_shared = found.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
             is_trusted(found.uid()) && (!is_shared || !is_last && found.mode() & STICKY != 0)
-        };
-        let is_last = path.parent() == Some(directory);
-        std::fs::symlink_metadata(directory).is_ok_and(|found| is_safe(&found, is_last))
+        })
     };
     path.ancestors().skip(1).all(is_theirs)
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::query::Query;
-use crate::record::{Facts, Id, Record, Settlement, Transition};
+use crate::record::{Facts, Id, Record, Settlement};
 use crate::stop::Stop;
 
 /// Ends a statement that is running.
@@ -166,8 +166,7 @@ impl Store for Interruptible {
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        let only_begins =
-            changes.iter().all(|change| change.settlement.transition == Transition::Begun);
+        let only_begins = changes.iter().all(RowWrite::begins);
         let operation = if only_begins { Operation::Search } else { Operation::Settlement };
         self.during(operation, |store| store.apply(changes))
     }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::{Charged, Claim, Found, Page, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::lock::lock;
 use crate::query::Query;
-use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Transition, Value};
+use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
 use crate::time::Instant;
 
 /// One row: what a policy goes by.
@@ -135,7 +135,7 @@ impl Memory {
                 (row.failures, row.last_failure_at) = (*failures, Some(*last_failure_at));
             }
         }
-        if change.settlement.transition == Transition::Begun {
+        if change.begins() {
             WriteResult::Charged(Charged::default())
         } else {
             WriteResult::Written

@@ -28,7 +28,7 @@ use anyhow::Result;
 
 use crate::clock::Clock;
 use crate::query::{Order, Query};
-use crate::record::{Facts, Id, Key, Record, Settlement, Status};
+use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
 use crate::time::Instant;
 
 #[cfg(not(feature = "postgres"))]
@@ -247,6 +247,11 @@ pub struct RowWrite<'a> {
 impl<'a> RowWrite<'a> {
     pub fn new(record: &'a Record, charged: Option<&'a Charged>, settlement: Settlement) -> Self {
         Self { record, charged, settlement, retry_at: None }
+    }
+
+    /// Whether it writes that an attempt begins.
+    pub fn begins(&self) -> bool {
+        self.settlement.transition == Transition::Begun
     }
 }
 

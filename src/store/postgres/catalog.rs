@@ -17,17 +17,11 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
 
-pub struct PgCatalog<'a> {
-    session: RefCell<&'a mut Session>,
-}
+pub struct PgCatalog<'a>(pub RefCell<&'a mut Session>);
 
-impl<'a> PgCatalog<'a> {
-    pub fn new(session: &'a mut Session) -> Self {
-        Self { session: RefCell::new(session) }
-    }
-
+impl PgCatalog<'_> {
     fn query(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
-        Ok(self.session.borrow_mut().query(sql, params)?)
+        Ok(self.0.borrow_mut().query(sql, params)?)
     }
 
     fn columns(&self, table: &str) -> Result<Vec<Column>> {
@@ -136,7 +130,7 @@ impl Catalog for PgCatalog<'_> {
         }
         let name = quote(&column.name);
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
-        let rows = match self.session.borrow_mut().query(&sql, &[]) {
+        let rows = match self.0.borrow_mut().query(&sql, &[]) {
             Err(error) if is_forbidden(&error) => Vec::new(),
             rows => rows?,
         };
@@ -147,7 +141,7 @@ impl Catalog for PgCatalog<'_> {
     /// which only means that a row that changed there meanwhile is left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
-            match self.session.borrow_mut().query(&trial.sql(), &[]) {
+            match self.0.borrow_mut().query(&trial.sql(), &[]) {
                 Ok(_) => {}
                 Err(error) if is_lost(&error) || is_forbidden(&error) => return Err(error.into()),
                 Err(error) => return Err(complaint(&trial, &error)),

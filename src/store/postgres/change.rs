@@ -36,9 +36,11 @@ enum Verb {
     DueRule,
 }
 
-/// A term of a write: a column and its role.
+/// A term of a write: the name of a column, its type and its role.
+#[derive(PartialEq)]
 struct Term<'a> {
-    column: &'a Column,
+    name: &'a str,
+    declared: &'a str,
     role: Role,
 }
 
@@ -52,12 +54,6 @@ enum Role {
     Grow(i64),
     /// It must hold the value.
     Guard,
-}
-
-impl PartialEq for Term<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.column.name == other.column.name && self.role == other.role
-    }
 }
 
 /// The column of a change's number, under a name that no condition means.
@@ -96,7 +92,7 @@ fn terms<'a>(
 ) -> (Verb, Vec<Term<'a>>, Vec<Option<String>>) {
     let (mut terms, mut values) = (Vec::new(), Vec::new());
     let mut term = |column: &'a Column, role: Role, value: Option<String>| {
-        terms.push(Term { column, role });
+        terms.push(Term { name: &column.name, declared: &column.declared, role });
         values.push(value);
     };
     for (column, part) in table.id.iter().zip(change.record.id.parts()) {
@@ -139,24 +135,25 @@ fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
     let name = &table.sql;
     let (mut arrays, mut names) = (Vec::new(), Vec::new());
     let (mut sets, mut conditions) = (Vec::new(), Vec::new());
-    for (index, Term { column, role }) in group.terms.iter().enumerate() {
-        let own = format!("{name}.{}", quote(&column.name));
+    for (index, Term { name: column, declared, role }) in group.terms.iter().enumerate() {
+        let column = quote(column);
+        let own = format!("{name}.{column}");
         if let Role::Grow(number) = role {
-            sets.push(format!("{} = coalesce({own}, 0) + {number}", quote(&column.name)));
+            sets.push(format!("{column} = coalesce({own}, 0) + {number}"));
             continue;
         }
         let values = group.rows.iter().map(|(_, values)| values[index].clone());
         params.push(Param::Texts(values.collect()));
         arrays.push(format!("${}::text[]", params.len()));
         names.push(format!("\"backlog {index}\""));
-        let given = format!("\"backlog given\".\"backlog {index}\"::{}", column.declared);
+        let given = format!("\"backlog given\".\"backlog {index}\"::{declared}");
         match role {
             Role::Id => conditions.push(format!("{own} = {given}")),
             // As text, because not every type can be compared, and the very spelling counts.
             Role::Guard => {
                 conditions.push(format!("{own}::text IS NOT DISTINCT FROM {given}::text"));
             }
-            Role::Set | Role::Grow(_) => sets.push(format!("{} = {given}", quote(&column.name))),
+            Role::Set | Role::Grow(_) => sets.push(format!("{column} = {given}")),
         }
     }
     params.push(Param::Keys(

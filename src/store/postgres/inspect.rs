@@ -8,7 +8,7 @@ use super::sql::{Param, value};
 use crate::query::{Order, Query, Window};
 use crate::record::Status;
 use crate::store::inspection::is_lasting;
-use crate::store::table::{Column, Effects, Table, quote, typed_id};
+use crate::store::table::{Effects, Table, quote, typed_id};
 use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
 use crate::time::{DAY, Instant};
 
@@ -19,11 +19,9 @@ impl PgDatabase {
         if standby.iter().any(|row| row.get(0)) {
             return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
         }
-        let named = |columns: &mut dyn Iterator<Item = &Column>| -> Vec<Option<String>> {
-            columns.map(|column| Some(column.name.clone())).collect()
-        };
-        let read = named(&mut self.table.columns.iter());
-        let written = named(&mut self.table.written_columns().into_iter());
+        let (read, written) = (self.table.columns.iter(), self.table.written_columns());
+        let read = read.map(|column| Some(column.name.clone())).collect();
+        let written = written.into_iter().map(|column| Some(column.name.clone())).collect();
         for (privilege, columns) in [("SELECT", read), ("UPDATE", written)] {
             let sql = "SELECT name FROM unnest($2::text[]) AS given(name) \
                        WHERE NOT has_column_privilege($1, name, $3)";

@@ -18,6 +18,7 @@ mod socket;
 mod sql;
 mod write;
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl PgDatabase {
     pub fn open(server: &Arc<Server>, mapping: &Mapping, access: Access) -> Result<Self> {
         let place = server.shown();
         let mut session = Session::open(server, access)?;
-        let found = Table::find(&mut PgCatalog::new(&mut session), mapping);
+        let found = Table::find(&mut PgCatalog(RefCell::new(&mut session)), mapping);
         let table = found.map_err(|error| match error.downcast::<SqlError>() {
             Ok(error) => errors::explain(&place, &error, "read"),
             Err(error) => error.context(format!("could not use {place}")),

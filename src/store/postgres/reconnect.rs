@@ -9,7 +9,6 @@ use postgres::Error as SqlError;
 use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
-use crate::record::Transition;
 use crate::store::{Database, RowWrite, StoreStop, WriteResult};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
@@ -162,8 +161,7 @@ pub trait Patient: Sized {
             return Ok(Vec::new());
         }
         let mut write = |changes: &[RowWrite]| {
-            let begins = |it: &RowWrite| it.settlement.transition == Transition::Begun;
-            let gives_way = changes.iter().any(begins);
+            let gives_way = changes.iter().any(RowWrite::begins);
             self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))
         };
         if let Ok(applied) = write(changes)? {

@@ -36,7 +36,7 @@ impl Sessions {
         // Without a status column nothing but the condition makes a row finished.
         let is_to_be_seen = database.table.statuses.column.is_none()
             && mine.iter().any(|(_, change)| change.settlement.transition.is_end());
-        let begun: Vec<_> = mine.iter().copied().filter(|(_, change)| is_begin(change)).collect();
+        let begun: Vec<_> = mine.iter().copied().filter(|(_, change)| change.begins()).collect();
         let looks_again = !begun.is_empty() && database.looks_again()?;
         if is_to_be_seen || looks_again {
             database.session.batch("BEGIN ISOLATION LEVEL READ COMMITTED")?;
@@ -161,7 +161,7 @@ impl PgDatabase {
                     }
                     None => return refused(self, NOT_TAKEN),
                 }
-                if settlement.transition == Transition::Begun {
+                if change.begins() {
                     let seen = self.ask(&[(0, &change)], Ask::IsThere)?;
                     charged = seen.into_iter().next().map(|seen| seen.charged);
                 }
@@ -180,10 +180,6 @@ struct Seen {
     charged: Charged,
 }
 
-fn is_begin(change: &RowWrite) -> bool {
-    change.settlement.transition == Transition::Begun
-}
-
 fn written(change: &RowWrite, charged: Charged) -> WriteResult {
-    if is_begin(change) { WriteResult::Charged(charged) } else { WriteResult::Written }
+    if change.begins() { WriteResult::Charged(charged) } else { WriteResult::Written }
 }

@@ -1,5 +1,7 @@
 //! Inspection of a SQLite table before it is worked off. Nothing here writes.
 
+use rusqlite::{OptionalExtension, Row};
+
 use super::errors::{is_refusal, words};
 use super::sql::value;
 use super::{SqliteDatabase, index_walk, query};
@@ -143,10 +145,9 @@ impl SqliteDatabase {
             self.table.sql,
             self.table.has_ids()
         );
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        Ok(Some(typed_id(&self.table.id_values(row)).unwrap_or_else(|shown| shown)))
+        let ids = |row: &Row<'_>| Ok(self.table.id_values(row));
+        let found = self.connection.query_row(&sql, [], ids).optional()?;
+        Ok(found.map(|ids| typed_id(&ids).unwrap_or_else(|shown| shown)))
     }
 
     /// The indexes without which a pass reads the whole table.
@@ -220,7 +221,7 @@ impl SqliteDatabase {
     /// Whether an index leads to an id. One in which other columns come first is read from one end
     /// to the other, or once for each value of those.
     fn finds_ids(&self) -> rusqlite::Result<bool> {
-        let steps = self.steps(&query::is_there(&self.table))?;
+        let steps = self.steps(&query::of_id(&self.table, "1"))?;
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }
 

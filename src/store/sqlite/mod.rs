@@ -31,7 +31,7 @@ use super::{
     STILL_PENDING, Store, WriteResult,
 };
 use crate::lock::lock;
-use crate::record::{Id, Record, Settlement, Transition};
+use crate::record::{Id, Record, Settlement};
 use errors::{is_of_the_row, is_refused, words};
 use sql::Statement;
 use wal_sync::{SharedClaims, WalSync};
@@ -120,7 +120,7 @@ impl SqliteStore {
                     tx.execute_batch("ROLLBACK TO settled")?;
                     WriteResult::Refused(STILL_PENDING.into())
                 }
-                1 if change.settlement.transition == Transition::Begun => {
+                1 if change.begins() => {
                     WriteResult::Charged(charged(&tx, table, change.record, self.looks_again)?)
                 }
                 1 => WriteResult::Written,
@@ -162,7 +162,7 @@ impl SqliteStore {
                     let place = path.display().to_string();
                     return Ok(Rehearsal::refused(&place, table, status, &why));
                 }
-                if settlement.transition == Transition::Begun {
+                if change.begins() {
                     begun = Some(charged(&tx, table, record, looks_again)?);
                 }
             }

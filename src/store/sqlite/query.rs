@@ -223,31 +223,26 @@ fn shown(table: &Table) -> String {
     [table.is_in_queue()].into_iter().chain(known).chain(error).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a row has the id of a record.
-fn has_id(table: &Table) -> String {
+/// What selects these columns of the row with an id.
+pub fn of_id(table: &Table, columns: &str) -> String {
     let terms: Vec<_> = table.id.iter().map(|it| format!("{} = ?", quote(&it.name))).collect();
-    terms.join(" AND ")
-}
-
-/// Whether there is a row with an id.
-pub fn is_there(table: &Table) -> String {
-    format!("SELECT 1 FROM {} WHERE {}", table.sql, has_id(table))
+    format!("SELECT {columns} FROM {} WHERE {}", table.sql, terms.join(" AND "))
 }
 
 /// At most two rows with an id: the second shows that the id is not unique.
 pub fn by_id(table: &Table) -> String {
-    format!("SELECT {} FROM {} WHERE {} LIMIT 2", row(table), table.sql, has_id(table))
+    format!("{} LIMIT 2", of_id(table, &row(table)))
 }
 
 /// The same of what is shown of them.
 pub fn shown_by_id(table: &Table) -> String {
-    format!("SELECT {} FROM {} WHERE {} LIMIT 2", shown(table), table.sql, has_id(table))
+    format!("{} LIMIT 2", of_id(table, &shown(table)))
 }
 
 /// The columns that show whether the row with an id is still the same.
 pub fn guards_by_id(table: &Table) -> String {
     let columns: Vec<_> = table.guard_columns().iter().map(|it| quote(&it.name)).collect();
-    format!("SELECT {} FROM {} WHERE {}", columns.join(", "), table.sql, has_id(table))
+    of_id(table, &columns.join(", "))
 }
 
 /// The numbers that SQLite itself has for the rows of a table, from one end or the other, without
@@ -273,7 +268,7 @@ pub fn due_by_row_number(table: &Table, selection: &Query) -> String {
 
 /// Whether the row with an id is pending.
 pub fn is_pending(table: &Table) -> String {
-    format!("SELECT 1 FROM {} WHERE {} AND {}", table.sql, has_id(table), pending(table))
+    format!("{} AND {}", of_id(table, "1"), pending(table))
 }
 
 /// What is shown of all rows of the queue; without a status column also those that are not pending.

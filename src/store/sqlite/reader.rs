@@ -133,9 +133,8 @@ impl SqliteDatabase {
 
     fn row_numbers(&self, order: Order, numbers: &mut BTreeSet<i64>) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare(&query::row_numbers(&self.table, order))?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            numbers.insert(row.get(0)?);
+        for number in statement.query_map([], |row| row.get(0))? {
+            numbers.insert(number?);
         }
         Ok(())
     }

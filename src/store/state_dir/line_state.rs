@@ -51,10 +51,8 @@ impl LineState {
 
     /// What a file says that may be damaged: what cannot be read counts as not said.
     pub fn from_text(text: &[u8]) -> Self {
-        let mut lines = text.split(|byte| *byte == b'\n').map(|line| {
-            let json: Json = serde_json::from_slice(line).unwrap_or_default();
-            json
-        });
+        let lines = text.split(|byte| *byte == b'\n');
+        let mut lines = lines.map(|it| serde_json::from_slice::<Json>(it).unwrap_or_default());
         let json = lines.next().unwrap_or_default();
         let slot = |name: &str| json.get(name).and_then(slot_from_json);
         let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);

@@ -12,7 +12,7 @@ use postgres::Error as SqlError;
 
 use super::Queue;
 use super::orders::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
-use crate::record::{Id, Record, Settlement, Status, Transition};
+use crate::record::{Id, Record, Settlement, Status};
 use crate::store::postgres::PgDatabase;
 use crate::store::postgres::reconnect::{Patience, Patient};
 use crate::store::postgres::sql::Param;
@@ -161,8 +161,7 @@ impl Work {
         again: bool,
     ) -> Result<Result<Vec<WriteResult>, String>, SqlError> {
         // Reading a message has counted it.
-        let is_begin = |change: &RowWrite| change.settlement.transition == Transition::Begun;
-        if changes.iter().all(is_begin) {
+        if changes.iter().all(RowWrite::begins) {
             return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
         }
         self.database.session.batch(BEGIN)?;
@@ -174,7 +173,7 @@ impl Work {
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
-            applied.push(if is_begin(change) {
+            applied.push(if change.begins() {
                 WriteResult::Charged(Charged::default())
             } else if is_archived || mine.contains(&number) {
                 orders.add(number, is_archived, change);
@@ -189,7 +188,7 @@ impl Work {
         }
         self.carry_out(&orders)?;
         self.database.session.batch("COMMIT")?;
-        for change in changes.iter().filter(|change| !is_begin(change)) {
+        for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
         }
         Ok(Ok(applied))

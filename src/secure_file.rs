@@ -154,7 +154,7 @@ impl Followed {
 
     /// Whose the directory is that it is in.
     pub fn directory_standing(&self) -> io::Result<Standing> {
-        Standing::of_open(&self.directory)
+        Standing::of(&path_of(&self.directory))
     }
 
     /// Reads a regular file of at most so many bytes from its beginning to its end.
@@ -230,7 +230,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Standing)> {
 }
 
 fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
-    let standing = Standing::of_open(&file)?;
+    let standing = Standing::of(&path_of(&file))?;
     if !standing.found.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
@@ -275,11 +275,6 @@ impl Standing {
     pub fn of(path: &Path) -> io::Result<Self> {
         let has_acl = rustix::fs::getxattr_query(path, ACL).is_ok_and(|length| length > 0);
         Ok(Self { found: std::fs::metadata(path)?, has_acl })
-    }
-
-    /// The same of something open.
-    fn of_open(descriptor: &impl AsRawFd) -> io::Result<Self> {
-        Self::of(&path_of(descriptor))
     }
 
     pub fn uid(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! Retries and reconnections, where a server is busy or gone for a while.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Duration;
 
 use anyhow::Result;
 use postgres::Error as SqlError;
@@ -91,7 +91,7 @@ pub trait Patient: Sized {
             if patience.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
-            if is_over(clock, deadline) || patience.is_at_end() {
+            if clock.until(deadline).is_zero() || patience.is_at_end() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
             std::thread::sleep(PAUSE);
@@ -113,7 +113,9 @@ pub trait Patient: Sized {
                     self.roll_back();
                     return Err(explain(&self.database().place(), &error, verb));
                 }
-                Err(error) if is_lost(&error) && deadline.is_none_or(|it| !is_over(clock, it)) => {
+                Err(error)
+                    if is_lost(&error) && deadline.is_none_or(|it| !clock.until(it).is_zero()) =>
+                {
                     deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
                     self.recover(&error)?;
                 }
@@ -181,7 +183,3 @@ pub trait Patient: Sized {
 /// what the table refuses.
 pub type Write<S> =
     fn(&mut S, &[RowWrite], bool) -> Result<Result<Vec<WriteResult>, String>, SqlError>;
-
-fn is_over(clock: Clock, deadline: Monotonic) -> bool {
-    clock.until(deadline).is_zero()
-}

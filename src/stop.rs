@@ -5,8 +5,8 @@
 //! descriptor of the next stage; who does not looks at the stage before he begins something.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -27,6 +27,10 @@ pub enum Stage {
     Hurried,
 }
 
+/// For how long the same signal again is the same order: timeout(1) signals its child, and then
+/// the process group that the child is in.
+const ECHO: Duration = Duration::from_millis(200);
+
 const STAGES: [Stage; 4] = [Stage::Running, Stage::Closing, Stage::Ending, Stage::Hurried];
 
 pub struct Stop {
@@ -35,8 +39,7 @@ pub struct Stop {
     pub grace: Duration,
     /// When the pass is to stop without a signal.
     pub deadline: Option<Monotonic>,
-    /// The signal that has come last; 0 for none.
-    signal: AtomicI32,
+    first_signal: OnceLock<(i32, Monotonic)>,
     stage: AtomicU8,
     ends_at: Mutex<Option<Monotonic>>,
     /// Each stays readable once the stage has come: all but the first one.
@@ -56,7 +59,7 @@ impl Stop {
             clock,
             grace,
             deadline: max_runtime.and_then(|limit| clock.monotonic().checked_add(limit)),
-            signal: AtomicI32::new(0),
+            first_signal: OnceLock::new(),
             stage: AtomicU8::new(Stage::Running as u8),
             ends_at: Mutex::default(),
             stage_fds: [fd()?, fd()?, fd()?],
@@ -105,10 +108,9 @@ impl Stop {
         self.rise(Stage::Closing);
     }
 
-    /// What runs has the grace to end in; if it was told so before, none any more.
+    /// What runs has the grace to end in.
     pub fn end(&self) {
-        let is_first = self.stage() < Stage::Ending;
-        self.end_within(if is_first { self.grace } else { Duration::ZERO });
+        self.end_within(self.grace);
     }
 
     /// What runs is to have ended by then.
@@ -130,14 +132,17 @@ impl Stop {
         }
     }
 
-    /// A signal to stop has come; a second one leaves no grace.
+    /// A signal to stop has come; a second one leaves no grace, unless it is the echo of the first.
     pub fn signal(&self, signal: i32) {
-        self.signal.store(signal, Ordering::SeqCst);
-        self.end();
+        let now = self.clock.monotonic();
+        let (first, at) = *self.first_signal.get_or_init(|| (signal, now));
+        let is_first = signal == first && now.saturating_duration_since(at) <= ECHO;
+        self.end_within(if is_first { self.grace } else { Duration::ZERO });
     }
 
+    /// The first signal that has come.
     pub fn signalled(&self) -> Option<i32> {
-        Some(self.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+        self.first_signal.get().map(|(signal, _)| *signal)
     }
 
     /// Waits until what runs is to be ended; false if `over` became readable before.
@@ -170,11 +175,19 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// How far the clock of a test has been put forward.
+        static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
 
     #[expect(clippy::disallowed_methods, reason = "a stop is measured by the clock")]
     fn stop(max_runtime: Option<Duration>) -> Arc<Stop> {
-        let clock = Clock::new(None, || crate::time::Instant(0), Monotonic::now);
+        let monotonic = || Monotonic::now() + AHEAD.get();
+        let clock = Clock::new(None, || crate::time::Instant(0), monotonic);
         Stop::new(clock, Duration::from_secs(10), max_runtime).unwrap()
     }
 
@@ -184,13 +197,20 @@ mod tests {
     }
 
     #[test]
-    fn a_second_order_leaves_no_grace() {
+    fn a_second_signal_leaves_no_grace_and_an_echo_of_the_first_leaves_it() {
         let stop = stop(None);
         assert!(!is_rung(&stop, Stage::Running) && !stop.is_asked());
         stop.signal(15);
         let first = stop.ends_at().unwrap();
         assert_eq!((stop.stage(), stop.signalled()), (Stage::Ending, Some(15)));
         assert!(is_rung(&stop, Stage::Closing) && !is_rung(&stop, Stage::Ending));
+        stop.signal(15);
+        assert_eq!((stop.stage(), stop.ends_at()), (Stage::Ending, Some(first)));
+        let other = self::stop(None);
+        other.signal(15);
+        other.signal(2);
+        assert_eq!(other.stage(), Stage::Hurried, "another signal is no echo");
+        AHEAD.set(2 * ECHO);
         stop.signal(15);
         assert_eq!(stop.stage(), Stage::Hurried);
         assert!(stop.ends_at().unwrap() < first && is_rung(&stop, Stage::Ending));
@@ -209,7 +229,7 @@ mod tests {
         whole.end();
         assert_eq!((whole.stage(), part.stage()), (Stage::Ending, Stage::Ending));
         assert_eq!(part.ends_at(), first, "what it was told first comes first");
-        whole.end();
+        whole.end_within(Duration::ZERO);
         assert_eq!(part.stage(), Stage::Hurried);
     }
 
@@ -219,6 +239,9 @@ mod tests {
         assert!(stop.is_asked() && stop.signalled().is_none());
         assert_eq!(stop.ends_at(), stop.deadline.unwrap().checked_add(stop.grace));
         assert_eq!(stop.stage(), Stage::Running, "until somebody heeds it");
+        stop.end();
+        stop.signal(15);
+        assert_eq!(stop.stage(), Stage::Ending, "a first signal leaves the grace that there is");
     }
 
     #[test]

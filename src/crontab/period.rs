@@ -89,7 +89,7 @@ impl Period {
         format!(
             "# /etc/systemd/system/{name}.service\n\
              [Unit]\nDescription={what}\n\n\
-             [Service]\nType=oneshot\n{variables}{condition}ExecStart={}\n\
+             [Service]\nType=oneshot\nKillMode=mixed\n{variables}{condition}ExecStart={}\n\
              # The database was locked or out of reach: the next pass tries again.\nSuccessExitStatus=75\n\n\
              # /etc/systemd/system/{name}.timer\n\
              [Unit]\nDescription={what}\n\n\

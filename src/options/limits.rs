@@ -24,7 +24,8 @@ pub struct PassOptions {
     #[serde(deserialize_with = "value::typed")]
     pub timeout: Option<Limit>,
 
-    /// Time between SIGTERM and SIGKILL [default: 10s]
+    /// How long a handler may go on when the pass is to stop, before SIGTERM; and between SIGTERM and
+    /// SIGKILL after --timeout [default: 10s]
     #[arg(long, value_name = "DURATION")]
     #[serde(deserialize_with = "value::typed")]
     pub grace: Option<Grace>,

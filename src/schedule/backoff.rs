@@ -2,6 +2,7 @@
 //! they differ from record to record. No wait is drawn at random when a pass looks: what a record
 //! waits is fixed by its id and its count, so it can be printed in advance.
 
+use super::spread::Jitter;
 use super::{Reason, Verdict};
 use crate::hash::{draw, mulhi, phase};
 use crate::query::Window;
@@ -23,32 +24,6 @@ pub struct Backoff {
     pub salt: u64,
     /// The number of the last attempt, where the policy itself has one.
     pub max_attempts: Option<u32>,
-}
-
-/// Jitter without random draws: how the waits of several records that fail together are kept apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Jitter {
-    /// By this much of 100 %: each record reads the policy between two counts, at a
-    /// fraction of its own, its phase. At 100 % retry n of such records fills exactly the time from
-    /// P(n) to P(n + 1), at 0 all of them wait alike.
-    Spread { percent: u8 },
-    /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
-    /// drawn for this record and this count.
-    Drawn { unit_ms: u64, widths: Delays },
-}
-
-impl Jitter {
-    /// The fraction of 2^64 at which a record with this phase reads the policy.
-    fn fraction(&self, phase: u64) -> u64 {
-        match self {
-            Self::Spread { percent: 100 } => phase,
-            Self::Spread { percent } => {
-                let scaled = u128::from(phase) * u128::from(*percent) / 100;
-                u64::try_from(scaled).unwrap_or(u64::MAX)
-            }
-            Self::Drawn { .. } => 0,
-        }
-    }
 }
 
 impl Backoff {
@@ -262,12 +237,6 @@ impl Delays {
         let row = self.row(n);
         let beyond = u128::from(n) - row as u128;
         self.sums[row] + beyond * u128::from(self.waits[row])
-    }
-
-    /// When retry n + 1 is due after the first failure, in milliseconds, for a record with fraction
-    /// `x`: P(n) + x * b(n + 1).
-    fn spread_ms(&self, x: u64, n: u64) -> u128 {
-        self.sum(n) + u128::from(mulhi(x, self.wait(n.saturating_add(1))))
     }
 
     fn row(&self, n: u64) -> usize {

@@ -26,7 +26,8 @@ pub fn exponential(first: u64, (over, under): (u64, u64), offset: u64, max: u64)
     Delays::rising(max, delays)
 }
 
-/// The first delay, the ratio and the longest delay of `even`, unless they are given.
+/// `even` is [`geometric`] with this first delay, ratio and longest delay, unless they are given: with
+/// so small a ratio the load of records that fail together, once it is spread, falls evenly.
 pub const EVEN_FIRST_MS: u64 = 60_000;
 pub const EVEN_RATIO: (u64, u64) = (5, 4);
 pub const EVEN_MAX_MS: u64 = DAY.unsigned_abs() * 1000;

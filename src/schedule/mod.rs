@@ -14,6 +14,7 @@ mod settle;
 mod slots;
 mod sns;
 mod spec;
+mod spread;
 
 #[cfg(test)]
 mod properties;
@@ -21,7 +22,7 @@ mod properties;
 mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
-pub use backoff::{Backoff, Jitter};
+pub use backoff::Backoff;
 pub use due_rule::{DueRule, Forecast, Planned, Verdict};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
@@ -32,6 +33,7 @@ pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{
     EVERY_SECS, Options, Spec, duration, file_of, parse, parse_for_age, plain_fibonacci,
 };
+pub use spread::Jitter;
 
 use crate::mapping::Counting;
 use crate::query::{Shard, Slot, Window};

@@ -1,6 +1,7 @@
 //! Commands as handlers: what they get, what their end means, and what they cannot do to a pass.
 
 use std::process::Command;
+use std::time::Duration;
 
 use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, signal, wait_until};
 
@@ -332,6 +333,28 @@ fn a_second_signal_leaves_running_handlers_no_more_time() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "NEW|0");
+}
+
+#[test]
+fn a_signal_leaves_the_grace_of_a_pass_whose_time_is_up() {
+    let env = one_record();
+    let (began, go) = (env.path("began"), env.path("go"));
+    let now = format!("@{MIDNIGHT}");
+    let wait = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
+    let script = format!("touch {}; {wait}", began.display());
+    let args = ["process", "--ndays", "1", "--now", &now, "--grace", "1h", "--max-runtime", "2s"];
+    let child = env.spawn_logging(&[&args[..], &["--", "sh", "-c", &script]].concat());
+    wait_until("the handler begins", exists(&began));
+    std::thread::sleep(Duration::from_millis(2_200));
+    // The same signal again is timeout(1)'s echo.
+    for _ in 0..2 {
+        assert!(signal("-TERM", child.id()));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::write(&go, "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    assert_eq!(env.query("SELECT STATUS, FAILURES FROM BACKLOG"), "SUCCESS|0");
 }
 
 #[test]

@@ -215,9 +215,13 @@ impl Dispatcher {
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Tally> {
         self.settle_leftovers();
-        // A signal that came when everything was settled, and found nobody waiting for it.
-        self.tally.stopped =
-            self.tally.stopped.take().or(self.pass.stop.signalled().map(Stopped::Signal));
+        // A signal that came when everything was settled, and found nobody waiting for it, or after
+        // the time was up.
+        if let (None | Some(Stopped::Runtime), Some(signal)) =
+            (&self.tally.stopped, self.pass.stop.signalled())
+        {
+            self.tally.stopped = Some(Stopped::Signal(signal));
+        }
         let cut_short = self.is_cut_short();
         self.begin_behind_them();
         for id in self.in_hand.keys() {

@@ -111,7 +111,7 @@ fn a_second_signal_leaves_no_more_grace() {
     wait_until("the handler begins", exists(&env.path("began")));
     assert!(signal("-TERM", child.id()));
     env.logs("stopping on signal");
-    assert!(signal("-TERM", child.id()));
+    assert!(signal("-INT", child.id()));
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_eq!(rows(&env), "1|NEW|0|\n2|NEW|0|");
 }

@@ -238,13 +238,13 @@ pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Resu
     Ok(())
 }
 
+/// The handlers of a pass: those of records heed a part of its stop, `of_pass`.
 pub fn handlers(
     settings: &PassSettings,
     context: &HandlerContext,
-    stop: Arc<Stop>,
+    of_pass: Arc<Stop>,
     clock: Clock,
 ) -> Result<Handlers> {
-    let of_pass = stop;
     let stop = of_pass.part().context("could not make an eventfd")?;
     let exec = |settings, stop| -> Result<Arc<dyn Handler>> {
         Ok(Arc::new(Exec::new(settings, stop, clock)?))

@@ -226,7 +226,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let mut tally = shared.with(Dispatcher::finish)?;
     if let Some(on_archive) = on_archive {
         main.wait_for(&wake, || on_archive.join());
-        tally.stopped = tally.stopped.or(main.stop.signalled().map(Stopped::Signal));
+        tally.note_signal(main.stop.signalled());
     }
     tally.faults = handler.faults();
     Ok(tally)

@@ -56,13 +56,12 @@ impl StoreStop {
     /// Whether the store is to end what it is at. Outcomes are written as long as handlers have
     /// grace to end in.
     pub fn ends_operation(&self) -> bool {
-        match self.operation.load(Ordering::SeqCst) {
-            1 => self.stop.is_asked(),
-            2 => {
-                let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
-                last.is_some_and(|last| self.clock.until(last).is_zero())
-            }
-            _ => false,
+        let operation = self.operation.load(Ordering::SeqCst);
+        if operation == Operation::Settlement as u8 {
+            let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
+            last.is_some_and(|last| self.clock.until(last).is_zero())
+        } else {
+            operation == Operation::Search as u8 && self.stop.is_asked()
         }
     }
 }

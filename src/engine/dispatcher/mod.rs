@@ -215,13 +215,8 @@ impl Dispatcher {
     /// because the table does not show it.
     pub fn finish(&mut self) -> Result<Tally> {
         self.settle_leftovers();
-        // A signal that came when everything was settled, and found nobody waiting for it, or after
-        // the time was up.
-        if let (None | Some(Stopped::Runtime), Some(signal)) =
-            (&self.tally.stopped, self.pass.stop.signalled())
-        {
-            self.tally.stopped = Some(Stopped::Signal(signal));
-        }
+        // It may have come when everything was settled, and have found nobody waiting for it.
+        self.tally.note_signal(self.pass.stop.signalled());
         let cut_short = self.is_cut_short();
         self.begin_behind_them();
         for id in self.in_hand.keys() {

@@ -33,6 +33,7 @@ const ECHO: Duration = Duration::from_millis(200);
 
 const STAGES: [Stage; 4] = [Stage::Running, Stage::Closing, Stage::Ending, Stage::Hurried];
 
+/// The stop of a pass, or of a part of it.
 pub struct Stop {
     clock: Clock,
     /// What running handlers get to end in.

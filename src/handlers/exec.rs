@@ -164,6 +164,7 @@ impl Worker {
         let timeout = settings.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
         loop {
             let stage = stop.stage().max(Stage::Closing);
+            // The command of --on-archive heeds the stop of the pass, which has a deadline of its own.
             if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
                 running.process.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
             }

@@ -133,6 +133,7 @@ impl Drop for Stream {
     }
 }
 
+/// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
 pub struct Mailbox {
     jobs: Mutex<Vec<Job>>,
     /// How many were handed in and are not answered.

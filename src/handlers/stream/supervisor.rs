@@ -200,7 +200,7 @@ impl Supervisor {
         self.doubt(&mut running);
         let stop = &self.shared.stop;
         let (now, grace) = (clock.monotonic(), stop.grace);
-        if let Some(at) = stop.ends_at().filter(|_| stop.stage() >= Stage::Ending) {
+        if let Some(at) = stop.ends_at() {
             running.finish_by(Why::Stopped, at);
         } else if self.is_over() && running.is_serving() {
             running.finish_by(Why::Over, now + grace);

@@ -26,6 +26,7 @@ const LOCK_TIMEOUT: &str = "5s";
 /// How often somebody sees after the sessions while handlers run.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The store of a table on a server: two sessions, and the claims that they hold.
 pub struct Sessions {
     pub database: PgDatabase,
     pub claims: Claims,

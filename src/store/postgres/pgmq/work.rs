@@ -31,6 +31,7 @@ const MOST_CLAIMS: usize = 256;
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '30s'";
 
+/// The store of a queue: the messages that a pass has in flight.
 pub struct Work {
     watchdog: Option<Watchdog>,
     queue: Queue,

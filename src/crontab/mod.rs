@@ -168,12 +168,12 @@ mod tests {
             ["/usr/bin/backlog", "process", "--", "sh", "-c", "date +%s; echo \"$HOME's\"", ""]
                 .map(String::from)
                 .into();
-        let line = Period::Minutes(5).cron_line(&command).unwrap();
+        let line = Period::new(300).unwrap().cron_line(&command).unwrap();
         assert!(line.contains("+\\%s"), "{line}");
         let lines = lines(&line, "backlog");
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].arguments, command[1..]);
-        assert!(Period::Minutes(5).cron_line(&["a\nb".into()]).is_err());
+        assert!(Period::new(300).unwrap().cron_line(&["a\nb".into()]).is_err());
     }
 
     /// All words of at most so many of these characters.
@@ -194,7 +194,7 @@ mod tests {
     fn what_cron_and_the_shell_take_for_their_own_reads_back() {
         for word in words_of(&['\\', '%', '\'', '"', ' ', '$', 'a'], 4) {
             let command = ["backlog".into(), word.clone(), "x".into()];
-            let line = Period::Minutes(1).cron_line(&command).unwrap();
+            let line = Period::new(60).unwrap().cron_line(&command).unwrap();
             assert!(!line.contains("\\\\"), "{line}");
             assert_eq!(lines(&line, "backlog")[0].arguments, [word.as_str(), "x"], "{line}");
         }

@@ -1,16 +1,14 @@
 //! The period of a line, as cron's five fields and as a systemd timer.
 
 /// The period of a line, as far as cron can say it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Period {
-    /// At each minute of the hour that is a multiple.
-    Minutes(i64),
-    /// At each hour of the day that is a multiple.
-    Hours(i64),
-    /// Whenever the number of minutes since 1970 is a multiple.
-    OneMinuteIn(i64),
-    /// The same with hours: days of the month would leave gaps at its end.
-    OneHourIn(i64),
+#[derive(Debug)]
+pub struct Period {
+    /// The five fields of a crontab's line.
+    fields: String,
+    /// OnCalendar= of a systemd timer.
+    calendar: String,
+    /// What a shell reckons to 0 when it is time, where the fields say only every minute or hour.
+    one_in: Option<String>,
 }
 
 impl Period {
@@ -18,67 +16,59 @@ impl Period {
     /// If it is no whole number of minutes, which cron counts in.
     pub fn new(secs: i64) -> Result<Self, String> {
         let (minutes, hours) = (secs / 60, secs / 3_600);
-        match secs {
+        let every_minute = |one_in| ("* * * * *".into(), "*-*-* *:*:00".into(), one_in);
+        let every_hour = |one_in| ("0 * * * *".into(), "*-*-* *:00:00".into(), one_in);
+        let (fields, calendar, one_in) = match secs {
             _ if secs < 60 || secs % 60 != 0 => {
-                Err(format!("cron starts a line in whole minutes, and {secs} seconds are none"))
+                return Err(format!(
+                    "cron starts a line in whole minutes, and {secs} seconds are none"
+                ));
             }
-            _ if minutes < 60 && 60 % minutes == 0 => Ok(Self::Minutes(minutes)),
-            _ if secs % 3_600 != 0 => Ok(Self::OneMinuteIn(minutes)),
-            _ if 24 % hours == 0 => Ok(Self::Hours(hours)),
-            _ => Ok(Self::OneHourIn(hours)),
-        }
+            60 => every_minute(None),
+            _ if minutes < 60 && 60 % minutes == 0 => {
+                (format!("*/{minutes} * * * *"), format!("*-*-* *:0/{minutes}:00"), None)
+            }
+            _ if secs % 3_600 != 0 => {
+                every_minute(Some(format!("expr $(date +%s) / 60 % {minutes}")))
+            }
+            3_600 => every_hour(None),
+            86_400 => ("0 0 * * *".into(), "*-*-* 00:00:00".into(), None),
+            // In full, because Debian's cron catches up after a sleep what is written without `*`.
+            _ if 24 % hours == 0 => {
+                let each: Vec<_> = (0..24 / hours).map(|it| (it * hours).to_string()).collect();
+                (format!("0 {} * * *", each.join(",")), format!("*-*-* 00/{hours}:00:00"), None)
+            }
+            // Days of the month would leave gaps at its end.
+            _ => every_hour(Some(format!("expr $(date +%s) / 3600 % {hours}"))),
+        };
+        Ok(Self { fields, calendar, one_in })
     }
 
     /// A line of a crontab that runs a command.
     ///
     /// # Errors
     /// If the command has a line break in it, which no crontab can say.
-    pub fn cron_line(self, command: &[String]) -> Result<String, String> {
-        let fields = match self {
-            Self::Minutes(1) | Self::OneMinuteIn(_) => "* * * * *".into(),
-            Self::Minutes(step) => format!("*/{step} * * * *"),
-            Self::Hours(1) | Self::OneHourIn(_) => "0 * * * *".into(),
-            // In full, because Debian's cron catches up after a sleep what is written without `*`.
-            Self::Hours(step) => {
-                let hours: Vec<_> = (0..24 / step).map(|it| (it * step).to_string()).collect();
-                format!("0 {} * * *", hours.join(","))
-            }
-        };
+    pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let command = shell_words(command)?;
-        let command = match self.one_in() {
+        let command = match &self.one_in {
             None => command,
             Some(condition) => format!("[ $({condition}) -ne 0 ] || {command}"),
         };
         // To cron a percent sign ends the command.
-        Ok(format!("{fields} {}", command.replace('%', "\\%")))
-    }
-
-    /// What a shell reckons to 0 when it is time.
-    fn one_in(self) -> Option<String> {
-        match self {
-            Self::Minutes(_) | Self::Hours(_) => None,
-            Self::OneMinuteIn(minutes) => Some(format!("expr $(date +%s) / 60 % {minutes}")),
-            Self::OneHourIn(hours) => Some(format!("expr $(date +%s) / 3600 % {hours}")),
-        }
+        Ok(format!("{} {}", self.fields, command.replace('%', "\\%")))
     }
 
     /// The units of systemd that do the same, a service and its timer.
     /// `environment` is what the command needs to find there.
     pub fn systemd_units(
-        self,
+        &self,
         name: &str,
         what: &str,
         environment: &[(String, String)],
         command: &[String],
     ) -> String {
-        let calendar = match self {
-            Self::Minutes(1) | Self::OneMinuteIn(_) => "*-*-* *:*:00".into(),
-            Self::Minutes(step) => format!("*-*-* *:0/{step}:00"),
-            Self::Hours(1) | Self::OneHourIn(_) => "*-*-* *:00:00".into(),
-            Self::Hours(24) => "*-*-* 00:00:00".into(),
-            Self::Hours(step) => format!("*-*-* 00/{step}:00:00"),
-        };
-        let condition = self.one_in().map_or_else(String::new, |condition| {
+        let calendar = &self.calendar;
+        let condition = self.one_in.as_ref().map_or_else(String::new, |condition| {
             let condition = condition.replace('%', "%%").replace('$', "$$");
             format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });
@@ -191,7 +181,7 @@ mod tests {
             (r"50\%", r"'50\''\%'"),
             (r"\'\", r#"'\'"'"'\'"#),
         ] {
-            let command = Period::Minutes(1).cron_line(&[word.into()]).unwrap();
+            let command = Period::new(60).unwrap().cron_line(&[word.into()]).unwrap();
             assert_eq!(command, format!("* * * * * {line}"));
         }
     }

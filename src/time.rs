@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
+use serde::{Serialize, Serializer};
 
 /// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +112,13 @@ impl fmt::Display for Instant {
             Some(instant) => f.pad(&instant.to_rfc3339_opts(SecondsFormat::Secs, true)),
             None => write!(f, "@{}", self.0),
         }
+    }
+}
+
+impl Serialize for Instant {
+    /// As it is displayed.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

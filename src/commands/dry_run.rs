@@ -7,12 +7,12 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::assemble::{Assembly, require};
-use super::open_for;
+use super::{AMBIGUOUS, open_for};
 use crate::engine::DueQueue;
 use crate::exit::Exit;
 use crate::options::{PassSettings, Queue};
 use crate::record::Status;
-use crate::report::{self, Fate};
+use crate::report::{dry_run_line, verdict_line};
 use crate::schedule::Verdict;
 use crate::store::{Access, Found};
 use crate::time::Instant;
@@ -54,8 +54,7 @@ pub fn run(
             Verdict::Due(_) => left -= 1,
             Verdict::Wait { .. } | Verdict::Never(_) => continue,
         }
-        let line = report::dry_run_line(&record, Fate::Verdict(verdict), counts);
-        out.write_all(line.as_bytes())?;
+        out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
         told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
@@ -63,15 +62,15 @@ pub fn run(
             return Ok(());
         }
         let verdict = rule.verdict(record.facts());
-        let fate = if ambiguous.contains(&record.id) {
-            Fate::Ambiguous
+        let line = if ambiguous.contains(&record.id) {
+            dry_run_line(&record, "skip", AMBIGUOUS)
         } else if left == 0 && matches!(verdict, Verdict::Due(_) | Verdict::Archive(_)) {
-            Fate::BeyondLimit
+            dry_run_line(&record, "skip", "due, but beyond --max-records")
         } else {
             // What is due all the same has come since the due ones were read.
-            Fate::Verdict(verdict)
+            verdict_line(&record, verdict, counts)
         };
-        Ok(out.write_all(report::dry_run_line(&record, fate, counts).as_bytes())?)
+        Ok(out.write_all(line.as_bytes())?)
     })?;
     Ok(Exit::Done)
 }

@@ -8,13 +8,10 @@ use super::assemble::look;
 use crate::exit::Exit;
 use crate::options::Resolved;
 use crate::query::Order;
-use crate::record::{Record, Status};
-use crate::report::{self, DueReport, Oldest, StatusReport};
+use crate::record::{Record, Status, json_line};
+use crate::report::{BANDS, DueReport, Oldest, StatusReport, status_text};
 use crate::schedule::Verdict;
 use crate::time::{DAY, Instant};
-
-/// The ages at which the progressive schedule changes its frequency, in days.
-const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 
 pub fn run(
     resolved: &Resolved<'_>,
@@ -39,15 +36,15 @@ pub fn run(
         match rule.verdict(record.facts()) {
             Verdict::Due(_) => {
                 due.due += 1;
-                due.next_at = Some(now);
-                keep_older(&mut due.oldest, &record);
+                due.next_due_at = Some(now);
+                keep_older(&mut due.oldest_due, &record);
             }
-            Verdict::Archive(_) => due.to_archive += 1,
+            Verdict::Archive(_) => due.to_be_archived += 1,
             Verdict::Wait { until } => {
                 due.waiting += 1;
-                due.next_at = Some(due.next_at.map_or(until, |next| next.min(until)));
+                due.next_due_at = Some(due.next_due_at.map_or(until, |next| next.min(until)));
             }
-            Verdict::Never(_) => due.never += 1,
+            Verdict::Never(_) => due.never_due += 1,
         }
         Ok(())
     })?;
@@ -55,20 +52,19 @@ pub fn run(
         db: database.place(),
         table: database.table().name.clone(),
         now,
-        bands: BANDS.to_vec(),
         counts,
         oldest_pending,
         due,
     };
-    let text = if is_json { report::status_json(&found) } else { report::status_text(&found) };
+    let text = if is_json { json_line(&found) } else { status_text(&found) };
     out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
 
 fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
-    if let Some(inserted_at) = record.inserted_at
-        && oldest.as_ref().is_none_or(|oldest| inserted_at < oldest.inserted_at)
+    if let Some(date_inserted) = record.inserted_at
+        && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
     {
-        *oldest = Some(Oldest { id: record.id.clone(), inserted_at });
+        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
     }
 }

@@ -2,37 +2,29 @@
 
 use serde_json::json;
 
-use super::instant_json;
 use crate::record::{Record, counted, cut_line, json_line};
 use crate::schedule::{End, Obstacle, Verdict};
 use crate::time::Instant;
 
-/// The fate of a record in a dry run.
-#[derive(Debug, Clone, Copy)]
-pub enum Fate {
-    Verdict(Verdict),
-    /// Due, but `--max-records` ends the pass before.
-    BeyondLimit,
-    /// Due, but its id is not its own.
-    Ambiguous,
+/// What a dry run says of a record with this verdict.
+pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool) -> String {
+    let (verb, why) = match verdict {
+        Verdict::Due(_) if counts => {
+            ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
+        }
+        Verdict::Due(_) => ("try", record.status.name().into()),
+        Verdict::Archive(End::Attempts) => {
+            ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
+        }
+        Verdict::Archive(End::Age) => ("archive", "older than --max-age".into()),
+        Verdict::Wait { until } => ("wait", format!("until {until}")),
+        Verdict::Never(obstacle) => ("skip", obstacle_text(obstacle, record)),
+    };
+    dry_run_line(record, verb, &why)
 }
 
 /// `7  try   attempt 3`
-pub fn dry_run_line(record: &Record, fate: Fate, counts: bool) -> String {
-    let (verb, why) = match fate {
-        Fate::Verdict(Verdict::Due(_)) if counts => {
-            ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
-        }
-        Fate::Verdict(Verdict::Due(_)) => ("try", record.status.name().into()),
-        Fate::Verdict(Verdict::Archive(End::Attempts)) => {
-            ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
-        }
-        Fate::Verdict(Verdict::Archive(End::Age)) => ("archive", "older than --max-age".into()),
-        Fate::Verdict(Verdict::Wait { until }) => ("wait", format!("until {until}")),
-        Fate::Verdict(Verdict::Never(obstacle)) => ("skip", obstacle_text(obstacle, record)),
-        Fate::BeyondLimit => ("skip", "due, but beyond --max-records".into()),
-        Fate::Ambiguous => ("skip", "more than one row has this id".into()),
-    };
+pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
     format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }
 
@@ -84,9 +76,9 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
     let mut line = json!({
         "id": record.id,
         "status": record.status_text,
-        "date_inserted": instant_json(record.inserted_at),
+        "date_inserted": record.inserted_at,
         "failures": counts.then_some(record.failures),
-        "last_failure": instant_json(record.last_failure_at),
+        "last_failure": record.last_failure_at,
         "last_error": record.last_error,
     });
     if let Some(verdict) = verdict {
@@ -95,7 +87,7 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
             Verdict::Due(_) | Verdict::Archive(_) | Verdict::Never(_) => None,
         };
         line["due"] = matches!(verdict, Verdict::Due(_)).into();
-        line["next_attempt_at"] = instant_json(until);
+        line["next_attempt_at"] = json!(until);
     }
     json_line(&line)
 }

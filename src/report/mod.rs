@@ -8,21 +8,17 @@ mod status;
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
-use crate::time::Instant;
 
 pub use explain::{explanation, unscheduled};
-pub use list::{Fate, dry_run_line, list_header, list_json, list_line};
+pub use list::{dry_run_line, list_header, list_json, list_line, verdict_line};
 pub use picture::picture;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart};
-pub use status::{DueReport, Oldest, StatusReport, status_json, status_text};
-
-fn instant_json(at: Option<Instant>) -> serde_json::Value {
-    at.map(|at| at.to_string()).into()
-}
+pub use status::{BANDS, DueReport, Oldest, StatusReport, status_text};
 
 /// The first column to the left, the others to the right.
 pub fn aligned(rows: &[Vec<String>]) -> String {
@@ -39,7 +35,8 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 /// The level of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     Ok,
     /// To be known.
@@ -48,6 +45,7 @@ pub enum Level {
     Error,
 }
 
+#[derive(Serialize)]
 pub struct Finding {
     pub level: Level,
     /// What it is about, in a word.
@@ -78,24 +76,13 @@ pub fn findings_text(findings: &[Finding]) -> String {
     text
 }
 
-pub fn findings_json(queue: &str, db: &str, table: &str, findings: &[Finding]) -> String {
-    let ok = findings.iter().all(|finding| finding.level != Level::Error);
-    let found: Vec<_> = findings
-        .iter()
-        .map(|Finding { level, about, text, statement }| {
-            json!({ "level": level.name(), "about": about, "text": text, "statement": statement })
-        })
-        .collect();
-    json_line(&json!({ "queue": queue, "db": db, "table": table, "ok": ok, "findings": found }))
-}
-
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
 pub fn joblog_line(attempt: &SettledAttempt) -> String {
     let SettledAttempt { number, started_at, attempt, status } = attempt;
     let line = json!({
         "id": attempt.id,
         "attempt": number,
-        "started_at": started_at.to_string(),
+        "started_at": started_at,
         "duration_ms": u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
         "outcome": attempt.outcome.name(),
         "exit": attempt.exit,

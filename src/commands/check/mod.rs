@@ -7,12 +7,14 @@ mod table;
 use std::io::Write;
 
 use anyhow::Result;
+use serde_json::json;
 
 use super::assemble::require;
 use super::{open, require_columns};
 use crate::exit::Exit;
 use crate::options::{Handler, Resolved};
-use crate::report::{self, Finding, Level};
+use crate::record::json_line;
+use crate::report::{Finding, Level, findings_text};
 use crate::store::Access;
 use crate::time::Instant;
 use environment::{the_crontab, the_handler};
@@ -103,13 +105,16 @@ pub fn run(
         Err(error) => findings.error("handler", error.message.clone()),
     }
     the_crontab(&mut findings, &queue, &sources.environment);
+    let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if is_json {
-        let db = queue.db.to_string();
-        report::findings_json(&queue.name, &db, &queue.mapping.table.text, &findings.0)
+        let (name, db, table) = (&queue.name, queue.db.to_string(), &queue.mapping.table.text);
+        let findings = &findings.0;
+        json_line(
+            &json!({ "queue": name, "db": db, "table": table, "ok": ok, "findings": findings }),
+        )
     } else {
-        report::findings_text(&findings.0)
+        findings_text(&findings.0)
     };
     out.write_all(text.as_bytes())?;
-    let is_fine = findings.0.iter().all(|finding| finding.level != Level::Error);
-    Ok(if is_fine { Exit::Done } else { Exit::Failed })
+    Ok(if ok { Exit::Done } else { Exit::Failed })
 }

@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 use toml::Value;
 
 use super::{Cli, Command};
-use crate::options::keys::{EXEC, key_of, successor, variable};
+use crate::options::keys::{EXEC, PATHS, key_of, successor, variable};
 use crate::options::{Layers, Origin, QueueOptions, TypedOptions};
 
 pub struct Typed {
@@ -27,9 +27,9 @@ impl Typed {
         let mut command = command(&argv);
         let typed = command.try_get_matches_from_mut(&argv).and_then(|matches| {
             let cli = Cli::from_arg_matches(&matches);
-            let mut cli = cli.map_err(|error| error.format(&mut command))?;
+            let cli = cli.map_err(|error| error.format(&mut command))?;
             let options = match matches.subcommand() {
-                Some((name, matches)) => options(&command, name, matches, &mut cli)
+                Some((name, matches)) => options(&command, name, matches, &cli)
                     .map_err(|error| error.format(&mut command))?,
                 None => TypedOptions::default(),
             };
@@ -71,7 +71,7 @@ fn options(
     command: &clap::Command,
     name: &str,
     matches: &ArgMatches,
-    cli: &mut Cli,
+    cli: &Cli,
 ) -> Result<TypedOptions, clap::Error> {
     if matches!(cli.command, Command::Watchdog) {
         return Ok(TypedOptions::default());
@@ -86,24 +86,22 @@ fn options(
             layer.insert(key, value(arg, matches), Origin::CommandLine);
         }
     }
-    let path = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten().cloned();
+    let path = |key| Some((key, matches.try_get_one::<PathBuf>(key).ok()??.clone()));
     let handler = matches.try_get_many::<OsString>("command").ok().flatten();
     let handler: Vec<_> = handler.into_iter().flatten().cloned().collect();
     if !handler.is_empty() {
         layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
     }
-    let global = &mut cli.global;
-    let mut queue = QueueOptions::from_arg_matches(matches)?;
-    (queue.db, queue.state_dir) = (global.db.take(), global.state_dir.take());
+    let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
+    layer.conditions.extend(condition);
     Ok(TypedOptions {
         layer,
         known,
-        queue,
-        name: global.queue.take(),
-        config: global.config.take(),
+        set,
+        name: cli.global.queue.clone(),
+        config: cli.global.config.clone(),
         handler,
-        joblog: path("joblog"),
-        ca_file: path("ca_file"),
+        paths: PATHS.into_iter().filter_map(path).collect(),
         is_about_a_table: cli.command.is_about_a_table(),
     })
 }

@@ -45,14 +45,14 @@ pub fn words(
             words.extend(option(&long(key), value));
         }
     }
-    for setting in &typed.queue.set {
+    for setting in &typed.set {
         words.extend(option("set", Some(setting.text.clone())));
     }
-    let condition = match (environment.option("where")?, typed.queue.condition.clone()) {
-        (Some(first), Some(second)) => Some(format!("({first}) AND ({second})")),
-        (first, second) => first.or(second),
-    };
-    words.extend(condition.into_iter().flat_map(|it| option("where", Some(it))));
+    match &layers.conditions[..] {
+        [] => {}
+        [one] => words.extend(option("where", Some(one.clone()))),
+        several => words.extend(option("where", Some(format!("({})", several.join(") AND ("))))),
+    }
     Ok(words)
 }
 
@@ -72,9 +72,8 @@ fn value(environment: &Environment, key: &str, value: &str) -> Result<String, Ex
 
 /// Whether the URL of the webhook has a login in it, that was typed or stands in the environment.
 pub fn has_login(resolved: &Resolved<'_>) -> Result<bool, ExitError> {
-    let typed = resolved.typed.layer.text("post").map(String::from);
-    let url =
-        typed.map_or_else(|| resolved.sources.environment.option("post"), |it| Ok(Some(it)))?;
+    let typed = resolved.typed.layer.text("post");
+    let url = resolved.sources.environment.typed_or(typed, "post")?;
     Ok(url.is_some_and(|url| without_login(&url) != url))
 }
 

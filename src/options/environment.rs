@@ -45,6 +45,11 @@ impl Environment {
         self.get(name).map(|path| self.directory.join(path))
     }
 
+    /// What was typed for an option, or else its variable says.
+    pub fn typed_or(&self, typed: Option<&str>, long: &str) -> Result<Option<String>, ExitError> {
+        typed.map_or_else(|| self.option(long), |typed| Ok(Some(typed.into())))
+    }
+
     /// The value of an option, which must be text.
     pub fn option(&self, long: &str) -> Result<Option<String>, ExitError> {
         if self.variables.contains_key(&OsString::from(TOKEN)) && TOLD_TO_HANDLERS.contains(&long) {
@@ -72,6 +77,7 @@ impl Environment {
                 )));
             }
         }
+        layer.conditions.extend(self.option("where")?);
         let variable = attempts_variable(queue);
         if let Some(value) = self.variables.get(&OsString::from(&variable)) {
             let value = value.to_string_lossy();
@@ -93,14 +99,17 @@ impl Environment {
 
     /// Where a user's programs keep what they remember.
     pub fn state_dir(&self) -> Option<PathBuf> {
-        let home = || self.path("HOME").map(|home| home.join(".local/state"));
-        self.path("XDG_STATE_HOME").or_else(home).map(|directory| directory.join("backlog"))
+        Some(self.of_user("XDG_STATE_HOME", ".local/state")?.join("backlog"))
+    }
+
+    /// A directory of the user's, which stands in a variable or is in his home.
+    fn of_user(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
+        self.path(variable).or_else(|| Some(self.path("HOME")?.join(in_home)))
     }
 
     /// Where backlog.toml is looked for, in this order.
     pub fn places(&self) -> Vec<PathBuf> {
-        let home = || self.path("HOME").map(|home| home.join(".config"));
-        let user = self.path("XDG_CONFIG_HOME").or_else(home);
+        let user = self.of_user("XDG_CONFIG_HOME", ".config");
         let user = user.map(|directory| directory.join("backlog/config.toml"));
         let here = self.directory.join("backlog.toml");
         std::iter::once(here).chain(user).chain([Path::new("/etc/backlog.toml").into()]).collect()

@@ -58,7 +58,14 @@ impl File {
     /// What is said of a queue; of one that is not described only the defaults, if it need not be.
     pub fn layer(&self, queue: &str, must_be: bool) -> Result<Layers, ExitError> {
         match self.queues.iter().find(|(name, _)| name == queue) {
-            Some((_, section)) => Ok(section.clone().over(self.defaults.clone())),
+            Some((_, section)) => {
+                let mut defaults = self.defaults.clone();
+                // A queue's own condition takes the place of that of all queues.
+                if !section.conditions.is_empty() {
+                    defaults.conditions.clear();
+                }
+                Ok(section.clone().over(defaults))
+            }
             None if must_be && !self.queues.is_empty() => {
                 let path = self.path.display();
                 Err(usage(format!("{path}: {}", unknown("queue", queue, self.queues()))))
@@ -69,36 +76,26 @@ impl File {
 }
 
 /// The layer of all queues, and those of each.
-fn parse(table: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
-    let (mut defaults, mut queues) = (Layers::default(), Vec::new());
+fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
+    let mut table = |name| match file.remove(name) {
+        None => Ok(Table::new()),
+        Some(Value::Table(table)) => Ok(table),
+        Some(_) => Err("write [defaults] or [queue.NAME] and the keys below"),
+    };
+    let (defaults, queues) = (table("defaults")?, table("queue")?);
+    if let Some(name) = file.keys().next() {
+        return Err(unknown("section", name, ["defaults", "queue.NAME"].into_iter()));
+    }
     let section = |keys, name: &str| {
         let layer = layer(keys, Some(directory), Origin::File);
         layer.map_err(|error| format!("{name}: {error}"))
     };
-    for (name, value) in table {
-        match (name.as_str(), value) {
-            ("defaults", Value::Table(keys)) => {
-                defaults = section(keys, "defaults")?;
-            }
-            ("queue", Value::Table(all)) => {
-                for (queue, keys) in all {
-                    let Value::Table(keys) = keys else {
-                        return Err(format!("write [queue.{queue}] and its keys below"));
-                    };
-                    let layer = section(keys, &format!("queue {queue}"))?;
-                    queues.push((queue, layer));
-                }
-            }
-            ("defaults" | "queue", _) => {
-                return Err("write [defaults] or [queue.NAME] and the keys below".into());
-            }
-            (name, _) => {
-                let sections = ["defaults", "queue.NAME"].into_iter();
-                return Err(unknown("section", name, sections));
-            }
-        }
-    }
-    Ok((defaults, queues))
+    let described = |(queue, keys)| match keys {
+        Value::Table(keys) => section(keys, &format!("queue {queue}")).map(|layer| (queue, layer)),
+        _ => Err(format!("write [queue.{queue}] and its keys below")),
+    };
+    let defaults = section(defaults, "defaults")?;
+    Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))
 }
 
 /// A layer of these keys, all of which must be legal. Paths are made absolute from the directory.

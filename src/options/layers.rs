@@ -28,7 +28,7 @@ pub enum Origin {
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
     values: BTreeMap<String, (Value, Origin)>,
-    /// Conditions narrow each other. A queue's own takes the place of that of all queues.
+    /// Those of all layers, which narrow each other: the lowest layer's first.
     pub conditions: Vec<String>,
 }
 
@@ -78,9 +78,7 @@ impl Layers {
                 (Some(_), _) => {}
             }
         }
-        if self.conditions.is_empty() {
-            self.conditions = lower.conditions;
-        }
+        self.conditions.splice(..0, lower.conditions);
         self
     }
 

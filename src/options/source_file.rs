@@ -19,13 +19,11 @@ pub fn find(
 ) -> Result<Option<(PathBuf, String, Standing)>, ExitError> {
     let named = named.map(|path| environment.directory.join(path));
     if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
-        let (text, standing) = read_named(&path)?;
-        return Ok(Some((path, text, standing)));
+        return read_named(&path).map(|(text, standing)| Some((path, text, standing)));
     }
     let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
     let Some(path) = environment.places().into_iter().find(is_there) else { return Ok(None) };
-    let (text, standing) = read_found(&path)?;
-    Ok(Some((path, text, standing)))
+    read_found(&path).map(|(text, standing)| Some((path, text, standing)))
 }
 
 /// The text of a file that was named. What root is to do must be root's word, also where a link has

@@ -1,6 +1,6 @@
 //! The sources of options, and their merged result for one queue.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -40,16 +40,15 @@ pub struct TypedOptions {
     pub layer: Layers,
     /// The keys of the options that the subcommand knows.
     pub known: HashSet<&'static str>,
-    /// The options that every subcommand has.
-    pub queue: QueueOptions,
+    /// The keys behind `--set`.
+    pub set: Vec<Setting>,
     /// The name of the queue.
     pub name: Option<String>,
     pub config: Option<PathBuf>,
     /// The words behind `--`.
     pub handler: Vec<OsString>,
-    /// Paths that need not be UTF-8.
-    pub joblog: Option<PathBuf>,
-    pub ca_file: Option<PathBuf>,
+    /// The paths that were typed, by their keys: they need not be UTF-8.
+    pub paths: HashMap<&'static str, PathBuf>,
     /// Whether the subcommand works on a table that is there: all but the making of one, and
     /// simulations of made-up records.
     pub is_about_a_table: bool,
@@ -70,7 +69,7 @@ impl TypedOptions {
     /// each other.
     fn set(&self) -> Result<Layers, ExitError> {
         let (mut all, mut conditions) = (Table::new(), Vec::new());
-        for Setting { keys, .. } in &self.queue.set {
+        for Setting { keys, .. } in &self.set {
             for (key, value) in keys.clone() {
                 if key == "where" {
                     conditions
@@ -118,29 +117,21 @@ impl Sources {
         typed: &'a TypedOptions,
         queue: Option<&str>,
     ) -> Result<Resolved<'a>, ExitError> {
-        let named = queue.or(typed.name.as_deref()).map(String::from);
-        let named = named.map_or_else(|| self.environment.option("queue"), |it| Ok(Some(it)))?;
+        let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
         // A queue of pgmq has its name there already.
-        let of_pgmq = typed.queue.pgmq.clone();
-        let of_pgmq = of_pgmq.map_or_else(|| self.environment.option("pgmq"), |it| Ok(Some(it)))?;
-        let name = named.clone().or(of_pgmq.clone()).unwrap_or_else(|| DEFAULT_QUEUE.into());
+        let of_pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
+        let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = match &self.file {
             Some(file) => file.layer(&name, named.is_some())?,
             None => Layers::default(),
         };
         let environment = self.environment.layer(&name)?;
-        let set = typed.set()?;
-        // These do not take the place of the file's, they narrow it.
-        let narrower = self.environment.option("where")?.into_iter();
-        let narrower = narrower.chain(set.conditions.clone()).chain(typed.queue.condition.clone());
-        let says_where =
-            |key: &str| typed.layer.says(key) || set.says(key) || environment.says(key);
-        if named.is_none() && typed.is_about_a_table && !says_where("db") && !says_where("table") {
+        let mut layers = typed.layer.clone().over(typed.set()?).over(environment);
+        let says_where = layers.says("db") || layers.says("table");
+        if named.is_none() && typed.is_about_a_table && !says_where {
             self.require_default()?;
         }
-        let conditions: Vec<_> = described.conditions.iter().cloned().chain(narrower).collect();
-        let mut layers = typed.layer.clone().over(set).over(environment).over(described);
-        layers.conditions = conditions;
+        layers = layers.over(described);
         if layers.says("pgmq") {
             let mut usual = Layers::default();
             usual.insert("policy", Value::String(PGMQ_POLICY.into()), Origin::Usual);
@@ -157,8 +148,7 @@ impl Sources {
     /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and its
     /// handlers whose record they have, and that is all.
     pub fn mere_name(&self, typed: &TypedOptions) -> Option<String> {
-        let named = typed.name.clone();
-        let named = named.or_else(|| self.environment.option("queue").ok().flatten());
+        let named = self.environment.typed_or(typed.name.as_deref(), "queue").ok().flatten();
         named.filter(|name| self.file.is_none() && !self.environment.knows(name))
     }
 
@@ -185,12 +175,16 @@ impl Resolved<'_> {
         self.layers.read().map_err(|complaint| self.refusal(&complaint))
     }
 
+    /// A path as it was typed, or else as it was read.
+    fn path(&self, key: &str, read: Option<PathBuf>) -> Option<PathBuf> {
+        self.typed.paths.get(key).cloned().or(read)
+    }
+
     /// Where the records are, and what their table means.
     pub fn queue(&self) -> Result<Queue, ExitError> {
         let mut options: QueueOptions = self.read()?;
-        // What is typed need not be UTF-8.
-        options.db = self.typed.queue.db.clone().or(options.db);
-        options.state_dir = self.typed.queue.state_dir.clone().or(options.state_dir);
+        options.db = self.path("db", options.db);
+        options.state_dir = self.path("state_dir", options.state_dir);
         if options.pgmq.is_some() {
             if options.table.is_some() {
                 return Err(usage("table and pgmq exclude each other: leave one out"));
@@ -235,14 +229,14 @@ impl Resolved<'_> {
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
         let mut options: HandlerOptions = self.read()?;
         options.command = self.typed.handler.clone();
-        options.ca_file = self.typed.ca_file.clone().or(options.ca_file);
+        options.ca_file = self.path("ca_file", options.ca_file);
         Handler::chosen(&options, queue, &self.sources.environment)
     }
 
     /// The limits and the ways of a pass.
     pub fn pass(&self) -> Result<PassOptions, ExitError> {
         let mut options: PassOptions = self.read()?;
-        options.joblog = self.typed.joblog.clone().or(options.joblog);
+        options.joblog = self.path("joblog", options.joblog);
         Ok(options)
     }
 

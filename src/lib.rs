@@ -80,6 +80,7 @@ use anyhow::Result;
 
 use cli::Typed;
 use clock::Clock;
+use commands::Console;
 use exit::Exit;
 use options::Environment;
 use terminal::Terminal;
@@ -103,7 +104,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let clock = clock(typed.cli.global.now);
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
-    let exit = commands::run(typed, Environment::own(), clock, terminal, &mut out)?;
+    let mut console = Console { clock, terminal, out: &mut out };
+    let exit = commands::run(typed, Environment::own(), &mut console)?;
     out.flush()?;
     Ok(exit)
 }

@@ -1,11 +1,11 @@
 //! `backlog add`: new records, from the command line or from standard input.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::IgnoredAny;
 
-use super::{confirm, open};
+use super::{Console, confirm, open};
 use crate::exit::{Exit, usage};
 use crate::options::Queue;
 use crate::record::counted;
@@ -15,7 +15,8 @@ use crate::time::Instant;
 /// How many records one transaction takes.
 const BATCH: usize = 1000;
 
-pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
+    let now = console.clock.now();
     let mut database = open(queue, Access::ReadWrite)?;
     let added = if payloads == ["-"] {
         add_lines(&mut *database, io::stdin().lock(), now)?
@@ -32,7 +33,7 @@ pub fn run(queue: &Queue, payloads: &[String], now: Instant, out: &mut dyn Write
         }
         payloads.len()
     };
-    confirm(out, &format!("added {}", counted(added as u64, "record")))?;
+    confirm(console.out, &format!("added {}", counted(added as u64, "record")))?;
     Ok(Exit::Done)
 }
 

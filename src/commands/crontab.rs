@@ -1,14 +1,13 @@
 //! `backlog crontab`: the lines that a queue needs, ready to paste.
 
 use std::ffi::OsString;
-use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 
 use super::assemble::refuse_injection;
 use super::cron_arguments::{self, connection_variables};
-use super::open;
-use crate::cli;
+use super::{Console, open};
+use crate::cli::Crontab;
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::handlers::Signing;
@@ -26,7 +25,7 @@ struct Line {
     schedule: Vec<String>,
 }
 
-pub fn run(resolved: &Resolved<'_>, args: &cli::Crontab, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let chosen = resolved.handler(&queue)?;
     let chosen = chosen.ok_or_else(Handler::none)?;
@@ -71,8 +70,7 @@ pub fn run(resolved: &Resolved<'_>, args: &cli::Crontab, out: &mut dyn Write) ->
             text += &format!("\n# {}.\n{line_text}\n", line.what);
         }
     }
-    out.write_all(text.trim_end().as_bytes())?;
-    writeln!(out)?;
+    writeln!(console.out, "{}", text.trim_end())?;
     Ok(Exit::Done)
 }
 
@@ -124,7 +122,7 @@ fn assignment(name: &str, value: &str) -> Result<String> {
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
-fn lines(args: &cli::Crontab, resolved: &Resolved<'_>) -> Result<Vec<Line>> {
+fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<Line>> {
     let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();

@@ -2,12 +2,11 @@
 //! but nothing is claimed, and nothing is written.
 
 use std::collections::HashSet;
-use std::io::Write;
 
 use anyhow::Result;
 
 use super::assemble::{Assembly, require};
-use super::{AMBIGUOUS, open_for};
+use super::{AMBIGUOUS, Console, open_for};
 use crate::engine::DueQueue;
 use crate::exit::Exit;
 use crate::options::{PassSettings, Queue};
@@ -15,14 +14,8 @@ use crate::record::Status;
 use crate::report::{dry_run_line, verdict_line};
 use crate::schedule::Verdict;
 use crate::store::{Access, Found};
-use crate::time::Instant;
 
-pub fn run(
-    queue: &Queue,
-    settings: &PassSettings,
-    now: Instant,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
     let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
     reader.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
@@ -31,7 +24,7 @@ pub fn run(
     let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
     let limits = &settings.limits;
     let plan = line.plan(settings.order, limits);
-    let rule = line.due_rule(now, limits.drain);
+    let rule = line.due_rule(console.clock.now(), limits.drain);
     let counts = rule.capabilities.has_counter;
     let mut candidates = DueQueue::new(&plan, rule.clone());
     let mut left = limits.max_records.unwrap_or(u64::MAX);
@@ -54,7 +47,7 @@ pub fn run(
             Verdict::Due(_) => left -= 1,
             Verdict::Wait { .. } | Verdict::Never(_) => continue,
         }
-        out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
+        console.out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
         told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
@@ -70,7 +63,7 @@ pub fn run(
             // What is due all the same has come since the due ones were read.
             verdict_line(&record, verdict, counts)
         };
-        Ok(out.write_all(line.as_bytes())?)
+        Ok(console.out.write_all(line.as_bytes())?)
     })?;
     Ok(Exit::Done)
 }

@@ -5,8 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::{AMBIGUOUS, GONE, find, open};
-use crate::clock::Clock;
+use super::{AMBIGUOUS, Console, GONE, find, open};
 use crate::exit::Exit;
 use crate::options::Queue;
 use crate::query::{Order, Query, Shard, Window};
@@ -73,10 +72,8 @@ pub fn run(
     verb: &Verb,
     ids: Option<&[String]>,
     dry_run: bool,
-    clock: Clock,
-    out: &mut dyn Write,
+    console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let now = clock.now();
     let access = if dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let database = open(queue, access)?;
     let table = database.table();
@@ -92,7 +89,8 @@ pub fn run(
     }
     let id_columns = table.id.len();
     let state = database.state_dir(queue.state_dir.as_deref())?;
-    let store = database.into_store(&state, None, clock)?;
+    let store = database.into_store(&state, None, console.clock)?;
+    let (now, out) = (console.clock.now(), &mut *console.out);
     let mut work = Work { store, verb, dry_run, now, out, done: 0, exit: Exit::Done };
     let ids = match ids {
         Some(ids) => work.named(ids, id_columns)?,

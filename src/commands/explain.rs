@@ -1,11 +1,9 @@
 //! `backlog explain`: why a record was or was not tried, and when it will be.
 
-use std::io::Write;
-
 use anyhow::Result;
 
 use super::assemble::look;
-use super::find;
+use super::{Console, find};
 use crate::exit::Exit;
 use crate::mapping::Counting;
 use crate::options::{Resolved, Schedule};
@@ -19,21 +17,16 @@ use crate::time::Instant;
 /// How many of the attempts to come are shown.
 const ATTEMPTS: usize = 5;
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    ids: &[String],
-    now: Instant,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
-    let due = assembly.map(|it| (it.line.due_rule(now, false), it.last));
+    let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
     let (columns, counting) = (database.table().id.len(), database.table().counting());
     let mut exit = Exit::Done;
     for id in ids {
         let record = match find(&mut *database, id, columns)? {
             Ok(record) => record,
             Err(why) => {
-                writeln!(out, "{}: {why}", one_line(id))?;
+                writeln!(console.out, "{}: {why}", one_line(id))?;
                 exit = Exit::Failed;
                 continue;
             }
@@ -45,7 +38,7 @@ pub fn run(
                 format!("{known}  {}\n", Schedule::unknown())
             }
         };
-        out.write_all(text.as_bytes())?;
+        console.out.write_all(text.as_bytes())?;
     }
     Ok(exit)
 }

@@ -1,10 +1,8 @@
 //! `backlog init`: creates the table.
 
-use std::io::Write;
-
 use anyhow::{Result, bail};
 
-use super::confirm;
+use super::{Console, confirm};
 use crate::exit::{Exit, usage};
 use crate::options::Queue;
 use crate::store::Schemas;
@@ -36,11 +34,11 @@ CREATE TABLE backlog (
 ",
 };
 
-pub fn run(queue: &Queue, minimal: bool, out: &mut dyn Write) -> Result<Exit> {
+pub fn run(queue: &Queue, minimal: bool, console: &mut Console<'_>) -> Result<Exit> {
     if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
     let made = queue.db.create(TABLE, if minimal { &MINIMAL } else { &SCHEMAS })?;
-    confirm(out, &format!("created {made} in {}", queue.db))?;
+    confirm(console.out, &format!("created {made} in {}", queue.db))?;
     Ok(Exit::Done)
 }

@@ -1,9 +1,8 @@
 //! `backlog list`: the records, one line each.
 
-use std::io::Write;
-
 use anyhow::{Result, bail};
 
+use super::Console;
 use super::assemble::look;
 use crate::cli::List;
 use crate::exit::{Exit, usage};
@@ -12,14 +11,8 @@ use crate::options::{OrderOption, Resolved};
 use crate::record::Status;
 use crate::report;
 use crate::schedule::Verdict;
-use crate::time::Instant;
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    args: &List,
-    now: Instant,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> Result<Exit> {
     let queue = &resolved.queue()?;
     let schedule = resolved.schedule()?;
     if args.due && schedule.is_none() {
@@ -36,9 +29,9 @@ pub fn run(
         }
     }
     let (mut database, assembly) = look(queue, schedule.as_ref())?;
-    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+    let rule = assembly.map(|assembly| assembly.line.due_rule(console.clock.now(), false));
     if !args.json {
-        out.write_all(report::list_header(rule.is_some()).as_bytes())?;
+        console.out.write_all(report::list_header(rule.is_some()).as_bytes())?;
     }
     let has_counter = database.table().counting() != Counting::No;
     let OrderOption { order } = resolved.read()?;
@@ -55,7 +48,7 @@ pub fn run(
         } else {
             report::list_line(&record, verdict, has_counter)
         };
-        Ok(out.write_all(line.as_bytes())?)
+        Ok(console.out.write_all(line.as_bytes())?)
     })?;
     Ok(Exit::Done)
 }

@@ -29,56 +29,51 @@ use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
 use edit::{ARCHIVE, RESTORE, RETRY};
 
-pub fn run(
-    typed: Typed,
-    environment: Environment,
-    clock: Clock,
-    terminal: &Terminal,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+/// The console of a command: its clock, standard error and standard output.
+pub struct Console<'a> {
+    pub clock: Clock,
+    pub terminal: &'a Terminal,
+    pub out: &'a mut dyn Write,
+}
+
+pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
     let Typed { cli, options } = typed;
     // It knows nothing of queues.
     if let Command::Watchdog = cli.command {
-        return watchdog();
+        return store::run_watchdog().map(|()| Exit::Done);
     }
     let sources = Sources::find(options.config.as_deref(), environment)?;
     if let Command::Process(args) = &cli.command
         && args.all_queues
     {
-        return all_queues(args, &sources, &options, clock, terminal, out);
+        return all_queues(args, &sources, &options, console);
     }
     let resolved = sources.resolve(&options, None)?;
     if let Some(name) = sources.mere_name(&options) {
         log::warn!("no backlog.toml, {name:?} is only a name");
     }
-    let now = clock.now();
     match &cli.command {
-        Command::Init(args) => init::run(&resolved.queue()?, args.minimal, out),
-        Command::Add(args) => add::run(&resolved.queue()?, &args.payloads, now, out),
-        Command::Process(args) => pass(args, &resolved, clock, terminal, out),
-        Command::Status(args) => status::run(&resolved, args.json, now, out),
-        Command::List(args) => list::run(&resolved, args, now, out),
-        Command::Explain(args) => explain::run(&resolved, &args.ids, now, out),
+        Command::Init(args) => init::run(&resolved.queue()?, args.minimal, console),
+        Command::Add(args) => add::run(&resolved.queue()?, &args.payloads, console),
+        Command::Process(args) => pass(args, &resolved, console),
+        Command::Status(args) => status::run(&resolved, args.json, console),
+        Command::List(args) => list::run(&resolved, args, console),
+        Command::Explain(args) => explain::run(&resolved, &args.ids, console),
         Command::Archive(args) => {
-            edit::run(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, clock, out)
+            edit::run(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, console)
         }
         Command::Restore(args) => {
             let ids = (!args.all).then_some(&args.ids[..]);
-            edit::run(&resolved.queue()?, &RESTORE, ids, args.dry_run, clock, out)
+            edit::run(&resolved.queue()?, &RESTORE, ids, args.dry_run, console)
         }
         Command::Retry(args) => {
-            edit::run(&resolved.queue()?, &RETRY, Some(&args.ids), args.dry_run, clock, out)
+            edit::run(&resolved.queue()?, &RETRY, Some(&args.ids), args.dry_run, console)
         }
-        Command::Simulate(args) => simulate::run(&resolved, args, clock, out),
-        Command::Check(args) => check::run(&resolved, args.json, now, out),
-        Command::Crontab(args) => crontab::run(&resolved, args, out),
-        Command::Watchdog => watchdog(),
+        Command::Simulate(args) => simulate::run(&resolved, args, console),
+        Command::Check(args) => check::run(&resolved, args.json, console),
+        Command::Crontab(args) => crontab::run(&resolved, args, console),
+        Command::Watchdog => store::run_watchdog().map(|()| Exit::Done),
     }
-}
-
-fn watchdog() -> Result<Exit> {
-    store::run_watchdog()?;
-    Ok(Exit::Done)
 }
 
 /// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
@@ -86,9 +81,7 @@ fn all_queues(
     args: &Process,
     sources: &Sources,
     typed: &TypedOptions,
-    clock: Clock,
-    terminal: &Terminal,
-    out: &mut dyn Write,
+    console: &mut Console<'_>,
 ) -> Result<Exit> {
     if typed.layer.says("table") {
         bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
@@ -96,16 +89,16 @@ fn all_queues(
     let mut worst = Exit::Done;
     for queue in sources.queues()? {
         if args.dry_run {
-            writeln!(out, "queue {}:", one_line(&queue))?;
+            writeln!(console.out, "queue {}:", one_line(&queue))?;
         }
-        terminal.name_queue(Some(&queue));
+        console.terminal.name_queue(Some(&queue));
         let resolved = sources.resolve(typed, Some(&queue)).map_err(anyhow::Error::from);
-        let exit = resolved.and_then(|resolved| pass(args, &resolved, clock, terminal, out));
+        let exit = resolved.and_then(|resolved| pass(args, &resolved, console));
         let exit = exit.unwrap_or_else(|error| {
-            terminal.say_error(&error);
+            console.terminal.say_error(&error);
             exit::of(&error)
         });
-        terminal.name_queue(None);
+        console.terminal.name_queue(None);
         if matches!(exit, Exit::Signal(_)) {
             return Ok(exit);
         }
@@ -114,23 +107,17 @@ fn all_queues(
     Ok(worst)
 }
 
-fn pass(
-    args: &Process,
-    resolved: &Resolved<'_>,
-    clock: Clock,
-    terminal: &Terminal,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
     if let Some(name) = resolved.named() {
-        terminal.name_queue(Some(name));
+        console.terminal.name_queue(Some(name));
     }
     let queue = resolved.queue()?;
     let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
     (settings.limits.drain, settings.wait) = (args.drain, args.wait);
     if args.dry_run {
-        dry_run::run(&queue, &settings, clock.now(), out)
+        dry_run::run(&queue, &settings, console)
     } else {
-        process::run(&queue, &settings, clock, terminal)
+        process::run(&queue, &settings, console)
     }
 }
 

@@ -11,8 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::assemble::{Assembly, HandlerContext, handlers, require};
-use super::{open, open_for};
-use crate::clock::Clock;
+use super::{Console, open, open_for};
 use crate::engine::{self, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
 use crate::options::{Handler, PassSettings, Queue};
@@ -24,12 +23,8 @@ use crate::store::{Access, Count, LineState, Purpose, StateDir};
 use crate::terminal::Terminal;
 use crate::time::{DAY, Instant};
 
-pub fn run(
-    queue: &Queue,
-    settings: &PassSettings,
-    clock: Clock,
-    terminal: &Terminal,
-) -> Result<Exit> {
+pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Result<Exit> {
+    let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
     let database = open_for(queue, Some(&settings.schedule), Access::Pass(most_wait))?;
     database.table().require_success()?;
@@ -50,7 +45,8 @@ pub fn run(
     assembly.line.capabilities.series = context.series;
     let time = assembly.line.pass_time(now, settings.limits.drain);
     let observer = PassObserver {
-        joblog: settings.joblog.as_deref().map(Joblog::open).transpose()?,
+        joblog: settings.joblog.as_deref().map(open_joblog).transpose()?,
+        joblog_result: Ok(()),
         state: assembly.state.clone(),
         line: assembly.name.clone(),
         line_state: LineState {
@@ -181,7 +177,9 @@ fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
 
 /// The observer of a pass: keeps the joblog, the cursor and the progress bar up to date.
 struct PassObserver {
-    joblog: Option<Joblog>,
+    joblog: Option<File>,
+    /// A line that cannot be written does not end the pass: its outcome is in the table.
+    joblog_result: Result<()>,
     state: StateDir,
     line: String,
     /// What the next pass of the line will find.
@@ -206,8 +204,11 @@ impl Observer for PassObserver {
 
     fn attempted(&mut self, attempt: &SettledAttempt) {
         self.bar.inc(1);
-        if let Some(joblog) = &mut self.joblog {
-            joblog.append(attempt);
+        let Some(joblog) = &mut self.joblog else { return };
+        let written = joblog.write_all(report::joblog_line(attempt).as_bytes());
+        if self.joblog_result.is_ok() {
+            self.joblog_result =
+                written.context("the records are settled, but the joblog is incomplete");
         }
     }
 
@@ -223,32 +224,16 @@ impl Observer for PassObserver {
         if !self.is_saved {
             self.save();
         }
-        self.joblog.take().map_or(Ok(()), |joblog| joblog.result)
+        std::mem::replace(&mut self.joblog_result, Ok(()))
     }
 }
 
 /// A new joblog is not for everybody to read: errors may quote what the records hold.
 const JOBLOG_MODE: u32 = 0o640;
 
-/// The history of attempts: one JSON line each, appended in one write, so that several passes
+/// Opens the history of attempts: one JSON line each, appended in one write, so that several passes
 /// may share a file.
-struct Joblog {
-    file: File,
-    result: Result<()>,
-}
-
-impl Joblog {
-    fn open(path: &Path) -> Result<Self> {
-        let file = secure_file::append(path, JOBLOG_MODE)
-            .with_context(|| format!("could not open the joblog {}", path.display()))?;
-        Ok(Self { file, result: Ok(()) })
-    }
-
-    /// A line that cannot be written does not end the pass: its outcome is in the table.
-    fn append(&mut self, attempt: &SettledAttempt) {
-        let written = self.file.write_all(report::joblog_line(attempt).as_bytes());
-        if self.result.is_ok() {
-            self.result = written.context("the records are settled, but the joblog is incomplete");
-        }
-    }
+fn open_joblog(path: &Path) -> Result<File> {
+    secure_file::append(path, JOBLOG_MODE)
+        .with_context(|| format!("could not open the joblog {}", path.display()))
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use super::assemble::Assembly;
-use super::{open, require_columns};
+use super::{Console, open, require_columns};
 use crate::cli::Simulate;
 use crate::clock::Clock;
 use crate::engine::CronLine;
@@ -27,12 +27,8 @@ use crate::time::{DAY, Instant};
 const RECORDS_SECS: i64 = 2 * 3_600;
 const TABLE_SECS: i64 = 7 * DAY;
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    args: &Simulate,
-    clock: Clock,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
+    let Console { clock, out, .. } = console;
     let (scenario, lines) = if args.from_table {
         from_table(resolved, args, clock.now())?
     } else {
@@ -42,7 +38,7 @@ pub fn run(
         !args.from_table && args.arrivals.is_none() && matches!(scenario.script, Script::Never);
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);
-    let runs = simulate(&scenario, &lines, clock, is_cohort)?;
+    let runs = simulate(&scenario, &lines, *clock, is_cohort)?;
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {

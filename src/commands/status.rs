@@ -1,9 +1,8 @@
 //! `backlog status`: how many records there are, and what is due.
 
-use std::io::Write;
-
 use anyhow::Result;
 
+use super::Console;
 use super::assemble::look;
 use crate::exit::Exit;
 use crate::options::Resolved;
@@ -11,14 +10,10 @@ use crate::query::Order;
 use crate::record::{Record, Status, json_line};
 use crate::report::{BANDS, DueReport, Oldest, StatusReport, status_text};
 use crate::schedule::Verdict;
-use crate::time::{DAY, Instant};
+use crate::time::DAY;
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    is_json: bool,
-    now: Instant,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
+    let now = console.clock.now();
     let queue = &resolved.queue()?;
     let schedule = resolved.schedule()?;
     let (mut database, assembly) = look(queue, schedule.as_ref())?;
@@ -57,7 +52,7 @@ pub fn run(
         due,
     };
     let text = if is_json { json_line(&found) } else { status_text(&found) };
-    out.write_all(text.as_bytes())?;
+    console.out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
 

@@ -4,19 +4,16 @@
 mod environment;
 mod table;
 
-use std::io::Write;
-
 use anyhow::Result;
 use serde_json::json;
 
 use super::assemble::require;
-use super::{open, require_columns};
+use super::{Console, open, require_columns};
 use crate::exit::Exit;
 use crate::options::{Handler, Resolved};
 use crate::record::json_line;
 use crate::report::{Finding, Level, findings_text};
 use crate::store::Access;
-use crate::time::Instant;
 use environment::{the_crontab, the_handler};
 use table::{the_database, the_table};
 
@@ -45,12 +42,7 @@ impl Findings {
     }
 }
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    is_json: bool,
-    now: Instant,
-    out: &mut dyn Write,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
     let sources = resolved.sources;
     let mut findings = Findings(Vec::new());
     for complaint in resolved.complaints() {
@@ -90,7 +82,7 @@ pub fn run(
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
         }
-        the_table(&mut findings, table, &found, now);
+        the_table(&mut findings, table, &found, console.clock.now());
         if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
             let why = format!(
                 "without AUTOINCREMENT the id of a deleted row is given again: only {} tells \
@@ -115,6 +107,6 @@ pub fn run(
     } else {
         findings_text(&findings.0)
     };
-    out.write_all(text.as_bytes())?;
+    console.out.write_all(text.as_bytes())?;
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }

@@ -19,7 +19,7 @@ use crate::query::Order;
 use crate::record::{Id, Status};
 use crate::report;
 use crate::secure_file;
-use crate::simulation::{self, Figures, Run, Scenario};
+use crate::simulation::{self, Run, Scenario};
 use crate::store::{Access, MemoryRow};
 use crate::time::{DAY, Instant};
 
@@ -29,21 +29,32 @@ const TABLE_SECS: i64 = 7 * DAY;
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, out, .. } = console;
-    let (scenario, lines) = if args.from_table {
-        from_table(resolved, args, clock.now())?
-    } else {
-        made_up(resolved, args)?
+    let schedules = resolved.simulated(&args.policy)?;
+    let (rows, lines) =
+        if args.from_table { of_table(resolved, &schedules)? } else { made_up(schedules, args) };
+    let (start, usual_secs) =
+        if args.from_table { (clock.now(), TABLE_SECS) } else { (Instant(0), RECORDS_SECS) };
+    let script = match (args.success_after, args.failure_rate) {
+        (Some(failures), _) => Script::After(failures),
+        (None, Some(percent)) => Script::Failing { percent: percent.0 },
+        (None, None) => Script::Never,
     };
-    let is_cohort =
-        !args.from_table && args.arrivals.is_none() && matches!(scenario.script, Script::Never);
+    let scenario = Scenario {
+        rows,
+        rows_arrive: !args.from_table,
+        is_cohort: !args.from_table && args.arrivals.is_none() && matches!(script, Script::Never),
+        start,
+        secs: args.span.map_or(usual_secs, |span| span.0),
+        script,
+    };
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);
-    let runs = simulate(&scenario, &lines, *clock, is_cohort)?;
+    let runs = simulate(&scenario, &lines, *clock)?;
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
         out.write_all(report::figures_table(&runs).as_bytes())?;
-        for (run, _) in &runs {
+        for run in &runs {
             writeln!(out)?;
             out.write_all(report::load_chart(run, &scenario).as_bytes())?;
             if args.from_table {
@@ -52,7 +63,6 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
         }
     }
     if let Some(path) = &args.svg {
-        let runs: Vec<_> = runs.iter().map(|(run, _)| run).collect();
         let picture = report::picture(&runs, &scenario)?;
         secure_file::create(path)
             .and_then(|mut file| file.write_all(picture.as_bytes()))
@@ -62,23 +72,13 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
 }
 
 /// Each line on a thread of its own, as many at a time as there are processors.
-fn simulate(
-    scenario: &Scenario,
-    lines: &[CronLine],
-    clock: Clock,
-    is_cohort: bool,
-) -> Result<Vec<(Run, Figures)>> {
-    let one = |line: &CronLine| {
-        let run = simulation::run(scenario, line, clock)?;
-        let is_cohort = is_cohort && line.schedule.limits.max_attempts.is_none();
-        let figures = simulation::figures(&run, scenario, is_cohort);
-        Ok((run, figures))
-    };
+fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec<Run>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut runs = Vec::with_capacity(lines.len());
     for batch in lines.chunks(processors) {
         let batch: Vec<Result<_>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = batch.iter().map(|it| scope.spawn(move || one(it))).collect();
+            let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
+            let threads: Vec<_> = batch.iter().map(run).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
@@ -92,8 +92,7 @@ fn simulate(
 }
 
 /// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
-fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<CronLine>)> {
-    let schedules = resolved.simulated(&args.policy)?;
+fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<MemoryRow>, Vec<CronLine>) {
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
@@ -120,25 +119,15 @@ fn made_up(resolved: &Resolved<'_>, args: &Simulate) -> Result<(Scenario, Vec<Cr
         let counting = if counts { Counting::Dated } else { Counting::No };
         CronLine::new(schedule, counting.capabilities(true))
     };
-    let lines = schedules.into_iter().map(line).collect();
-    let scenario = Scenario {
-        rows,
-        rows_arrive: true,
-        start: Instant(0),
-        secs: args.span.map_or(RECORDS_SECS, |span| span.0),
-        script: script(args),
-    };
-    Ok((scenario, lines))
+    (rows, schedules.into_iter().map(line).collect())
 }
 
 /// The pending records of the table, from now on.
-fn from_table(
+fn of_table(
     resolved: &Resolved<'_>,
-    args: &Simulate,
-    now: Instant,
-) -> Result<(Scenario, Vec<CronLine>)> {
+    schedules: &[Schedule],
+) -> Result<(Vec<MemoryRow>, Vec<CronLine>)> {
     let queue = &resolved.queue()?;
-    let schedules = resolved.simulated(&args.policy)?;
     let mut database = open(queue, Access::ReadOnly)?;
     let line = |schedule: &Schedule| {
         require_columns(database.table(), schedule)?;
@@ -160,26 +149,11 @@ fn from_table(
         });
         Ok(())
     })?;
-    let scenario = Scenario {
-        rows,
-        rows_arrive: false,
-        start: now,
-        secs: args.span.map_or(TABLE_SECS, |span| span.0),
-        script: script(args),
-    };
-    Ok((scenario, lines))
+    Ok((rows, lines))
 }
 
-fn script(args: &Simulate) -> Script {
-    match (args.success_after, args.failure_rate) {
-        (Some(failures), _) => Script::After(failures),
-        (None, Some(percent)) => Script::Failing { percent: percent.0 },
-        (None, None) => Script::Never,
-    }
-}
-
-fn attempts(runs: &[(Run, Figures)], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {
-    for (run, _) in runs {
+fn attempts(runs: &[Run], scenario: &Scenario, out: &mut dyn Write) -> Result<()> {
+    for run in runs {
         let name = run.policy.name();
         let mut last = vec![None; scenario.rows.len()];
         for tried in &run.attempts {

@@ -189,6 +189,7 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     let scenario = Scenario {
         rows: (1..=3).map(row).collect(),
         rows_arrive: true,
+        is_cohort: false,
         start: Instant(0),
         secs,
         script: Script::Never,

@@ -22,13 +22,13 @@ const LAST_COLOUR: u32 = 24;
 type Panel<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The picture as an SVG document.
-pub fn picture(runs: &[&Run], scenario: &Scenario) -> Result<String> {
+pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
     let mut svg = String::new();
     paint(&mut svg, runs, scenario).map_err(|error| anyhow!("could not draw: {error}"))?;
     Ok(svg)
 }
 
-fn paint(svg: &mut String, runs: &[&Run], scenario: &Scenario) -> Result<()> {
+fn paint(svg: &mut String, runs: &[Run], scenario: &Scenario) -> Result<()> {
     let panels = u32::try_from(runs.len())?;
     let height = TITLE + panels * PANEL + LEGEND;
     let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();

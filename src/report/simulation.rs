@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::aligned;
 use crate::record::{Id, json_line, one_line};
-use crate::simulation::{self, Figures, Load, Run, Scenario, Tried};
+use crate::simulation::{self, Load, Run, Scenario, Tried};
 use crate::time::{DAY, Instant, span};
 
 /// How many characters wide and high a chart is.
@@ -16,11 +16,12 @@ const HEIGHT: usize = 6;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// One line for each policy.
-pub fn figures_table(runs: &[(Run, Figures)]) -> String {
+pub fn figures_table(runs: &[Run]) -> String {
     let header = ["POLICY", "attempts", "peak/tick", "idle ticks", "unevenness", "deviation"]
         .map(String::from);
     let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
-    let line = |(run, figures): &(Run, Figures)| {
+    let line = |run: &Run| {
+        let figures = &run.figures;
         let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
         vec![
             one_line(&run.policy.name()),
@@ -76,6 +77,7 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
 /// The load of each day, as far as it is simulated: all attempts, those in the busiest tick, and
 /// how many a tick has.
 pub fn days_table(run: &Run, scenario: &Scenario) -> String {
+    let every = run.policy.every_secs();
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
     let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
@@ -84,9 +86,9 @@ pub fn days_table(run: &Run, scenario: &Scenario) -> String {
     for day in start.tick(DAY)..=end.tick(DAY) {
         let (from, to) = (start.max(Instant(day * DAY)), end.min(Instant((day + 1) * DAY - 1)));
         // Those that begin in it.
-        let ticks = to.tick(run.every_secs) - Instant(from.0 - 1).tick(run.every_secs);
+        let ticks = to.tick(every) - Instant(from.0 - 1).tick(every);
         let tried = by_day.next_if(|tried| day_of(&tried[0]) == day).unwrap_or_default();
-        let tick = |tried: &Tried| scenario.instant(tried.at).tick(run.every_secs);
+        let tick = |tried: &Tried| scenario.instant(tried.at).tick(every);
         let peak = tried.chunk_by(|one, other| tick(one) == tick(other)).map(<[_]>::len).max();
         let mean = i64::try_from(tried.len()).unwrap_or(i64::MAX) * 10 / ticks.max(1);
         rows.push(vec![

@@ -1,8 +1,8 @@
 //! Measures of a simulated load: how even it is, and how far waits deviate.
 
-use super::{Run, Scenario};
+use super::{Run, Scenario, Tried, retries};
 use crate::record::Id;
-use crate::schedule::{Backoff, Policy, Slots};
+use crate::schedule::{Backoff, Policy, Schedule, Slots};
 
 /// The figures of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,17 +29,17 @@ pub struct Evenness {
 /// A bin is this part of the mean wait in force.
 const BIN: f64 = 0.05;
 
-/// `is_cohort` says that all records fail at the start and never succeed.
-pub fn figures(run: &Run, scenario: &Scenario, is_cohort: bool) -> Figures {
-    let tick_of = |at: i64| scenario.instant(at).tick(run.every_secs);
-    let retries: Vec<i64> = run.retries().map(|it| tick_of(it.at)).collect();
+pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> Figures {
+    let tick_of = |at: i64| scenario.instant(at).tick(schedule.policy.every_secs());
+    let retries: Vec<i64> = retries(attempts).map(|it| tick_of(it.at)).collect();
     let (mut peak, mut busy) = (0, 0);
     for tick in retries.chunk_by(|one, other| one == other) {
         peak = peak.max(tick.len());
         busy += 1;
     }
     let ticks = retries.first().map_or(0, |first| tick_of(scenario.secs) - first + 1);
-    let backoff = match &run.policy {
+    let is_cohort = scenario.is_cohort && schedule.limits.max_attempts.is_none();
+    let backoff = match &schedule.policy {
         Policy::Counted(backoff) | Policy::Slots(Slots::ByAge(backoff)) if is_cohort => {
             Some(backoff)
         }
@@ -47,7 +47,7 @@ pub fn figures(run: &Run, scenario: &Scenario, is_cohort: bool) -> Figures {
     };
     let ids = || scenario.rows.iter().map(|row| &row.id);
     Figures {
-        attempts: run.attempts.len(),
+        attempts: attempts.len(),
         peak,
         idle_ticks: ticks - busy,
         ticks,
@@ -69,7 +69,8 @@ pub struct Load {
 /// The load in at most so many bars. What is left at the end, less than a bar, is left out: it
 /// would look like a fall.
 pub fn load(run: &Run, scenario: &Scenario, most: usize) -> Load {
-    let tick = |at: i64| scenario.instant(at).tick(run.every_secs);
+    let every = run.policy.every_secs();
+    let tick = |at: i64| scenario.instant(at).tick(every);
     let first = tick(0);
     let ticks = usize::try_from(tick(scenario.secs) - first).unwrap_or(0);
     let bar_ticks = ticks.div_ceil(most).max(1);
@@ -81,8 +82,8 @@ pub fn load(run: &Run, scenario: &Scenario, most: usize) -> Load {
         }
     }
     let bar_ticks = i64::try_from(bar_ticks).unwrap_or(i64::MAX);
-    let begins_at = first * run.every_secs - scenario.start.0;
-    Load { bars, bar_secs: bar_ticks.saturating_mul(run.every_secs), begins_at }
+    let begins_at = first * every - scenario.start.0;
+    Load { bars, bar_secs: bar_ticks.saturating_mul(every), begins_at }
 }
 
 /// How even a policy is for records that fail together: reckoned from its own waits, before

@@ -3,7 +3,7 @@
 
 mod measure;
 
-pub use measure::{Figures, Load, figures, load};
+pub use measure::{Load, load};
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use crate::schedule::{CATCH_UP, Forecast, Policy};
 use crate::stop::Stop;
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
+use measure::{Figures, figures};
 
 /// The scenario, the same for each line.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct Scenario {
     pub rows: Vec<MemoryRow>,
     /// Whether each row comes at its insertion date; otherwise all are there from the start.
     pub rows_arrive: bool,
+    /// Whether all of them fail at the start, and never succeed.
+    pub is_cohort: bool,
     pub start: Instant,
     pub secs: i64,
     pub script: Script,
@@ -56,16 +59,20 @@ pub struct Tried {
 /// The run of a line through the scenario.
 pub struct Run {
     pub policy: Policy,
-    pub every_secs: i64,
     /// In the order in which they happened.
     pub attempts: Vec<Tried>,
+    pub figures: Figures,
 }
 
 impl Run {
     /// All attempts but the first of each record.
     pub fn retries(&self) -> impl Iterator<Item = &Tried> {
-        self.attempts.iter().filter(|tried| tried.attempt > 1)
+        retries(&self.attempts)
     }
+}
+
+fn retries(attempts: &[Tried]) -> impl Iterator<Item = &Tried> {
+    attempts.iter().filter(|tried| tried.attempt > 1)
 }
 
 /// A crontab line with one pass in each tick.
@@ -158,7 +165,8 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
         );
     }
     let attempts = std::mem::take(&mut *attempts());
-    Ok(Run { policy: policy.clone(), every_secs: policy.every_secs(), attempts })
+    let figures = figures(&line.schedule, &attempts, scenario);
+    Ok(Run { policy: policy.clone(), attempts, figures })
 }
 
 /// Writes the attempts down.

@@ -100,11 +100,8 @@ pub fn run(
         work.work_off(batch)?;
     }
     let records = counted(work.done, "record");
-    if dry_run {
-        writeln!(work.out, "would {} {records}", verb.would)?;
-    } else {
-        writeln!(work.out, "{} {records}", verb.done)?;
-    }
+    let done = if dry_run { format!("would {}", verb.would) } else { verb.done.into() };
+    writeln!(work.out, "{done} {records}")?;
     Ok(work.exit)
 }
 
@@ -159,16 +156,15 @@ impl Work<'_> {
                 Claim::Held(record) => {
                     self.store.release(&id);
                     let status = cut_line(&record.status_text);
-                    writeln!(self.out, "{id}: is {status}, and is left so")?;
+                    self.tell(&id, Exit::Done, &format!("is {status}, and is left so"))?;
                 }
                 Claim::Busy => {
-                    self.exit = self.exit.worse(Exit::TryLater);
-                    writeln!(self.out, "{id}: a pass is handling it; try again later")?;
+                    self.tell(&id, Exit::TryLater, "a pass is handling it; try again later")?;
                 }
-                Claim::Ambiguous => self.fail(&id, AMBIGUOUS)?,
-                Claim::Gone => self.fail(&id, GONE)?,
+                Claim::Ambiguous => self.tell(&id, Exit::Failed, AMBIGUOUS)?,
+                Claim::Gone => self.tell(&id, Exit::Failed, GONE)?,
                 Claim::Unreadable(why) => {
-                    self.fail(&id, &format!("it could not be read: {why}"))?;
+                    self.tell(&id, Exit::Failed, &format!("it could not be read: {why}"))?;
                 }
             }
         }
@@ -188,26 +184,26 @@ impl Work<'_> {
         }
         let changes: Vec<_> =
             claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
-        for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
+        for (Record { id, .. }, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
             match applied {
                 WriteResult::Written | WriteResult::Charged(_) => self.done += 1,
                 WriteResult::ChangedMeanwhile => {
-                    writeln!(self.out, "{}: was changed by the application just now", record.id)?;
+                    self.tell(id, Exit::Done, "was changed by the application just now")?;
                 }
                 WriteResult::ClaimLost => {
-                    self.exit = self.exit.worse(Exit::TryLater);
-                    writeln!(self.out, "{}: its claim was lost; try again later", record.id)?;
+                    self.tell(id, Exit::TryLater, "its claim was lost; try again later")?;
                 }
                 WriteResult::Refused(error) => {
-                    self.fail(&record.id, &format!("the table refuses it: {error}"))?;
+                    self.tell(id, Exit::Failed, &format!("the table refuses it: {error}"))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn fail(&mut self, id: &Id, why: &str) -> Result<()> {
-        self.exit = Exit::Failed;
+    /// Says why a record was not changed, which may make the exit worse.
+    fn tell(&mut self, id: &Id, exit: Exit, why: &str) -> Result<()> {
+        self.exit = self.exit.worse(exit);
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }
 }

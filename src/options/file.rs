@@ -1,5 +1,10 @@
 //! backlog.toml: the options of all queues, and those of each.
+//!
+//! What stands in it is run, by root if need be. So one that nobody has named counts only if none
+//! but root and this user can have put it there, and one that root names only if it is root's.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -7,10 +12,10 @@ use toml::{Table, Value};
 use super::environment::Environment;
 use super::keys::{EXEC, PATHS, POST, TABLES, require_known, unknown};
 use super::layers::{Layers, Origin};
-use super::source_file;
 use super::value::text;
 use crate::exit::{ExitError, usage};
 use crate::record::one_line;
+use crate::secure_file::{self, Followed, Standing, is_root};
 
 /// A file that was read. All its keys are legal; the values are looked at when they are needed.
 #[derive(Debug)]
@@ -28,20 +33,28 @@ impl File {
         named: Option<&Path>,
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
-        let Some((path, text, standing)) = source_file::find(named, environment)? else {
-            return Ok(None);
-        };
+        let named = named.map(|path| environment.directory.join(path));
+        if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
+            let (text, standing) = read_named(&path)?;
+            return Self::new(path, &text, &standing).map(Some);
+        }
+        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+        let Some(path) = environment.places().into_iter().find(is_there) else { return Ok(None) };
+        let (text, standing) = read_found(&path)?;
+        Self::new(path, &text, &standing).map(Some)
+    }
+
+    fn new(path: PathBuf, text: &str, standing: &Standing) -> Result<Self, ExitError> {
         let shown = path.display();
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
             usage(format!("{shown}: line {line}: {}", one_line(error.message())))
         })?;
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let parsed = parse(table, directory);
+        let parsed = parse(table, path.parent().unwrap_or(Path::new("/")));
         let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
-        log::info!("read {}", path.display());
+        log::info!("read {shown}");
         let is_readable_by_others = standing.is_readable_by_others();
-        Ok(Some(Self { path, defaults, queues, is_readable_by_others }))
+        Ok(Self { path, defaults, queues, is_readable_by_others })
     }
 
     /// What every user of the machine can read in it, and should not, if so.
@@ -75,6 +88,69 @@ impl File {
     }
 }
 
+/// The text of a file that was named. What root is to do must be root's word, also where a link has
+/// led to it.
+fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
+    let read = if is_root() {
+        Followed::new(path).and_then(|followed| followed.read(secure_file::LONGEST))
+    } else {
+        secure_file::read(path, secure_file::LONGEST)
+    };
+    let (text, standing) = read.and_then(decoded).map_err(|error| not_read(path, &error))?;
+    match standing.why_untrusted().filter(|_| is_root()) {
+        None => Ok((text, standing)),
+        Some(why) => {
+            let (shown, hint) = (path.display(), hint(path, &standing));
+            Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
+        }
+    }
+}
+
+/// The same of one that nobody has named: what it says is done, so it counts only if none but root
+/// and this user can have put it there.
+fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
+    let read = || {
+        let followed = Followed::new(path)?;
+        let (text, standing) = followed.read(secure_file::LONGEST).and_then(decoded)?;
+        let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
+        Ok((text, standing, [named, followed.directory_standing()?]))
+    };
+    let (text, standing, directories) = read().map_err(|error| not_read(path, &error))?;
+    let of_file = standing.why_untrusted();
+    // Root may not name such a file either.
+    let first = of_file.as_ref().filter(|_| is_root());
+    let first = first.map_or_else(String::new, |_| format!("{}; then ", hint(path, &standing)));
+    let of_directory = || directories.iter().find_map(Standing::why_untrusted);
+    let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
+    match why {
+        None => Ok((text, standing)),
+        Some(why) => {
+            let shown = path.display();
+            Err(usage(format!(
+                "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
+            )))
+        }
+    }
+}
+
+/// What makes a file root's alone, or spares root from it.
+fn hint(path: &Path, standing: &Standing) -> String {
+    let shown = path.display();
+    match standing.uid() {
+        0 => format!("chmod go-w {shown}"),
+        owner => format!("chown root {shown}, or run as user {owner}"),
+    }
+}
+
+fn decoded((bytes, standing): (Vec<u8>, Standing)) -> io::Result<(String, Standing)> {
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+    Ok((text, standing))
+}
+
+fn not_read(path: &Path, error: &io::Error) -> ExitError {
+    usage(format!("could not read {}: {error}", path.display()))
+}
+
 /// The layer of all queues, and those of each.
 fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
     let mut table = |name| match file.remove(name) {
@@ -90,9 +166,11 @@ fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Laye
         let layer = layer(keys, Some(directory), Origin::File);
         layer.map_err(|error| format!("{name}: {error}"))
     };
-    let described = |(queue, keys)| match keys {
-        Value::Table(keys) => section(keys, &format!("queue {queue}")).map(|layer| (queue, layer)),
-        _ => Err(format!("write [queue.{queue}] and its keys below")),
+    let described = |(queue, keys)| {
+        let Value::Table(keys) = keys else {
+            return Err(format!("write [queue.{queue}] and its keys below"));
+        };
+        section(keys, &format!("queue {queue}")).map(|layer| (queue, layer))
     };
     let defaults = section(defaults, "defaults")?;
     Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))

@@ -9,7 +9,6 @@ mod layers;
 mod limits;
 mod queue;
 mod schedule;
-mod source_file;
 mod sources;
 mod table;
 pub mod value;

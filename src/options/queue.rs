@@ -8,11 +8,10 @@ use clap::Args;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::Environment;
 use super::keys::require_known;
 use super::value;
-use super::{Environment, Queue};
 use crate::exit::{ExitError, usage};
-use crate::mapping::{Mapping, OnSuccess};
 use crate::query::Shard;
 use crate::store::{self, Location, Server};
 
@@ -87,29 +86,6 @@ fn toml_value(text: &str) -> Value {
     alone.unwrap_or_else(|| Value::String(text.into()))
 }
 
-impl Queue {
-    pub(super) fn new(
-        name: String,
-        options: QueueOptions,
-        mapping: Mapping,
-        environment: &Environment,
-    ) -> Result<Self, ExitError> {
-        let db = options.db.as_ref().ok_or_else(|| {
-            usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
-        })?;
-        let db = location(db.clone(), options.pgmq.as_deref(), environment)?;
-        if let Location::Queue(..) = &db
-            && let Some(key) = of_a_table_only(&mapping, options.shard)
-        {
-            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
-        }
-        let usual = || environment.state_dir().filter(|_| db.file().is_none());
-        let state_dir = options.state_dir.or_else(usual);
-        let shard = options.shard;
-        Ok(Self { name, db, mapping, shard, state_dir, exec: Vec::new(), on_archive: None })
-    }
-}
-
 /// Whether it is hardly the name of a file.
 fn is_nearly_a_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
@@ -119,22 +95,8 @@ fn is_nearly_a_url(text: &str) -> bool {
         || starts.iter().any(|it| text.starts_with(it))
 }
 
-/// A key that means nothing for a queue of pgmq, besides those of its columns.
-fn of_a_table_only(mapping: &Mapping, shard: Option<Shard>) -> Option<&'static str> {
-    let Mapping { conditions, on_success, on_failure, on_archive, .. } = mapping;
-    let sets = matches!(on_success, OnSuccess::Set(columns) if !columns.is_empty());
-    let said = [
-        ("--shard", shard.is_some()),
-        ("--where", !conditions.is_empty()),
-        ("the columns of on_success", sets),
-        ("on_failure", !on_failure.is_empty()),
-        ("on_archive", !on_archive.is_empty()),
-    ];
-    said.into_iter().find(|(_, is_said)| *is_said).map(|(key, _)| key)
-}
-
 /// A file, or a server if it looks like a URL.
-fn location(
+pub fn location(
     db: PathBuf,
     pgmq: Option<&str>,
     environment: &Environment,

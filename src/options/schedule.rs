@@ -132,31 +132,33 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
         (schedule.policy.is_some(), "policy"),
         (schedule.progressive.is_some(), "progressive"),
     ];
-    let chosen: Vec<_> = choices.iter().filter(|(is_chosen, _)| *is_chosen).collect();
-    if let [(_, one), (_, other), ..] = chosen[..] {
+    let mut chosen = choices.into_iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, it)| it);
+    if let (Some(one), Some(other)) = (chosen.next(), chosen.next()) {
         return Err(usage(format!("{one} and {other} are two schedules: leave one out")));
     }
     // What only one of them knows. clap does not ask for what is excluded by another choice.
-    for (given, option, goes_with) in [
-        (schedule.min_ndays.is_some() && schedule.ndays.is_none(), "--min-ndays", "--ndays"),
-        (schedule.by_age && schedule.policy.is_none(), "--by-age", "--policy"),
-    ] {
-        if given {
-            return Err(usage(format!("{option} goes with {goes_with}")));
-        }
+    if schedule.min_ndays.is_some() && schedule.ndays.is_none() {
+        return Err(usage("--min-ndays goes with --ndays"));
     }
-    if let Some(DaysAboveZero(max_secs)) = schedule.ndays {
-        no_pace(&schedule.pace)?;
-        let min_secs = schedule.min_ndays.map_or(0, |days| days.0);
-        if min_secs >= max_secs {
-            return Err(usage(
-                "--min-ndays must be less than --ndays: no record is that old and that young",
-            ));
-        }
-        return Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })));
+    if schedule.by_age && schedule.policy.is_none() {
+        return Err(usage("--by-age goes with --policy"));
     }
     let policy = policies(schedule, schedule.policy.as_slice())?.pop();
-    policy.map_or_else(|| no_pace(&schedule.pace).map(|()| None), |policy| Ok(Some(policy)))
+    // By plain age nothing is spread, and cron's period is nobody's business.
+    let Pace { every, spread, salt } = &schedule.pace;
+    if policy.is_none() && (every.is_some() || spread.is_some() || salt.unwrap_or(0) != 0) {
+        return Err(usage(
+            "--every, --spread and --salt go with --fibonacci, --policy or --progressive",
+        ));
+    }
+    let Some(DaysAboveZero(max_secs)) = schedule.ndays else { return Ok(policy) };
+    let min_secs = schedule.min_ndays.map_or(0, |days| days.0);
+    if min_secs >= max_secs {
+        return Err(usage(
+            "--min-ndays must be less than --ndays: no record is that old and that young",
+        ));
+    }
+    Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })))
 }
 
 /// The schedules that a simulation compares.
@@ -220,12 +222,4 @@ fn options(pace: &Pace, usual_every_secs: i64) -> Options {
         salt: pace.salt.unwrap_or(0),
         spread: pace.spread.map(|spread| spread.0),
     }
-}
-
-/// By plain age nothing is spread, and cron's period is nobody's business.
-fn no_pace(pace: &Pace) -> Result<(), ExitError> {
-    if pace.every.is_none() && pace.spread.is_none() && pace.salt.unwrap_or(0) == 0 {
-        return Ok(());
-    }
-    Err(usage("--every, --spread and --salt go with --fibonacci, --policy or --progressive"))
 }

@@ -11,7 +11,7 @@ use super::environment::Environment;
 use super::file::{File, layer};
 use super::keys::{EXEC, is_of_the_file, long, variable};
 use super::layers::{Complaint, Layers, Origin};
-use super::queue::{QueueOptions, Setting};
+use super::queue::{QueueOptions, Setting, location};
 use super::schedule::simulated;
 use super::table::{TableOptions, mapping};
 use super::value::{CommandLine, text};
@@ -189,22 +189,48 @@ impl Resolved<'_> {
             if options.table.is_some() {
                 return Err(usage("table and pgmq exclude each other: leave one out"));
             }
-            if let Some(key) = NOT_OF_PGMQ.into_iter().find(|key| self.layers.says(key)) {
+            if let Some(key) = self.not_of_pgmq() {
                 return Err(usage(format!(
                     "a queue has its own columns and order: leave out {key}"
                 )));
             }
         }
         let table: TableOptions = self.read()?;
-        let mapping = mapping(table, options.table.clone(), self.layers.conditions.clone())?;
-        let name = self.name.clone();
-        let mut queue = Queue::new(name, options, mapping, &self.sources.environment)?;
-        if let Some(value) = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty()) {
-            let command = CommandLine::of_toml(value.clone());
-            queue.exec = command.map_err(|why| self.refusal_of(EXEC, &why))?.0;
-        }
-        queue.on_archive = self.read::<PassOptions>()?.on_archive.map(|command| command.0);
-        Ok(queue)
+        let mapping = mapping(table, options.table, self.layers.conditions.clone())?;
+        let db = options.db.ok_or_else(|| {
+            usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
+        })?;
+        let environment = &self.sources.environment;
+        let db = location(db, options.pgmq.as_deref(), environment)?;
+        let usual = || environment.state_dir().filter(|_| db.file().is_none());
+        let exec = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
+        let exec = exec.cloned().map(CommandLine::of_toml).transpose();
+        let exec = exec.map_err(|why| self.refusal_of(EXEC, &why))?;
+        Ok(Queue {
+            name: self.name.clone(),
+            mapping,
+            shard: options.shard,
+            state_dir: options.state_dir.or_else(usual),
+            db,
+            exec: exec.map_or_else(Vec::new, |command| command.0),
+            on_archive: self.read::<PassOptions>()?.on_archive.map(|command| command.0),
+        })
+    }
+
+    /// A key that means nothing for a queue of pgmq, if one is there.
+    fn not_of_pgmq(&self) -> Option<&'static str> {
+        let is_said = |key: &&str| self.layers.says(key);
+        let sets = |key: &str| self.layers.get(key).and_then(Value::as_table);
+        let sets = |key| sets(key).is_some_and(|columns| !columns.is_empty());
+        let said = [
+            ("--shard", self.layers.says("shard")),
+            ("--where", !self.layers.conditions.is_empty()),
+            ("the columns of on_success", sets("on_success")),
+            ("on_failure", sets("on_failure")),
+            ("on_archive", sets("on_archive")),
+        ];
+        let besides = said.into_iter().find(|(_, is_said)| *is_said).map(|(key, _)| key);
+        NOT_OF_PGMQ.into_iter().find(is_said).or(besides)
     }
 
     /// The schedule that was chosen, if one was.

@@ -125,11 +125,8 @@ fn retold(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) ->
         return error;
     }
     let retired = word.strip_prefix("--").and_then(successor);
-    let why = match retired {
-        Some(now) => Some(format!("{word} is retired; use {now}")),
-        None => of_a_handler(word, command, argv),
-    };
-    match why {
+    let retired = retired.map(|now| format!("{word} is retired; use {now}"));
+    match retired.or_else(|| of_a_handler(word, command, argv)) {
         Some(why) => clap::Error::raw(ErrorKind::UnknownArgument, why).format(command),
         None => error,
     }

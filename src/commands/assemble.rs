@@ -249,24 +249,21 @@ pub fn handlers(
     let exec = |settings, stop| -> Result<Arc<dyn Handler>> {
         Ok(Arc::new(Exec::new(settings, stop, clock)?))
     };
-    let handler = match &settings.handler {
+    let (jobs, timeout) = (settings.jobs, settings.timeout);
+    let handler = match settings.handler.clone() {
         None => return Err(options::Handler::none().into()),
         Some(options::Handler::Exec { argv, give_up_on }) => {
-            let (argv, give_up_on) = (argv.clone(), give_up_on.clone());
-            let settings =
-                ExecSettings { argv, jobs: settings.jobs, give_up_on, ..context.exec.clone() };
-            exec(settings, stop.clone())?
+            exec(ExecSettings { argv, jobs, give_up_on, ..context.exec.clone() }, stop.clone())?
         }
         Some(options::Handler::Stream { argv, window, window_bytes, restarts }) => {
             let settings = StreamSettings {
-                argv: argv.clone(),
-                jobs: settings.jobs,
-                window: *window,
-                window_bytes: *window_bytes,
-                restarts: *restarts,
-                timeout: settings.timeout,
-                first_reply_within: settings
-                    .timeout
+                argv,
+                jobs,
+                window,
+                window_bytes,
+                restarts,
+                timeout,
+                first_reply_within: timeout
                     .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2)),
                 hello: context.hello.clone(),
                 env: context.exec.env.clone(),
@@ -278,9 +275,9 @@ pub fn handlers(
         #[cfg(feature = "webhook")]
         Some(options::Handler::Post(webhook)) => {
             let settings = PostSettings {
-                webhook: (**webhook).clone(),
-                timeout: settings.timeout,
-                jobs: settings.jobs,
+                webhook: *webhook,
+                timeout,
+                jobs,
                 table: context.hello.table.clone(),
                 series: context.series,
                 payload: context.exec.payload.clone(),

@@ -82,10 +82,7 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
         "last_error": record.last_error,
     });
     if let Some(verdict) = verdict {
-        let until = match verdict {
-            Verdict::Wait { until } => Some(until),
-            Verdict::Due(_) | Verdict::Archive(_) | Verdict::Never(_) => None,
-        };
+        let until = if let Verdict::Wait { until } = verdict { Some(until) } else { None };
         line["due"] = matches!(verdict, Verdict::Due(_)).into();
         line["next_attempt_at"] = json!(until);
     }

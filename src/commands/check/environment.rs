@@ -48,33 +48,29 @@ fn the_program(findings: &mut Findings, argv: &[OsString], environment: &Environ
             |directory: PathBuf| Some(directory.join(program)).filter(|it| is_executable(it));
         std::env::split_paths(path).find_map(found)
     };
-    if program.components().count() > 1 {
-        if program.is_relative() {
-            findings.error(
+    let is_path = program.components().count() > 1;
+    if is_path && program.is_relative() {
+        let why = format!("{shown} is not where cron starts: write its whole path");
+        return findings.error("handler", why);
+    }
+    // From the root on it is found in every directory.
+    let Some(file) = search(OsStr::new(CRON_PATH)) else {
+        return match search(own) {
+            Some(found) => findings.warning(
                 "handler",
-                format!("{shown} is not where cron starts: write its whole path"),
-            );
-        } else if is_executable(program) {
-            the_script(findings, program, own);
-        } else {
-            findings.error("handler", format!("{shown} is no file that can be executed"));
-        }
-        return;
-    }
-    match (search(OsStr::new(CRON_PATH)), search(own)) {
-        (Some(found), _) => the_script(findings, &found, own),
-        (None, Some(found)) => findings.warning(
-            "handler",
-            format!("{} is not in cron's PATH, {CRON_PATH}: write its whole path", found.display()),
-        ),
-        (None, None) => findings.error("handler", format!("there is no {shown} in PATH")),
-    }
-}
-
-/// A program that the system would start, which may not run all the same.
-fn the_script(findings: &mut Findings, file: &Path, path: &OsStr) {
+                format!(
+                    "{} is not in cron's PATH, {CRON_PATH}: write its whole path",
+                    found.display()
+                ),
+            ),
+            None if is_path => {
+                findings.error("handler", format!("{shown} is no file that can be executed"));
+            }
+            None => findings.error("handler", format!("there is no {shown} in PATH")),
+        };
+    };
     let shown = file.display();
-    match obstacle(file, path) {
+    match obstacle(&file, own) {
         None => findings.ok("handler", shown.to_string()),
         Some(why) => findings.error("handler", format!("{shown} cannot be run: {why}")),
     }

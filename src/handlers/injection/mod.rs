@@ -7,7 +7,10 @@
 mod runners;
 
 use std::ffi::{OsStr, OsString};
+use std::iter::{Peekable, once};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::slice;
 
 use anyhow::{Result, bail};
 
@@ -24,161 +27,140 @@ const WAY_OUT: &str = "give it as an argument of its own, as in sh -c 'mail \"$1
 
 /// Fails if a value of a record would be run as a program or as code.
 pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> {
-    let command = Command { is_column };
-    let Some((program, _)) = argv.split_first() else { return Ok(()) };
-    if let Some(column) = command.column_in(program) {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        if let Some(why) = in_one_word(argv, &search) {
+    let search = Search { is_column, name: "", is_run: true };
+    if let Some(column) = search.column_in(argv.first()) {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if let Some(why) = in_one_word(argv, &path) {
             bail!("{why}");
         }
         bail!("the record's {{{column}}} would choose the program that is run; name the program");
     }
-    command.check(argv)
+    search.check(argv)
 }
 
-/// A command that is searched for injection.
-struct Command<'a> {
+/// A search of the words behind a runner for injection.
+#[derive(Clone, Copy)]
+struct Search<'a> {
     is_column: &'a dyn Fn(&str) -> bool,
+    /// What the runner is called.
+    name: &'a str,
+    /// Whether it is known to be run. Elsewhere its name may just be a word, unless it is given
+    /// code.
+    is_run: bool,
 }
+
+/// The words of a command that were not looked at.
+type Words<'w> = Peekable<slice::Iter<'w, OsString>>;
 
 /// Words behind which there is a command.
 const BEFORE_COMMANDS: [&str; 5] = ["-exec", "-execdir", "-ok", "-okdir", "--"];
 
-impl Command<'_> {
-    fn check(&self, argv: &[OsString]) -> Result<()> {
-        let (mut at, mut command_at) = (0, 0);
-        while let Some(word) = argv.get(at) {
-            let (name, rest) = (program_name(word), &argv[at + 1..]);
-            let before = at.checked_sub(1).map(|before| argv[before].to_string_lossy());
-            // Elsewhere the name of a runner may just be a word, unless it is given code.
-            let is_run = at == command_at
+impl Search<'_> {
+    /// Looks for runners, each of which takes the words that are known to be no program.
+    fn check(self, argv: &[OsString]) -> Result<()> {
+        let (mut left, mut is_command) = (argv.iter().peekable(), true);
+        while let Some(word) = left.next() {
+            let before = argv.iter().rev().nth(left.len() + 1).map(|word| word.to_string_lossy());
+            let is_run = std::mem::take(&mut is_command)
                 || before.is_some_and(|before| BEFORE_COMMANDS.contains(&&*before));
-            at += 1;
-            let Some((name, runner)) = runner(&name) else { continue };
-            // What is known to be no program is not looked at again.
-            at += match runner {
-                Runner::Shell => self.shell(name, rest, is_run)?,
-                Runner::Language(language) => self.language(name, language, rest, is_run)?,
-                Runner::SwitchUser => self.switch_user(name, rest, is_run)?,
-                Runner::Remote => self.remote(name, rest, is_run)?,
-                Runner::Joined if is_run => {
-                    self.refuse_code(name, rest)?;
-                    0
-                }
+            let Some((name, runner)) = runner(&program_name(word)) else { continue };
+            let search = Self { name, is_run, ..self };
+            match runner {
+                Runner::Shell => search.shell(&mut left)?,
+                Runner::Language(language) => search.language(language, &mut left)?,
+                Runner::SwitchUser => search.switch_user(&mut left)?,
+                Runner::Remote => search.remote(&mut left)?,
+                Runner::Joined if is_run => search.refuse_code(left.clone())?,
                 Runner::Wrapper(wrapper) if is_run => {
-                    let before = self.wrapper(name, wrapper, rest)?;
-                    command_at = at + before;
-                    before
+                    search.wrapper(wrapper, &mut left)?;
+                    is_command = true;
                 }
-                Runner::Joined | Runner::Wrapper(_) => 0,
-            };
+                Runner::Joined | Runner::Wrapper(_) => {}
+            }
         }
         Ok(())
     }
 
     /// Options first. With `-c` among them the first operand is code, the next `$0`, and all others
     /// are arguments; else the first operand is a script.
-    fn shell(&self, name: &str, words: &[OsString], is_run: bool) -> Result<usize> {
-        let (mut at, mut is_code, mut reads_input) = (0, false, false);
-        while let Some(word) = words.get(at) {
+    fn shell(self, left: &mut Words) -> Result<()> {
+        let is_run = self.is_run;
+        let (mut is_code, mut reads_input) = (false, false);
+        while let Some(word) = left.next_if(|word| begins_with(word, "-") || begins_with(word, "+"))
+        {
             let text = word.to_string_lossy();
             if text == "--" || text == "-" {
-                at += 1;
                 break;
             }
-            if !text.starts_with(['-', '+']) {
-                break;
-            }
-            self.refuse_code(name, [word])?;
-            at += 1;
-            if text.starts_with("--") {
-                let takes_code = ["--command", "--init-command"].contains(&&*text);
-                if takes_code || ["--rcfile", "--init-file"].contains(&&*text) {
-                    self.refuse_code(name, words.get(at))?;
-                    at += 1;
+            self.refuse_code([word])?;
+            let values = match text.strip_prefix("--") {
+                Some("command" | "init-command" | "rcfile" | "init-file") => 1,
+                Some(_) => 0,
+                None => {
+                    is_code |= text.starts_with('-') && text.contains('c');
+                    reads_input |= text.starts_with('-') && text.contains('s');
+                    text.matches(['o', 'O']).count()
                 }
-                continue;
-            }
-            is_code |= text.starts_with('-') && text.contains('c');
-            reads_input |= text.starts_with('-') && text.contains('s');
-            let values = text.chars().filter(|flag| matches!(flag, 'o' | 'O')).count();
-            self.refuse_code(name, words.iter().skip(at).take(values))?;
-            at += values;
+            };
+            self.refuse_code(left.by_ref().take(values))?;
         }
-        let Some(operand) = words.get(at) else { return Ok(at) };
         if is_code {
-            self.refuse_code(name, [operand])?;
-            return Ok((at + 2).min(words.len()));
+            self.refuse_code(left.next())?;
+            left.next();
+        } else if is_run && !reads_input {
+            self.refuse_script(left.peek().copied())?;
         }
-        if is_run && !reads_input {
-            self.refuse_script(name, operand)?;
-        }
-        Ok(at)
+        Ok(())
     }
 
-    fn language(
-        &self,
-        name: &str,
-        language: Language,
-        words: &[OsString],
-        is_run: bool,
-    ) -> Result<usize> {
-        let (mut at, mut is_told, mut has_file) = (0, false, false);
-        while let Some(word) = words.get(at) {
+    fn language(self, language: Language, left: &mut Words) -> Result<()> {
+        let Self { name, is_run, .. } = self;
+        let (mut is_told, mut has_file) = (false, false);
+        while let Some(word) = left.next_if(|word| begins_with(word, "-") && *word != "-") {
             let text = word.to_string_lossy();
-            if !text.starts_with('-') || text == "-" {
-                break;
-            }
-            at += 1;
             if text == "--" {
                 if is_told && language.goes_on {
-                    return Ok(at);
+                    return Ok(());
                 }
                 break;
             }
             let takes = language.takes(&text);
             if is_run || takes == Takes::CodeHere {
-                self.refuse_code(name, [word])?;
+                self.refuse_code([word])?;
             }
-            let next = words.get(at);
             match takes {
                 Takes::Nothing => {}
                 Takes::CodeHere => is_told = true,
                 Takes::Code => {
                     is_told = true;
-                    self.refuse_code(name, next)?;
+                    self.refuse_code(left.peek().copied())?;
                     // Node may be told it by another option.
-                    let is_option = next.is_some_and(|it| it.to_string_lossy().starts_with('-'));
-                    at += usize::from(!is_option);
+                    left.next_if(|next| !begins_with(next, "-"));
                 }
                 Takes::Value | Takes::File => {
                     has_file |= takes == Takes::File;
                     // Awk's variables are values; what else is given here is a file with code.
                     let is_value = language.file.is_some() && text.ends_with(['v', 'F']);
-                    if is_run && !is_value {
-                        self.refuse_code(name, next)?;
-                    }
-                    at += usize::from(
-                        takes == Takes::Value || text.ends_with('f') || text == "--file",
-                    );
+                    let next = left.peek().copied().filter(|_| is_run && !is_value);
+                    self.refuse_code(next)?;
+                    let is_next = text.ends_with('f') || text == "--file";
+                    left.next_if(|_| takes == Takes::Value || is_next);
                 }
                 Takes::Module => {
-                    let is_next = text.ends_with('m');
-                    self.refuse_code(name, next.filter(|_| is_next && is_run))?;
-                    return Ok((at + usize::from(is_next)).min(words.len()));
+                    let next = left.next_if(|_| text.ends_with('m'));
+                    return self.refuse_code(next.filter(|_| is_run));
                 }
             }
             if is_told && !language.goes_on && language.file.is_none() {
-                return Ok(at.min(words.len()));
+                return Ok(());
             }
         }
-        let Some(operand) = words.get(at) else { return Ok(at.min(words.len())) };
-        match (language.file, is_told) {
-            (Some(_), false) if !has_file && is_run => self.refuse_code(name, [operand])?,
-            (Some(_), _) => {}
-            (None, _) if !is_run => {}
-            (None, false) => self.refuse_script(name, operand)?,
-            (None, true) => {
+        let Some(operand) = left.peek().filter(|_| is_run) else { return Ok(()) };
+        match language.file {
+            Some(_) if is_told || has_file => {}
+            Some(_) => self.refuse_code([*operand])?,
+            None if !is_told => self.refuse_script([*operand])?,
+            None => {
                 if let Some(column) = self.column_before(operand) {
                     bail!(
                         "{name} would take the record's {{{column}}} for an option, and run it as \
@@ -187,72 +169,65 @@ impl Command<'_> {
                 }
             }
         }
-        Ok(at)
+        Ok(())
     }
 
-    fn switch_user(&self, name: &str, words: &[OsString], is_run: bool) -> Result<usize> {
-        let (mut at, mut operands, mut is_code, mut is_command) = (0, 0, false, false);
-        while let Some(word) = words.get(at) {
+    fn switch_user(self, left: &mut Words) -> Result<()> {
+        let is_run = self.is_run;
+        let (mut operands, mut is_code, mut is_command) = (0, false, false);
+        while let Some(word) = left.next() {
             let text = word.to_string_lossy();
-            at += 1;
-            match text.strip_prefix('-').filter(|flags| !flags.is_empty()) {
+            match text.strip_prefix('-') {
                 // The login shell's; the user has been named already, or is root.
-                Some("-") if is_command => break,
+                Some("-") if is_command => return self.refuse_program(left.peek().copied()),
                 // Behind it there is `$0`, as with a shell.
-                Some("-") if is_code => return Ok((at + 1).min(words.len())),
-                Some("-") => return Ok(at + self.shell(name, &words[at..], is_run)?),
-                Some(flags) => {
-                    let is_long = flags.starts_with('-');
-                    let is_code_option = ["-c", "-se"].iter().any(|it| flags.starts_with(it));
-                    let takes_code = if is_long {
-                        is_code_option && !flags.contains('=')
-                    } else {
-                        flags.ends_with('c')
+                Some("-") if is_code => {
+                    left.next();
+                    return Ok(());
+                }
+                Some("-") => return self.shell(left),
+                Some(flags) if !flags.is_empty() => {
+                    let (has_code, takes_code, takes_value) = match flags.strip_prefix('-') {
+                        Some(long) => {
+                            let has_code = long.starts_with('c') || long.starts_with("se");
+                            let values = ["shell", "group", "user", "whitelist-environment"];
+                            (has_code, has_code && !long.contains('='), values.contains(&long))
+                        }
+                        None => (
+                            flags.contains('c'),
+                            flags.ends_with('c'),
+                            flags.ends_with(['s', 'g', 'G', 'w', 'u']),
+                        ),
                     };
-                    let has_code = is_long && is_code_option || !is_long && flags.contains('c');
                     is_code |= has_code;
-                    if is_run || has_code {
-                        self.refuse_code(name, [word])?;
-                    }
                     is_command |= ["u", "-user"].contains(&flags);
-                    let values = ["-shell", "-group", "-user", "-whitelist-environment"];
-                    let takes_value = if is_long {
-                        values.contains(&flags)
-                    } else {
-                        flags.ends_with(['s', 'g', 'G', 'w', 'u'])
-                    };
-                    if takes_code {
-                        self.refuse_code(name, words.get(at))?;
-                    }
-                    at += usize::from(takes_code || takes_value);
+                    self.refuse_code(Some(word).filter(|_| is_run || has_code))?;
+                    let next = left.next_if(|_| takes_code || takes_value);
+                    self.refuse_code(next.filter(|_| takes_code))?;
                 }
-                None if is_command => {
+                Some(_) | None if is_command => {
+                    self.refuse_program([word])?;
                     // A `--` between the program and its arguments is runuser's own.
-                    let command = words[at - 1..].iter().filter(|word| *word != "--");
-                    self.refuse_program(name, word)?;
-                    self.check(&command.cloned().collect::<Vec<_>>())?;
-                    return Ok(words.len());
+                    let command = once(word).chain(left).filter(|word| *word != "--");
+                    return self.check(&command.cloned().collect::<Vec<_>>());
                 }
-                None if text == "-" => {}
+                Some(_) => {}
                 None => {
                     operands += 1;
                     // The user; without code what follows is a script, or an option of the shell's.
                     if is_run && (operands == 1 || !is_code) {
-                        self.refuse_script(name, word)?;
+                        self.refuse_script([word])?;
                     }
                 }
             }
         }
-        if is_command && let Some(program) = words.get(at) {
-            self.refuse_program(name, program)?;
-        }
-        Ok(at.min(words.len()))
+        Ok(())
     }
 
     /// The host must not look like an option, and what follows is code for a shell, as are some of
     /// the options that `-o` sets.
-    fn remote(&self, name: &str, words: &[OsString], is_run: bool) -> Result<usize> {
-        let mut left = words.iter();
+    fn remote(self, left: &mut Words) -> Result<()> {
+        let Self { name, is_run, .. } = self;
         while let Some(word) = left.next() {
             let text = word.to_string_lossy();
             if text == "--" {
@@ -269,99 +244,83 @@ impl Command<'_> {
                 break;
             };
             let value = flags.find(|flag| SSH_VALUES.contains(flag));
-            let next = value.filter(|at| at + 1 == flags.len()).and_then(|_| left.next());
+            let next = left.next_if(|_| value.is_some_and(|at| at + 1 == flags.len()));
             if value.is_some_and(|at| flags[at..].starts_with('o')) {
-                self.refuse_code(name, [word].into_iter().chain(next))?;
+                self.refuse_code(once(word).chain(next))?;
             }
         }
-        if let Some(column) = left.find_map(|word| self.column_in(word)) {
+        if let Some(column) = self.column_in(left) {
             bail!(
                 "{name} would have a shell run the record's {{{column}}} as code; leave it out: the \
                  record is on the standard input of the command"
             );
         }
-        Ok(words.len())
+        Ok(())
     }
 
-    fn wrapper(&self, name: &str, wrapper: Wrapper, words: &[OsString]) -> Result<usize> {
-        let (mut at, mut operands) = (0, 0);
-        while let Some(word) = words.get(at) {
+    fn wrapper(self, wrapper: Wrapper, left: &mut Words) -> Result<()> {
+        let name = self.name;
+        let mut operands = 0;
+        while let Some(word) = left.peek().copied() {
             let text = word.to_string_lossy();
-            at += 1;
-            if text == "--" && operands == wrapper.operands {
+            let flags = text.strip_prefix('-').filter(|flags| !flags.is_empty());
+            let assigned = text.split_once('=').map_or("", |(variable, _)| variable);
+            let is_assignment = ["env", "sudo", "doas"].contains(&name)
+                && !assigned.is_empty()
+                && !assigned.contains('{');
+            let is_operand = flags.is_none() && !is_assignment;
+            if is_operand && operands == wrapper.operands {
                 break;
             }
-            if let Some(flags) = text.strip_prefix('-').filter(|flags| !flags.is_empty()) {
-                let next = words.get(at);
-                let is_split = flags.trim_start_matches(['i', 'v', '0']).starts_with('S')
-                    || flags.starts_with("-s");
-                if name == "env" && is_split {
-                    return self.split(&text, &words[at..]);
-                }
-                let is_code = wrapper.has_code
-                    && match flags.strip_prefix('-') {
-                        Some(long) => long.starts_with('c') && !long.starts_with("conflict"),
-                        None => flags.contains('c'),
-                    };
-                let takes_code = is_code && (flags.ends_with('c') || !flags.contains('='));
-                if is_code {
-                    self.refuse_code(name, [word].into_iter().chain(next))?;
-                }
-                let value = flags.find(|flag| wrapper.values.contains(flag));
-                let takes_value = if flags.starts_with('-') {
-                    takes_next(&text)
-                } else {
-                    value.is_some_and(|value| value + 1 == flags.len())
-                };
-                at += usize::from(takes_value || takes_code && flags.ends_with('c'));
-                continue;
-            }
-            let is_assignment =
-                text.find('=').is_some_and(|at| at > 0 && !text[..at].contains('{'));
-            if ["env", "sudo", "doas"].contains(&name) && is_assignment {
-                continue;
-            }
-            if operands == wrapper.operands {
-                at -= 1;
+            left.next();
+            operands += usize::from(is_operand);
+            let Some(flags) = flags else { continue };
+            if flags == "-" && operands == wrapper.operands {
                 break;
             }
-            operands += 1;
+            let is_split = flags.trim_start_matches(['i', 'v', '0']).starts_with('S')
+                || flags.starts_with("-s");
+            if name == "env" && is_split {
+                return self.split(&text, left);
+            }
+            let (is_code, takes_value) = match flags.strip_prefix('-') {
+                Some(long) => {
+                    (long.starts_with('c') && !long.starts_with("conflict"), takes_next(&text))
+                }
+                None => {
+                    let value = flags.find(|flag| wrapper.values.contains(flag));
+                    (flags.contains('c'), value.is_some_and(|value| value + 1 == flags.len()))
+                }
+            };
+            let is_code = is_code && wrapper.has_code;
+            if is_code {
+                self.refuse_code(once(word).chain(left.peek().copied()))?;
+            }
+            left.next_if(|_| takes_value || is_code && flags.ends_with('c'));
         }
-        if let Some(program) = words.get(at) {
-            self.refuse_program(name, program)?;
-        }
-        Ok(at.min(words.len()))
+        self.refuse_program(left.peek().copied())
     }
 
     /// `env -S` cuts a word into words, which then stand in its place.
-    fn split(&self, option: &str, rest: &[OsString]) -> Result<usize> {
+    fn split(self, option: &str, left: &mut Words) -> Result<()> {
         let attached = match option.split_once('S') {
             Some((_, text)) if !option.starts_with("--") => text,
             _ => option.split_once('=').map_or("", |(_, text)| text),
         };
-        let (text, rest) = match rest.split_first() {
-            Some((next, rest)) if attached.is_empty() => {
-                (next.to_string_lossy().into_owned(), rest)
-            }
-            _ => (attached.to_string(), rest),
-        };
-        self.refuse_code("env", [&OsString::from(&text)])?;
+        let next = left.next_if(|_| attached.is_empty()).map(|word| word.to_string_lossy());
+        let text = next.unwrap_or(attached.into());
+        self.refuse_code([&OsString::from(&*text)])?;
         // What it takes for words a shell takes for as many at least.
         let words =
             shlex::split(&text).unwrap_or_else(|| text.split(' ').map(String::from).collect());
-        let argv: Vec<_> =
-            ["env".to_string()].into_iter().chain(words).map(OsString::from).collect();
-        self.check(&[&argv, rest].concat())?;
-        Ok(rest.len())
+        let command = once("env".to_string()).chain(words).map(OsString::from);
+        self.check(&command.chain(left.cloned()).collect::<Vec<_>>())
     }
 
-    fn refuse_code<'w>(
-        &self,
-        name: &str,
-        words: impl IntoIterator<Item = &'w OsString>,
-    ) -> Result<()> {
+    fn refuse_code<'w>(self, words: impl IntoIterator<Item = &'w OsString>) -> Result<()> {
+        let name = self.name;
         for word in words {
-            if let Some(column) = self.column_in(word) {
+            if let Some(column) = self.column_in([word]) {
                 let shown = cut_line(&word.to_string_lossy());
                 bail!(
                     "{name} would run the record's {{{column}}} as code, in {shown:?}; {WAY_OUT}"
@@ -372,7 +331,8 @@ impl Command<'_> {
     }
 
     /// A word that is a value would be any script, or an option.
-    fn refuse_script(&self, name: &str, word: &OsString) -> Result<()> {
+    fn refuse_script<'w>(self, word: impl IntoIterator<Item = &'w OsString>) -> Result<()> {
+        let name = self.name;
         if let Some(column) = self.column_in(word) {
             bail!(
                 "{name} would take the record's {{{column}}} for a script to run, or for an option; \
@@ -382,22 +342,29 @@ impl Command<'_> {
         Ok(())
     }
 
-    fn refuse_program(&self, name: &str, word: &OsString) -> Result<()> {
+    fn refuse_program<'w>(self, word: impl IntoIterator<Item = &'w OsString>) -> Result<()> {
+        let name = self.name;
         if let Some(column) = self.column_in(word) {
             bail!("the record's {{{column}}} would choose the program that {name} runs; name it");
         }
         Ok(())
     }
 
-    fn column_in(&self, word: &OsStr) -> Option<String> {
-        first_column(word, self.is_column).map(|(column, _)| column.into())
+    /// The first column that one of the words holds.
+    fn column_in<'w>(&self, words: impl IntoIterator<Item = &'w OsString>) -> Option<&'w str> {
+        let mut columns = words.into_iter().filter_map(|word| first_column(word, self.is_column));
+        columns.next().map(|(column, _)| column)
     }
 
     /// The column that a word begins with.
-    fn column_before(&self, word: &OsStr) -> Option<String> {
+    fn column_before<'w>(&self, word: &'w OsStr) -> Option<&'w str> {
         let found = first_column(word, self.is_column);
-        found.filter(|(_, begins)| *begins).map(|(column, _)| column.into())
+        found.filter(|(_, begins)| *begins).map(|(column, _)| column)
     }
+}
+
+fn begins_with(word: &OsStr, begin: &str) -> bool {
+    word.as_bytes().starts_with(begin.as_bytes())
 }
 
 /// `python` of `/usr/bin/python3.11-dbg`

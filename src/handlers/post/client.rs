@@ -12,8 +12,8 @@ use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
 use super::reply::{self, Reply};
 use crate::handlers::webhook::{self, Webhook};
-use crate::record::Outcome;
 use crate::record::series::SeriesSource;
+use crate::record::{Outcome, Reach};
 use crate::time::Instant;
 
 /// How much of an answer is read. A longer one costs its connection.
@@ -45,18 +45,6 @@ pub struct Outgoing<'a> {
     pub value: &'a dyn Fn(&str) -> Option<String>,
     pub body: &'a [u8],
     pub now: Instant,
-}
-
-/// The result of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sent {
-    Answered(Outcome),
-    /// There was no connection, so nothing was sent.
-    Unreachable(String),
-    /// There was no answer, though the server may have read the request.
-    Broken(String),
-    /// The record's values make no request that may be sent.
-    Unusable(String),
 }
 
 /// An HTTP client for several threads, which keeps their connections.
@@ -92,26 +80,27 @@ impl Client {
     }
 
     /// Sends one record and waits for the answer. The request is sent once at most.
-    pub fn send(&self, outgoing: &Outgoing<'_>) -> Sent {
-        let prepared = self.uri(outgoing.value).and_then(|uri| {
-            let proxies = &self.settings.webhook.proxies;
-            let proxied = self.proxied.as_ref().filter(|_| !proxies.is_bypassed(&uri));
-            let request = self.request(&uri, outgoing, proxied)?;
-            Ok((uri, proxied, request))
-        });
-        let (uri, proxied, request) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Sent::Unusable(format!("{error:#}")),
-        };
+    pub fn send(&self, outgoing: &Outgoing<'_>) -> Outcome {
+        self.outcome(outgoing).unwrap_or_else(|error| {
+            let error = format!("{error:#}");
+            Outcome::Unanswered { error, reach: Reach::NotSent }
+        })
+    }
+
+    /// The error is that of values which make no request that may be sent.
+    fn outcome(&self, outgoing: &Outgoing<'_>) -> Result<Outcome> {
+        let PostSettings { webhook, timeout, .. } = &self.settings;
+        let uri = self.uri(outgoing.value)?;
+        let proxied = self.proxied.as_ref().filter(|_| !webhook.proxies.is_bypassed(&uri));
+        let request = self.request(&uri, outgoing, proxied)?;
         let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
-        let timeout = self.settings.timeout;
-        match agent.run(request) {
+        Ok(match agent.run(request) {
             Ok(response) => self.answered(response, outgoing.now),
             Err(error) => {
                 let proxy = proxied.map(|proxied| proxied.origin);
-                failure::sent(&error, &Attempt { uri: &uri, timeout, proxy })
+                failure::outcome(&error, &Attempt { uri: &uri, timeout: *timeout, proxy })
             }
-        }
+        })
     }
 
     /// The URL for one record, whose host is one that a record may name.
@@ -154,7 +143,7 @@ impl Client {
     }
 
     /// The status has decided before the body is read.
-    fn answered(&self, mut response: Response<Body>, now: Instant) -> Sent {
+    fn answered(&self, mut response: Response<Body>, now: Instant) -> Outcome {
         let body = beginning(response.body_mut());
         let header = |name: &str| response.headers().get(name)?.to_str().ok();
         let reply = Reply {
@@ -163,7 +152,7 @@ impl Client {
             location: header("location"),
             body: &body,
         };
-        Sent::Answered(reply::outcome(&reply, self.settings.webhook.give_up_on_4xx, now))
+        reply::outcome(&reply, self.settings.webhook.give_up_on_4xx, now)
     }
 }
 

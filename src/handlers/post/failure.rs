@@ -6,8 +6,8 @@ use http::Uri;
 use rustls::{CertificateError, Error as TlsError};
 use ureq::{Error, Timeout};
 
-use super::client::Sent;
 use super::wire::{Unsent, is_hangup, place, words};
+use crate::record::{Outcome, Reach};
 use crate::tls_roots;
 
 /// The request that failed.
@@ -21,20 +21,21 @@ pub struct Attempt<'a> {
 
 /// Whether anything was sent is known for sure only where there was no connection to the server
 /// that is meant.
-pub fn sent(error: &Error, attempt: &Attempt<'_>) -> Sent {
+pub fn outcome(error: &Error, attempt: &Attempt<'_>) -> Outcome {
     let unsent = if let Error::Other(error) = error { error.downcast_ref() } else { None };
-    match (unsent, attempt.proxy) {
-        (Some(Unsent::Refused(message)), _) => Sent::Unusable(message.clone()),
+    let (error, reach) = match (unsent, attempt.proxy) {
+        (Some(Unsent::Refused(message)), _) => (message.clone(), Reach::NotSent),
         (Some(Unsent::Unreachable(message)), Some(variable)) => {
-            Sent::Unreachable(format!("{message}; it is the proxy of {variable}"))
+            (format!("{message}; it is the proxy of {variable}"), Reach::Nobody)
         }
-        (Some(Unsent::Unreachable(message)), None) => Sent::Unreachable(message.clone()),
+        (Some(Unsent::Unreachable(message)), None) => (message.clone(), Reach::Nobody),
         // The server is not who it should be, and nothing was sent to it.
         (None, _) if matches!(of_tls(error), Some(TlsError::InvalidCertificate(_))) => {
-            Sent::Unreachable(message(error, attempt))
+            (message(error, attempt), Reach::Nobody)
         }
-        (None, _) => Sent::Broken(message(error, attempt)),
-    }
+        (None, _) => (message(error, attempt), Reach::MayHaveWorked),
+    };
+    Outcome::Unanswered { error, reach }
 }
 
 fn of_tls(error: &Error) -> Option<&TlsError> {

@@ -24,7 +24,7 @@ use crate::lock::lock;
 use crate::record::series::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
-use client::{Client, Outgoing, Sent};
+use client::{Client, Outgoing};
 
 pub use agent::Proxy;
 pub use client::PostSettings;
@@ -110,16 +110,15 @@ impl Shared {
     }
 
     fn send(&self, record: &Record) -> Outcome {
-        let unanswered = |error, reach| Outcome::Unanswered { error, reach };
         let value = |column: &str| {
             record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
         };
         let body = match self.body(record) {
             Ok(body) => body,
-            Err(error) => return unanswered(error, Reach::NotSent),
+            Err(error) => return Outcome::Unanswered { error, reach: Reach::NotSent },
         };
         let series = self.client.settings.series;
-        let sent = self.client.send(&Outgoing {
+        let outcome = self.client.send(&Outgoing {
             id: &record.id.text(),
             inserted: &record.inserted.to_string(),
             series: series.and_then(|source| Series::of(record, source).number),
@@ -127,17 +126,18 @@ impl Shared {
             body: &body,
             now: self.clock.now(),
         });
-        if !matches!(sent, Sent::Unreachable(_)) {
-            self.unreachable.store(0, Ordering::SeqCst);
-        }
-        match sent {
-            Sent::Answered(outcome) => outcome,
-            Sent::Broken(error) => unanswered(error, Reach::MayHaveWorked),
-            Sent::Unusable(error) => unanswered(error, Reach::NotSent),
-            Sent::Unreachable(error) if self.may_be_the_records_fault() => {
-                unanswered(error, Reach::Nobody)
+        match outcome {
+            Outcome::Unanswered { error, reach: Reach::Nobody } => {
+                if self.may_be_the_records_fault() {
+                    Outcome::Unanswered { error, reach: Reach::Nobody }
+                } else {
+                    Outcome::Unable { error, ends_pass: false }
+                }
             }
-            Sent::Unreachable(error) => Outcome::Unable { error, ends_pass: false },
+            outcome => {
+                self.unreachable.store(0, Ordering::SeqCst);
+                outcome
+            }
         }
     }
 

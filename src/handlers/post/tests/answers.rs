@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handlers::post::client::{Client, Outgoing, PostSettings, Sent};
+use crate::handlers::post::client::{Client, Outgoing, PostSettings};
 use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
-use crate::record::Outcome;
+use crate::record::{Outcome, Reach};
 
 use super::{
     BODY, broken, client, failure, hasty, outgoing, send, settings, success, webhook, with,
@@ -86,14 +86,14 @@ fn every_status_is_an_answer() {
     assert_eq!(sent("/chunked"), failure("HTTP 502 Bad Gateway: out"));
     assert_eq!(sent("/old"), failure("HTTP 500 Internal Server Error: until the end"));
     let (error, after) = ("HTTP 429 Too Many Requests: busy".into(), Some(Duration::from_secs(9)));
-    assert_eq!(sent("/429"), Sent::Answered(Outcome::Snooze { error, after }));
-    let Sent::Answered(Outcome::Failure { error }) = sent("/moved") else { panic!() };
+    assert_eq!(sent("/429"), Outcome::Snooze { error, after });
+    let Outcome::Failure { error } = sent("/moved") else { panic!() };
     assert!(error.ends_with(&format!("leads to {}", moved.url("/"))), "{error}");
     assert!(moved.received().is_empty());
     let client =
         Client::new(with(Webhook { give_up_on_4xx: true, ..webhook(&server.url("/400")) }));
     let error = "HTTP 400 Bad Request: no".into();
-    assert_eq!(send(&client.unwrap()), Sent::Answered(Outcome::GiveUp { error }));
+    assert_eq!(send(&client.unwrap()), Outcome::GiveUp { error });
 }
 
 fn server_that_moved() -> Server {
@@ -126,7 +126,7 @@ fn the_body_cannot_change_what_the_status_says() {
         ("/error", Answer::head("500 Oops", long).bytes("out of paper\nx").hold()),
         ("/error2", Answer::head("500 Oops", long).bytes("out of paper\nx").close()),
     ]);
-    let expect = |path: &str, expected: Sent| {
+    let expect = |path: &str, expected: Outcome| {
         let timeout = Some(Duration::from_secs(1));
         let client = Client::new(PostSettings { timeout, ..settings(&server.url(path)) }).unwrap();
         assert_eq!(send(&client), expected, "{path}");
@@ -178,8 +178,10 @@ fn what_is_no_answer_is_said_to_be_none() {
     assert_eq!(send(&client(&server.url("/drop"))), closed);
     assert_eq!(send(&client(&server.url("/half"))), closed);
     for path in ["/ssh", "/huge"] {
-        let Sent::Broken(message) = send(&client(&server.url(path))) else { panic!("{path}") };
+        let sent = send(&client(&server.url(path)));
+        let message = sent.error().unwrap();
         assert!(message.contains("answer"), "{message}");
+        assert_eq!(sent, broken(message));
     }
     assert_eq!(server.received().len(), 4);
 }
@@ -201,7 +203,7 @@ fn a_record_may_have_no_url() {
     let client = client(&server.url("/{id}/x"));
     for value in [None, Some("..".to_string())] {
         let sent = client.send(&outgoing("7", &|_| value.clone()));
-        assert!(matches!(sent, Sent::Unusable(_)), "{sent:?}");
+        assert!(matches!(sent, Outcome::Unanswered { reach: Reach::NotSent, .. }), "{sent:?}");
     }
     assert_eq!(server.connections(), 0);
 }

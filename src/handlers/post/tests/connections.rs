@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::net::TcpListener;
 use std::thread;
 
-use crate::handlers::post::client::Sent;
-
-use super::{broken, client, outgoing, send, success};
+use super::{broken, client, outgoing, send, success, unreachable};
 use test_support::server::{Answer, Server};
 
 #[test]
@@ -98,7 +96,7 @@ fn nothing_was_sent_where_nobody_listens() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let expected = format!("could not connect to 127.0.0.1:{port}: connection refused");
     let sent = send(&client(&format!("http://127.0.0.1:{port}/")));
-    assert_eq!(sent, Sent::Unreachable(expected));
+    assert_eq!(sent, unreachable(&expected));
 }
 
 #[test]
@@ -106,6 +104,7 @@ fn nothing_was_sent_where_there_is_no_host() {
     // Too long a name for any resolver, so nobody is asked.
     let host = format!("{}.invalid", "a".repeat(64));
     let sent = send(&client(&format!("http://{host}/")));
-    let Sent::Unreachable(message) = sent else { panic!("{sent:?}") };
+    let message = sent.error().unwrap();
     assert!(message.starts_with(&format!("could not find the host {host}: ")), "{message}");
+    assert_eq!(sent, unreachable(message));
 }

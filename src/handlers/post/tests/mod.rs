@@ -7,9 +7,9 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, Outgoing, PostSettings, Sent};
+use super::client::{Client, Outgoing, PostSettings};
 use crate::handlers::webhook::{Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
-use crate::record::Outcome;
+use crate::record::{Outcome, Reach};
 use crate::time::Instant;
 
 /// Long enough for every answer that comes, and short enough to wait for those that do not.
@@ -49,7 +49,7 @@ fn hasty(url: &str) -> Client {
     Client::new(PostSettings { timeout: Some(SHORT), ..settings(url) }).unwrap()
 }
 
-fn send(client: &Client) -> Sent {
+fn send(client: &Client) -> Outcome {
     client.send(&outgoing("7", &|_| None))
 }
 
@@ -57,14 +57,20 @@ fn outgoing<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Outgo
     Outgoing { id, inserted: "2021-02-25", series: None, value, body: BODY, now: NOW }
 }
 
-fn success() -> Sent {
-    Sent::Answered(Outcome::Success)
+fn success() -> Outcome {
+    Outcome::Success
 }
 
-fn failure(error: &str) -> Sent {
-    Sent::Answered(Outcome::Failure { error: error.into() })
+fn failure(error: &str) -> Outcome {
+    Outcome::Failure { error: error.into() }
 }
 
-fn broken(message: &str) -> Sent {
-    Sent::Broken(message.into())
+/// That of a request which the server may have read.
+fn broken(error: &str) -> Outcome {
+    Outcome::Unanswered { error: error.into(), reach: Reach::MayHaveWorked }
+}
+
+/// That of a request for which there was no connection.
+fn unreachable(error: &str) -> Outcome {
+    Outcome::Unanswered { error: error.into(), reach: Reach::Nobody }
 }

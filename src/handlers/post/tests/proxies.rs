@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use super::{broken, send, success, webhook, with};
-use crate::handlers::post::client::{Client, Sent};
+use super::{broken, send, success, unreachable, webhook, with};
+use crate::handlers::post::client::Client;
 use crate::handlers::webhook::{Proxies, Webhook};
 use test_support::server::{Answer, Server, Trusted, splice};
 
@@ -82,7 +82,7 @@ fn a_proxy_may_be_out_of_reach() {
         let expected =
             format!("could not connect to {at}: connection refused; it is the proxy of all_proxy");
         let sent = send(&client(url, &env, Some(&trusted)));
-        assert_eq!(sent, Sent::Unreachable(expected), "{url} {kind}");
+        assert_eq!(sent, unreachable(&expected), "{url} {kind}");
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{send, success, webhook, with};
-use crate::handlers::post::client::{Client, PostSettings, Sent};
+use super::{send, success, unreachable, webhook, with};
+use crate::handlers::post::client::{Client, PostSettings};
 use crate::handlers::webhook::Webhook;
+use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {
@@ -40,10 +41,9 @@ fn other_authorities_are_not_believed() {
     let trusted = Trusted::new("127.0.0.1", "wrong");
     let other = Trusted::new("127.0.0.1", "other");
     let server = Server::with_tls(&answers(), other.server.clone());
-    let expected = Sent::Unreachable(
+    let expected = unreachable(
         "could not verify the certificate of 127.0.0.1: its authority is unknown; name its \
-         authority with --ca-file"
-            .into(),
+         authority with --ca-file",
     );
     assert_eq!(send(&client(&server.url("/"), &trusted)), expected);
     assert!(server.received().is_empty());
@@ -54,8 +54,9 @@ fn a_certificate_is_for_one_host() {
     let trusted = Trusted::new("example.com", "name");
     let server = Server::with_tls(&answers(), trusted.server.clone());
     let sent = send(&client(&server.url("/"), &trusted));
-    let Sent::Unreachable(message) = sent else { panic!("{sent:?}") };
+    let message = sent.error().unwrap();
     assert!(message.contains("127.0.0.1: it is for another host"), "{message}");
+    assert_eq!(sent, unreachable(message));
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
         })
         .unwrap(),
     );
-    assert!(matches!(sent, Sent::Broken(_)), "{sent:?}");
+    assert!(matches!(sent, Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }), "{sent:?}");
 }
 
 #[test]

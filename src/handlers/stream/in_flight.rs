@@ -1,6 +1,6 @@
 //! The records that a co-process has and has not answered, in the order in which it got them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant as Monotonic;
 
 use crate::handlers::Job;
@@ -12,11 +12,10 @@ const REMEMBERED: usize = 1024;
 
 #[derive(Default)]
 pub struct InFlight {
-    sent: HashMap<Id, Sent>,
+    /// The oldest first, which is mostly the one that is answered next.
+    sent: VecDeque<Sent>,
     /// How long their lines are together.
     bytes: usize,
-    /// The oldest first; those that were answered are among them until they are the oldest.
-    order: VecDeque<Id>,
     answered: VecDeque<Id>,
 }
 
@@ -42,24 +41,24 @@ impl InFlight {
     }
 
     pub fn add(&mut self, sent: Sent) {
-        let id = sent.job.record.id.clone();
-        self.order.push_back(id.clone());
         self.bytes += sent.bytes;
-        self.sent.insert(id, sent);
+        self.sent.push_back(sent);
     }
 
     /// Takes out the record that a reply is about; the error says why there is none. A number may
     /// be named by its text, and the other way round.
     pub fn answered(&mut self, id: &Id) -> Result<Sent, String> {
-        if let Some(sent) = self.take(id) {
+        let place = |id: &Id| self.sent.iter().position(|sent| sent.job.record.id == *id);
+        let mut meant = Vec::new();
+        let found = place(id).or_else(|| {
+            let columns = self.sent.front().map_or(1, |sent| sent.job.record.id.parts().len());
+            meant = Id::typed(&id.text(), columns);
+            meant.iter().find_map(place)
+        });
+        if let Some(sent) = found.and_then(|at| self.take(at)) {
+            self.answered.truncate(REMEMBERED - 1);
+            self.answered.push_front(sent.job.record.id.clone());
             return Ok(sent);
-        }
-        let columns = self.order.front().map_or(1, |id| id.parts().len());
-        let meant = Id::typed(&id.text(), columns);
-        for id in &meant {
-            if let Some(sent) = self.take(id) {
-                return Ok(sent);
-            }
         }
         if self.answered.contains(id) || meant.iter().any(|id| self.answered.contains(id)) {
             return Err(format!("record {id} was answered before"));
@@ -67,42 +66,19 @@ impl InFlight {
         Err(format!("no record {id} was handed to it"))
     }
 
-    fn take(&mut self, id: &Id) -> Option<Sent> {
-        let sent = self.remove(id)?;
-        self.answered.push_back(id.clone());
-        if self.answered.len() > REMEMBERED {
-            self.answered.pop_front();
-        }
-        self.forget_answered();
-        Some(sent)
-    }
-
-    fn remove(&mut self, id: &Id) -> Option<Sent> {
-        let sent = self.sent.remove(id)?;
+    fn take(&mut self, at: usize) -> Option<Sent> {
+        let sent = self.sent.remove(at)?;
         self.bytes -= sent.bytes;
         Some(sent)
     }
 
-    fn forget_answered(&mut self) {
-        while self.order.front().is_some_and(|oldest| !self.sent.contains_key(oldest)) {
-            self.order.pop_front();
-        }
-    }
-
     pub fn pop_oldest(&mut self) -> Option<Sent> {
-        let oldest = self.order.pop_front()?;
-        let sent = self.remove(&oldest);
-        self.forget_answered();
-        sent
+        self.take(0)
     }
 
     /// All that is not answered, the oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Sent> {
-        let order = std::mem::take(&mut self.order);
-        self.answered.clear();
-        self.bytes = 0;
-        let mut sent = std::mem::take(&mut self.sent);
-        order.into_iter().filter_map(move |id| sent.remove(&id))
+        std::mem::take(self).sent.into_iter()
     }
 }
 

@@ -3,34 +3,21 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit code of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The exit code of the program. The greater one says more: what failed goes before what may work
+/// later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Everything that was asked for is done. Records that failed will be tried again.
     Done,
+    /// The database stays locked or out of reach: the same command may work later.
+    TryLater,
     /// A record was archived (with `--strict`: failed) or could not be handled, or the job could
     /// not be done.
     Failed,
     /// The command line makes no sense.
     Usage,
-    /// The database stays locked or out of reach: the same command may work later.
-    TryLater,
     /// Ended by this signal.
     Signal(i32),
-}
-
-impl Exit {
-    /// The one of the two that says more: what failed before what may work later.
-    pub fn worse(self, other: Self) -> Self {
-        let rank = |exit: Self| match exit {
-            Self::Done => 0,
-            Self::TryLater => 1,
-            Self::Failed => 2,
-            Self::Usage => 3,
-            Self::Signal(_) => 4,
-        };
-        if rank(other) > rank(self) { other } else { self }
-    }
 }
 
 impl From<Exit> for ExitCode {

@@ -203,7 +203,7 @@ impl Work<'_> {
 
     /// Says why a record was not changed, which may make the exit worse.
     fn tell(&mut self, id: &Id, exit: Exit, why: &str) -> Result<()> {
-        self.exit = self.exit.worse(exit);
+        self.exit = self.exit.max(exit);
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }
 }

@@ -102,7 +102,7 @@ fn all_queues(
         if matches!(exit, Exit::Signal(_)) {
             return Ok(exit);
         }
-        worst = worst.worse(exit);
+        worst = worst.max(exit);
     }
     Ok(worst)
 }

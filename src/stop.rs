@@ -5,7 +5,6 @@
 //! descriptor of the next stage; who does not looks at the stage before he begins something.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant as Monotonic};
 
@@ -31,8 +30,6 @@ pub enum Stage {
 /// the process group that the child is in.
 const ECHO: Duration = Duration::from_millis(200);
 
-const STAGES: [Stage; 4] = [Stage::Running, Stage::Closing, Stage::Ending, Stage::Hurried];
-
 /// The stop of a pass, or of a part of it.
 pub struct Stop {
     clock: Clock,
@@ -41,11 +38,15 @@ pub struct Stop {
     /// When the pass is to stop without a signal.
     pub deadline: Option<Monotonic>,
     first_signal: OnceLock<(i32, Monotonic)>,
-    stage: AtomicU8,
-    ends_at: Mutex<Option<Monotonic>>,
     /// Each stays readable once the stage has come: all but the first one.
     stage_fds: [OwnedFd; 3],
-    parts: Mutex<Vec<Arc<Stop>>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    stage: Stage,
+    ends_at: Option<Monotonic>,
+    parts: Vec<Arc<Stop>>,
 }
 
 impl Stop {
@@ -61,25 +62,24 @@ impl Stop {
             grace,
             deadline: max_runtime.and_then(|limit| clock.monotonic().checked_add(limit)),
             first_signal: OnceLock::new(),
-            stage: AtomicU8::new(Stage::Running as u8),
-            ends_at: Mutex::default(),
             stage_fds: [fd()?, fd()?, fd()?],
-            parts: Mutex::default(),
+            state: Mutex::new(State { stage: Stage::Running, ends_at: None, parts: Vec::new() }),
         }))
     }
 
     /// The stop of a part, which ends with the whole and may be ended before it.
     pub fn part(&self) -> io::Result<Arc<Self>> {
         let part = Self::new(self.clock, self.grace, None)?;
-        lock(&self.parts).push(part.clone());
-        if self.stage() >= Stage::Ending {
-            part.end_by(*lock(&self.ends_at));
+        let mut state = lock(&self.state);
+        state.parts.push(part.clone());
+        if state.stage >= Stage::Ending {
+            part.end_by(state.ends_at);
         }
         Ok(part)
     }
 
     pub fn stage(&self) -> Stage {
-        STAGES[usize::from(self.stage.load(Ordering::SeqCst))]
+        lock(&self.state).stage
     }
 
     /// Readable once the stage is above this one; `None` if no stage is.
@@ -91,7 +91,7 @@ impl Stop {
     pub fn ends_at(&self) -> Option<Monotonic> {
         let late = self.deadline.filter(|_| self.is_late());
         let late = late.and_then(|deadline| deadline.checked_add(self.grace));
-        lock(&self.ends_at).iter().copied().chain(late).min()
+        lock(&self.state).ends_at.into_iter().chain(late).min()
     }
 
     /// Whether the pass has no more time.
@@ -106,7 +106,7 @@ impl Stop {
 
     /// Nothing more is begun.
     pub fn begin_no_more(&self) {
-        self.rise(Stage::Closing);
+        self.rise(&mut lock(&self.state), Stage::Closing);
     }
 
     /// What runs has the grace to end in.
@@ -121,16 +121,11 @@ impl Stop {
     }
 
     fn end_by(&self, at: Option<Monotonic>) {
-        let is_sooner = {
-            let mut ends_at = lock(&self.ends_at);
-            let is_sooner = at.is_some_and(|at| ends_at.is_some_and(|before| at < before));
-            *ends_at = ends_at.iter().copied().chain(at).min();
-            is_sooner
-        };
-        self.rise(if is_sooner { Stage::Hurried } else { Stage::Ending });
-        for part in lock(&self.parts).iter() {
-            part.end_by(at);
-        }
+        let mut state = lock(&self.state);
+        let is_sooner = at.is_some_and(|at| state.ends_at.is_some_and(|before| at < before));
+        state.ends_at = state.ends_at.into_iter().chain(at).min();
+        self.rise(&mut state, if is_sooner { Stage::Hurried } else { Stage::Ending });
+        state.parts.iter().for_each(|part| part.end_by(at));
     }
 
     /// A signal to stop has come; a second one leaves no grace, unless it is the echo of the first.
@@ -165,12 +160,12 @@ impl Stop {
         }
     }
 
-    fn rise(&self, stage: Stage) {
-        let before = usize::from(self.stage.fetch_max(stage as u8, Ordering::SeqCst));
-        for fd in self.stage_fds.iter().take(stage as usize).skip(before) {
+    fn rise(&self, state: &mut State, stage: Stage) {
+        for fd in self.stage_fds.iter().take(stage as usize).skip(state.stage as usize) {
             // It fails only if it has been written to more often than anybody counts.
             let _ = io::write(fd, &1u64.to_ne_bytes());
         }
+        state.stage = state.stage.max(stage);
     }
 }
 

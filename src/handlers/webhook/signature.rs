@@ -24,42 +24,36 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// One key that is ready to sign.
-#[derive(Clone)]
-struct Key(Hmac<Sha256>);
+/// A key that is ready to sign.
+type Key = Hmac<Sha256>;
 
-impl Key {
-    fn parse(text: &str) -> Result<Self> {
-        if ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)) {
-            bail!("a signing secret of the asymmetric kind cannot be used; give a whsec_ one");
-        }
-        let Some(encoded) = text.strip_prefix(PREFIX) else {
-            bail!(
-                "the signing secret does not begin with whsec_; it must look like whsec_<base64>"
-            );
-        };
-        // The decoder's error would quote a part of the secret.
-        let Ok(bytes) = LENIENT.decode(encoded) else {
-            bail!("the signing secret is no base64; it must look like whsec_<base64>");
-        };
-        if bytes.is_empty() {
-            bail!("the signing secret is empty; it must look like whsec_<base64>");
-        }
-        if bytes.len() < SHORTEST {
-            bail!(
-                "the signing secret has {} bytes, and needs at least {SHORTEST}: \
-                 echo whsec_$(openssl rand -base64 32)",
-                bytes.len()
-            );
-        }
-        let hmac = Hmac::new_from_slice(&bytes).context("could not use the signing secret")?;
-        Ok(Self(hmac))
+fn key(text: &str) -> Result<Key> {
+    if ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)) {
+        bail!("a signing secret of the asymmetric kind cannot be used; give a whsec_ one");
     }
+    let Some(encoded) = text.strip_prefix(PREFIX) else {
+        bail!("the signing secret does not begin with whsec_; it must look like whsec_<base64>");
+    };
+    // The decoder's error would quote a part of the secret.
+    let Ok(bytes) = LENIENT.decode(encoded) else {
+        bail!("the signing secret is no base64; it must look like whsec_<base64>");
+    };
+    if bytes.is_empty() {
+        bail!("the signing secret is empty; it must look like whsec_<base64>");
+    }
+    if bytes.len() < SHORTEST {
+        bail!(
+            "the signing secret has {} bytes, and needs at least {SHORTEST}: \
+                 echo whsec_$(openssl rand -base64 32)",
+            bytes.len()
+        );
+    }
+    Hmac::new_from_slice(&bytes).context("could not use the signing secret")
 }
 
 /// The signature by one key.
 fn sign(key: &Key, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
-    let mut hmac = key.0.clone();
+    let mut hmac = key.clone();
     hmac.update(format!("{id}.{timestamp_secs}.").as_bytes());
     hmac.update(body);
     format!("v1,{}", STANDARD.encode(hmac.finalize().into_bytes()))
@@ -72,7 +66,7 @@ pub struct Secret(Vec<Key>);
 impl Secret {
     /// Reads secrets that white space separates, the current one first.
     pub fn parse(text: &str) -> Result<Self> {
-        let keys = text.split_whitespace().map(Key::parse).collect::<Result<Vec<_>>>()?;
+        let keys = text.split_whitespace().map(key).collect::<Result<Vec<_>>>()?;
         if keys.is_empty() {
             bail!("the signing secret is empty; it must look like whsec_<base64>");
         }
@@ -123,7 +117,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_signed_counts() {
-        let key = Key::parse(SECRET).unwrap();
+        let key = key(SECRET).unwrap();
         assert_ne!(sign(&key, "msg_x", TIME, BODY), SIGNATURE);
         assert_ne!(sign(&key, ID, TIME + 1, BODY), SIGNATURE);
         assert_ne!(sign(&key, ID, TIME, b"{}"), SIGNATURE);

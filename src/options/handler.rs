@@ -98,7 +98,7 @@ const WINDOW_BYTES: Size = Size(64 << 20);
 const RESTARTS: u32 = 3;
 
 /// The handler, as it was chosen.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Handler {
     /// A process for each.
     Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },

@@ -20,7 +20,7 @@ use crate::time::Instant;
 const MOST_READ: usize = 64 * 1024;
 
 /// The settings of a webhook; the same for every record of a pass.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PostSettings {
     pub webhook: Webhook,
     /// For the whole of a request.

@@ -11,7 +11,7 @@ const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
 
 /// The kind of `Idempotency-Key` that a request gets.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum IdempotencyKey {
     /// The record's name, and another one for each series of attempts.
     Name,

@@ -20,8 +20,9 @@ pub use request::{Header, common};
 pub use signature::Secret;
 pub use target::{Target, without_login};
 
-/// The webhook that records are posted to.
-#[derive(Debug, Clone)]
+/// The webhook that records are posted to. It holds secrets, so neither it nor any of its parts can
+/// be printed for debugging.
+#[derive(Clone)]
 pub struct Webhook {
     pub target: Target,
     pub headers: Vec<Header>,
@@ -38,7 +39,7 @@ pub struct Webhook {
 }
 
 /// The secret that requests are signed with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Signing {
     None,
     Shared(Secret),

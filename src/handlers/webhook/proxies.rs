@@ -8,7 +8,7 @@ use http::Uri;
 use super::hosts::{bare, is_below};
 
 /// The proxies that the environment names.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Variable>,
     https: Option<Variable>,
@@ -16,28 +16,16 @@ pub struct Proxies {
 }
 
 /// A variable and what it holds, which may be a password.
-#[derive(Clone)]
-struct Variable {
-    name: &'static str,
-    value: String,
-}
-
-impl std::fmt::Debug for Variable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
+type Variable = (&'static str, String);
 
 impl Proxies {
     /// `HTTP_PROXY` is not read: a web server would let a client set it for a CGI program.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let first = |names: &[&'static str]| {
-            names.iter().find_map(|name| {
-                let value = env(name).filter(|value| !value.trim().is_empty())?;
-                Some(Variable { name, value })
-            })
+            let mut given = names.iter().filter_map(|name| Some((*name, env(name)?)));
+            given.find(|(_, value)| !value.trim().is_empty())
         };
-        let list = first(&["no_proxy", "NO_PROXY"]).map(|it| it.value).unwrap_or_default();
+        let list = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default().1;
         Self {
             http: first(&["http_proxy", "all_proxy", "ALL_PROXY"]),
             https: first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
@@ -48,12 +36,12 @@ impl Proxies {
     /// The variable that names the proxy for URLs of one scheme, and what it holds.
     pub fn of_scheme(&self, is_https: bool) -> Option<(&'static str, &str)> {
         let variable = if is_https { &self.https } else { &self.http };
-        variable.as_ref().map(|it| (it.name, it.value.as_str()))
+        variable.as_ref().map(|(name, value)| (*name, value.as_str()))
     }
 
     /// The variable that names a proxy which some URL of one scheme goes through.
     pub fn variable(&self, is_https: bool) -> Option<&'static str> {
-        let bypasses_all = self.bypass.0.iter().any(|entry| matches!(entry, Entry::All));
+        let bypasses_all = self.bypass.0.iter().any(|entry| matches!(entry.hosts, Group::All));
         self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| name)
     }
 
@@ -65,22 +53,22 @@ impl Proxies {
 }
 
 /// The hosts that are reached without the proxy.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Bypass(Vec<Entry>);
 
-#[derive(Debug, Clone)]
-enum Entry {
+#[derive(Clone)]
+struct Entry {
+    hosts: Group,
+    /// The only port that it is for, if it is not for all.
+    port: Option<u16>,
+}
+
+#[derive(Clone)]
+enum Group {
     All,
     /// A host and all below it.
-    Domain {
-        name: String,
-        port: Option<u16>,
-    },
-    Network {
-        address: IpAddr,
-        bits: u32,
-        port: Option<u16>,
-    },
+    Domain(String),
+    Network(IpAddr, u32),
 }
 
 impl Bypass {
@@ -97,38 +85,30 @@ impl Bypass {
 
 impl Entry {
     fn new(text: &str) -> Self {
-        if text == "*" {
-            return Self::All;
-        }
-        if let Some((address, bits)) = network(text) {
-            return Self::Network { address, bits, port: None };
-        }
-        let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
-            Some((host, Ok(port))) => (host, Some(port)),
-            Some((_, Err(_))) | None => (text, None),
+        // The colons of an address are no port's.
+        let with_port = text.rsplit_once(':').filter(|_| network(text).is_none());
+        let with_port = with_port.and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = with_port.map_or((text, None), |(host, port)| (host, Some(port)));
+        let hosts = match network(host) {
+            _ if text == "*" => Group::All,
+            Some((address, bits)) => Group::Network(address, bits),
+            None => {
+                let name = host.strip_prefix('*').unwrap_or(host);
+                let name = name.strip_prefix('.').unwrap_or(name);
+                Group::Domain(bare(name).to_ascii_lowercase())
+            }
         };
-        if let Some((address, bits)) = network(host) {
-            return Self::Network { address, bits, port };
-        }
-        let name = host.strip_prefix('*').unwrap_or(host);
-        let name = name.strip_prefix('.').unwrap_or(name);
-        Self::Domain { name: bare(name).to_ascii_lowercase(), port }
+        Self { hosts, port }
     }
 
-    fn has(&self, host: &str, at: u16) -> bool {
-        let is_port = |port: &Option<u16>| port.is_none_or(|port| port == at);
-        match self {
-            Self::All => true,
-            Self::Domain { name, port } => {
-                is_port(port)
-                    && host.parse::<IpAddr>().is_err()
-                    && (host == name || is_below(host, name))
-            }
-            Self::Network { address, bits, port } => {
-                let host = host.parse();
-                is_port(port) && host.is_ok_and(|host| share(&host, address, *bits))
-            }
-        }
+    fn has(&self, host: &str, port: u16) -> bool {
+        let address = host.parse::<IpAddr>();
+        let has_host = match &self.hosts {
+            Group::All => true,
+            Group::Domain(name) => address.is_err() && (host == name || is_below(host, name)),
+            Group::Network(network, bits) => address.is_ok_and(|it| share(it, *network, *bits)),
+        };
+        has_host && self.port.is_none_or(|only| only == port)
     }
 }
 
@@ -144,15 +124,13 @@ fn network(text: &str) -> Option<(IpAddr, u32)> {
     (bits <= most).then_some((address, bits))
 }
 
-fn share(one: &IpAddr, other: &IpAddr, bits: u32) -> bool {
+fn share(one: IpAddr, other: IpAddr, bits: u32) -> bool {
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {
-            let differing = u32::from(*one) ^ u32::from(*other);
-            differing.leading_zeros() >= bits
+            (one.to_bits() ^ other.to_bits()).leading_zeros() >= bits
         }
         (IpAddr::V6(one), IpAddr::V6(other)) => {
-            let differing = u128::from(*one) ^ u128::from(*other);
-            differing.leading_zeros() >= bits
+            (one.to_bits() ^ other.to_bits()).leading_zeros() >= bits
         }
         (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
     }

@@ -1,7 +1,5 @@
 //! The headers of a request.
 
-use std::fmt;
-
 use anyhow::{Result, bail};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -63,12 +61,6 @@ impl Header {
     }
 }
 
-impl fmt::Debug for Header {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: …", self.name)
-    }
-}
-
 /// The headers that are the same for all requests.
 pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
@@ -111,10 +103,9 @@ mod tests {
             ("CONTENT-LENGTH: 0", "the header CONTENT-LENGTH is set by backlog itself"),
             ("Webhook-Signature: v1,S3krit", "is set by backlog itself"),
         ] {
-            let error = Header::parse(text).unwrap_err().to_string();
+            let error = Header::parse(text).err().unwrap().to_string();
             assert!(error.contains(expected) && !error.contains("S3krit"), "{error}");
         }
-        assert_eq!(format!("{:?}", Header::parse("X: S3krit").unwrap()), "x: …");
     }
 
     #[test]

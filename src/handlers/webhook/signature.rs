@@ -1,7 +1,5 @@
 //! The signature of a request, as Standard Webhooks has it: an HMAC of id, time and body.
 
-use std::fmt;
-
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::alphabet;
@@ -82,12 +80,6 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secret({} keys)", self.0.len())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,9 +134,8 @@ mod tests {
             ("whsec_S3kritS3kritS3kritS3kritS3kr", "has 21 bytes, and needs at least 24"),
             ("whsk_S3krit", "of the asymmetric kind"),
         ] {
-            let error = format!("{:#}", Secret::parse(secret).unwrap_err());
+            let error = format!("{:#}", Secret::parse(secret).err().unwrap());
             assert!(error.contains(expected) && !error.contains("S3kr"), "{error}");
         }
-        assert_eq!(format!("{:?}", Secret::parse(SECRET).unwrap()), "Secret(1 keys)");
     }
 }

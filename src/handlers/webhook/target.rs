@@ -35,12 +35,6 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
 impl Target {
     pub fn new(text: &str) -> Result<Self> {
         let Some((scheme, rest)) = text.split_once("://") else {

@@ -83,9 +83,3 @@ impl fmt::Display for Template {
         })
     }
 }
-
-impl fmt::Debug for Template {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}

@@ -12,8 +12,8 @@ use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
 use super::reply::{self, Reply};
 use crate::handlers::webhook::{self, Webhook};
-use crate::record::series::SeriesSource;
-use crate::record::{Outcome, Reach};
+use crate::record::series::{Series, SeriesSource};
+use crate::record::{Outcome, Reach, Record};
 use crate::time::Instant;
 
 /// How much of an answer is read. A longer one costs its connection.
@@ -32,19 +32,6 @@ pub struct PostSettings {
     pub series: Option<SeriesSource>,
     /// The column that is the body, instead of the whole record.
     pub payload: Option<String>,
-}
-
-/// A record as it is sent.
-#[derive(Clone, Copy)]
-pub struct Outgoing<'a> {
-    pub id: &'a str,
-    /// The insertion date, as the row holds it.
-    pub inserted: &'a str,
-    /// The series of attempts that share an Idempotency-Key; `None` for the first.
-    pub series: Option<i64>,
-    pub value: &'a dyn Fn(&str) -> Option<String>,
-    pub body: &'a [u8],
-    pub now: Instant,
 }
 
 /// An HTTP client for several threads, which keeps their connections.
@@ -80,22 +67,22 @@ impl Client {
     }
 
     /// Sends one record and waits for the answer. The request is sent once at most.
-    pub fn send(&self, outgoing: &Outgoing<'_>) -> Outcome {
-        self.outcome(outgoing).unwrap_or_else(|error| {
+    pub fn send(&self, record: &Record, body: &[u8], now: Instant) -> Outcome {
+        self.outcome(record, body, now).unwrap_or_else(|error| {
             let error = format!("{error:#}");
             Outcome::Unanswered { error, reach: Reach::NotSent }
         })
     }
 
     /// The error is that of values which make no request that may be sent.
-    fn outcome(&self, outgoing: &Outgoing<'_>) -> Result<Outcome> {
+    fn outcome(&self, record: &Record, body: &[u8], now: Instant) -> Result<Outcome> {
         let PostSettings { webhook, timeout, .. } = &self.settings;
-        let uri = self.uri(outgoing.value)?;
+        let uri = self.uri(record)?;
         let proxied = self.proxied.as_ref().filter(|_| !webhook.proxies.is_bypassed(&uri));
-        let request = self.request(&uri, outgoing, proxied)?;
+        let request = self.request(&uri, record, body, now, proxied)?;
         let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
         Ok(match agent.run(request) {
-            Ok(response) => self.answered(response, outgoing.now),
+            Ok(response) => self.answered(response, now),
             Err(error) => {
                 let proxy = proxied.map(|proxied| proxied.origin);
                 failure::outcome(&error, &Attempt { uri: &uri, timeout: *timeout, proxy })
@@ -104,9 +91,9 @@ impl Client {
     }
 
     /// The URL for one record, whose host is one that a record may name.
-    fn uri(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
+    fn uri(&self, record: &Record) -> Result<Uri> {
         let webhook = &self.settings.webhook;
-        let uri = webhook.target.fill(value)?;
+        let uri = webhook.target.fill(&|column| value(record, column))?;
         if webhook.target.has_column_in_authority() {
             webhook.hosts.check(uri.host().unwrap_or_default())?;
         }
@@ -116,12 +103,16 @@ impl Client {
     fn request<'b>(
         &self,
         uri: &Uri,
-        outgoing: &Outgoing<'b>,
+        record: &Record,
+        body: &'b [u8],
+        now: Instant,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
-        let Outgoing { id, inserted, series, value, body, now } = *outgoing;
-        let webhook = &self.settings.webhook;
-        let name = webhook::name(webhook.key_prefix.as_deref(), &self.settings.table, id, inserted);
+        let PostSettings { webhook, table, series, .. } = &self.settings;
+        let (id, inserted) = (record.id.text(), record.inserted.to_string());
+        let name = webhook::name(webhook.key_prefix.as_deref(), table, &id, &inserted);
+        let series = series.and_then(|source| Series::of(record, source).number);
+        let value = &|column: &str| value(record, column);
         let mut headers = self.headers.clone();
         if let Some(key) = webhook.key.fill(&name, series, value)? {
             headers.insert("idempotency-key", HeaderValue::from_str(&key)?);
@@ -154,6 +145,10 @@ impl Client {
         };
         reply::outcome(&reply, self.settings.webhook.give_up_on_4xx, now)
     }
+}
+
+fn value(record: &Record, column: &str) -> Option<String> {
+    record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
 }
 
 /// Reads a short body to its end, after which its connection is kept.

@@ -21,10 +21,9 @@ use super::workers::Workers;
 use super::{Handler, Job, json};
 use crate::clock::Clock;
 use crate::lock::lock;
-use crate::record::series::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
-use client::{Client, Outgoing};
+use client::Client;
 
 pub use agent::Proxy;
 pub use client::PostSettings;
@@ -110,23 +109,11 @@ impl Shared {
     }
 
     fn send(&self, record: &Record) -> Outcome {
-        let value = |column: &str| {
-            record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
-        };
         let body = match self.body(record) {
             Ok(body) => body,
             Err(error) => return Outcome::Unanswered { error, reach: Reach::NotSent },
         };
-        let series = self.client.settings.series;
-        let outcome = self.client.send(&Outgoing {
-            id: &record.id.text(),
-            inserted: &record.inserted.to_string(),
-            series: series.and_then(|source| Series::of(record, source).number),
-            value: &value,
-            body: &body,
-            now: self.clock.now(),
-        });
-        match outcome {
+        match self.client.send(record, &body, self.clock.now()) {
             Outcome::Unanswered { error, reach: Reach::Nobody } => {
                 if self.may_be_the_records_fault() {
                     Outcome::Unanswered { error, reach: Reach::Nobody }

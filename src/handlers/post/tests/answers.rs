@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handlers::post::client::{Client, Outgoing, PostSettings};
+use crate::handlers::post::client::{Client, PostSettings};
 use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
 use crate::record::{Outcome, Reach};
 
 use super::{
-    BODY, broken, client, failure, hasty, outgoing, send, settings, success, webhook, with,
+    BODY, NOW, broken, client, failure, hasty, record, send, settings, success, webhook, with,
 };
 use test_support::server::{Answer, Server, UNREAD};
 
@@ -21,8 +21,8 @@ fn a_request_carries_what_it_should() {
         signing: Signing::Shared(Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()),
         ..webhook(&url)
     }));
-    let value = |name: &str| Some(if name == "z" { "1" } else { "x/y" }.to_string());
-    assert_eq!(client.unwrap().send(&outgoing("é.7", &value)), success());
+    let record = record("é.7", &[("z", "1"), ("name", "x/y")]);
+    assert_eq!(client.unwrap().send(&record, BODY, NOW), success());
     let [request] = server.received().try_into().unwrap();
     assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", BODY));
     let host = format!("127.0.0.1:{}", server.port);
@@ -50,7 +50,7 @@ fn bodies_of_all_sizes_arrive() {
     let client = client(&server.url("/"));
     for size in [0, 1, 128 * 1024, 3_000_000] {
         let body: Vec<u8> = (0..size).map(|n: u32| n.to_le_bytes()[0]).collect();
-        assert_eq!(client.send(&Outgoing { body: &body, ..outgoing("7", &|_| None) }), success());
+        assert_eq!(client.send(&record("7", &[]), &body, NOW), success());
         assert!(server.received().pop().unwrap().body == body, "{size}");
     }
     assert_eq!(server.connections(), 1);
@@ -191,8 +191,8 @@ fn an_answer_counts_that_comes_before_the_body_is_read() {
     let answer = Answer::new("413 Too Large", &[], "too long").close();
     let server = Server::new(&[(UNREAD, answer)]);
     for _ in 0..20 {
-        let long = Outgoing { body: &vec![b'x'; 3_000_000], ..outgoing("7", &|_| None) };
-        let sent = client(&server.url(UNREAD)).send(&long);
+        let long = vec![b'x'; 3_000_000];
+        let sent = client(&server.url(UNREAD)).send(&record("7", &[]), &long, NOW);
         assert_eq!(sent, failure("HTTP 413 Payload Too Large: too long"));
     }
 }
@@ -201,8 +201,8 @@ fn an_answer_counts_that_comes_before_the_body_is_read() {
 fn a_record_may_have_no_url() {
     let server = Server::new(&[]);
     let client = client(&server.url("/{id}/x"));
-    for value in [None, Some("..".to_string())] {
-        let sent = client.send(&outgoing("7", &|_| value.clone()));
+    for values in [&[][..], &[("id", "..")]] {
+        let sent = client.send(&record("7", values), BODY, NOW);
         assert!(matches!(sent, Outcome::Unanswered { reach: Reach::NotSent, .. }), "{sent:?}");
     }
     assert_eq!(server.connections(), 0);

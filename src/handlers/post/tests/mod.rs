@@ -7,9 +7,9 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, Outgoing, PostSettings};
+use super::client::{Client, PostSettings};
 use crate::handlers::webhook::{Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
-use crate::record::{Outcome, Reach};
+use crate::record::{Id, Outcome, Reach, Record, Value};
 use crate::time::Instant;
 
 /// Long enough for every answer that comes, and short enough to wait for those that do not.
@@ -50,11 +50,14 @@ fn hasty(url: &str) -> Client {
 }
 
 fn send(client: &Client) -> Outcome {
-    client.send(&outgoing("7", &|_| None))
+    client.send(&record("7", &[]), BODY, NOW)
 }
 
-fn outgoing<'a>(id: &'a str, value: &'a dyn Fn(&str) -> Option<String>) -> Outgoing<'a> {
-    Outgoing { id, inserted: "2021-02-25", series: None, value, body: BODY, now: NOW }
+fn record(id: &str, values: &[(&str, &str)]) -> Record {
+    let values: Vec<_> =
+        values.iter().map(|(name, it)| (*name, Value::Text((*it).into()))).collect();
+    let inserted = Value::Text("2021-02-25".into());
+    Record { id: Id::Text(id.into()), inserted, ..crate::handlers::tests::record(&values) }
 }
 
 fn success() -> Outcome {

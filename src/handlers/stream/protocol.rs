@@ -32,15 +32,9 @@ impl Hello {
     }
 }
 
-/// The reply of a co-process to one record.
-#[derive(Debug, PartialEq)]
-pub struct Reply {
-    pub id: Id,
-    pub outcome: Outcome,
-}
-
+/// A line of a co-process about one record.
 #[derive(Deserialize)]
-struct Line {
+struct Reply {
     id: Value,
     outcome: Said,
     error: Option<String>,
@@ -56,24 +50,23 @@ enum Said {
     GiveUp,
 }
 
-impl Reply {
-    /// Reads a line; the error says what is wrong with it.
-    pub fn parse(line: &[u8]) -> Result<Self, String> {
-        let Line { id, outcome, error, after } =
-            serde_json::from_slice(line).map_err(|error| why(&error))?;
-        let id = id_of(&id)?;
-        let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), |it| kept(&it));
-        let outcome = match outcome {
-            Said::Success => Outcome::Success,
-            Said::Failure => Outcome::Failure { error: error("the handler gave no reason") },
-            Said::GiveUp => Outcome::GiveUp { error: error("given up") },
-            Said::Snooze => {
-                let after = after.as_deref().map(duration).transpose()?;
-                Outcome::Snooze { error: error("snoozed"), after }
-            }
-        };
-        Ok(Self { id, outcome })
-    }
+/// Reads a reply: the record that it is about, and its outcome. The error says what is wrong with
+/// the line.
+pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
+    let Reply { id, outcome, error, after } =
+        serde_json::from_slice(line).map_err(|error| why(&error))?;
+    let id = id_of(&id)?;
+    let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), |it| kept(&it));
+    let outcome = match outcome {
+        Said::Success => Outcome::Success,
+        Said::Failure => Outcome::Failure { error: error("the handler gave no reason") },
+        Said::GiveUp => Outcome::GiveUp { error: error("given up") },
+        Said::Snooze => {
+            let after = after.as_deref().map(duration).transpose()?;
+            Outcome::Snooze { error: error("snoozed"), after }
+        }
+    };
+    Ok((id, outcome))
 }
 
 /// An error fit for a log and a column: on one line, and no longer than what is kept of the output
@@ -155,7 +148,7 @@ mod tests {
                 Outcome::GiveUp { error: "given up".into() },
             ),
         ] {
-            assert_eq!(Reply::parse(line.as_bytes()), Ok(Reply { id, outcome }), "{line}");
+            assert_eq!(reply(line.as_bytes()), Ok((id, outcome)), "{line}");
         }
     }
 
@@ -176,7 +169,7 @@ mod tests {
             (r#"{"id":7,"outcome":"snooze","after":"soon"}"#, "\"soon\" is no duration"),
             (r#"{"id":7,"outcome":"failure","error":5}"#, "invalid type: integer `5`"),
         ] {
-            let error = Reply::parse(line.as_bytes()).unwrap_err();
+            let error = reply(line.as_bytes()).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");
         }
     }

@@ -246,7 +246,7 @@ impl Supervisor {
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
         let heard = running.each_line(|number, line| {
             let wrong = |why: String| wrong_line(number, line, &why);
-            let protocol::Reply { id, outcome } = protocol::Reply::parse(line).map_err(wrong)?;
+            let (id, outcome) = protocol::reply(line).map_err(wrong)?;
             let sent = in_flight.answered(&id).map_err(wrong)?;
             let duration = now.saturating_duration_since(sent.at);
             ended.push(Attempt { duration, ..sent.job.ended(outcome) });

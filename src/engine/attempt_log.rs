@@ -21,6 +21,11 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, r
         return;
     };
     let is_archived = settlement.transition == Transition::Archived;
+    let when = || will_retry(record, settlement, rule);
+    let after = || match rule.capabilities.has_counter {
+        true => format!(" after {}", counted(record.next_attempt().into(), "attempt")),
+        false => String::new(),
+    };
     match outcome {
         Outcome::GiveUp { error } if is_archived => {
             log::error!("record {id} was given up by its handler{}; archived: {error}", attempt());
@@ -30,12 +35,10 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, r
         | Outcome::Snooze { error, .. }
             if is_archived =>
         {
-            let after = if rule.capabilities.has_counter {
-                format!(" after {}", counted(record.next_attempt().into(), "attempt"))
-            } else {
-                String::new()
-            };
-            log::error!("record {id} failed{after}; archived: {error}");
+            log::error!("record {id} failed{}; archived: {error}", after());
+        }
+        Outcome::Snooze { error, .. } => {
+            log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         Outcome::Failure { error }
         | Outcome::Unanswered { error, .. }
@@ -46,14 +49,9 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, r
                      date cannot be read: {error}",
                     attempt()
                 );
-                return;
+            } else {
+                log::warn!("record {id} failed, {}{}: {error}", when(), attempt());
             }
-            let when = || will_retry(record, settlement, rule);
-            log::warn!("record {id} failed, {}{}: {error}", when(), attempt());
-        }
-        Outcome::Snooze { error, .. } => {
-            let when = || will_retry(record, settlement, rule);
-            log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         Outcome::Success => log::info!("record {id} succeeded{}", attempt()),
         Outcome::Interrupted => log::info!("record {id} was interrupted; it stays as it was"),

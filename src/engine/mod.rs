@@ -1,11 +1,7 @@
 //! One pass: claim, handle, settle. The only place where policy, store and handler meet.
 //!
-//! All claims and settlements happen in rounds, one at a time. A round writes, in one
-//! transaction, the outcomes that have come in and the charges of the records that take their
-//! places. It is run by whoever brings an outcome: mostly the handler's own thread, which so
-//! finds its next record without waking anybody. An outcome that comes in during a round is
-//! taken up by the next one. So one outcome alone is written at once, and a hundred cost one
-//! commit.
+//! It goes on in rounds of the dispatcher, one at a time, which docs/architecture.md shows among the
+//! other threads.
 
 mod attempt_log;
 mod cron_line;
@@ -192,12 +188,12 @@ impl Handlers {
 
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
-    let (clock, stop) = (pass.clock, pass.stop.clone());
+    let clock = pass.clock;
     let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());
     let any = due.any(pass.store.reader());
-    let any = if stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
+    let any = if pass.stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
     if let Some(cursor) = first_cursor(&rule, &plan, any) {
         // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
         pass.observer.reached(&cursor);
@@ -213,20 +209,20 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         pass.store.start_watchdog(token)?;
     }
     let (sender, turns) = channel();
-    let wake = Wake { turns: sender, stop: stop.clone() };
+    let wake = Wake { turns: sender, stop: pass.stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
     let shared =
         SharedDispatcher { ended: Arc::default(), dispatcher: Arc::new(Mutex::new(dispatcher)) };
-    let mut main = MainThread { shared: &shared, turns, clock, stop, is_told: false };
+    let mut main = MainThread { shared: &shared, turns, clock, wake: &wake, is_told: false };
     main.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
-    main.wait_for(&wake, || handler.join());
+    main.wait_for(|| handler.join());
     let mut tally = shared.with(Dispatcher::finish)?;
     if let Some(on_archive) = on_archive {
-        main.wait_for(&wake, || on_archive.join());
-        tally.note_signal(main.stop.signalled());
+        main.wait_for(|| on_archive.join());
+        tally.note_signal(wake.stop.signalled());
     }
     tally.faults = handler.faults();
     Ok(tally)
@@ -250,7 +246,7 @@ struct MainThread<'a> {
     shared: &'a SharedDispatcher,
     turns: Receiver<()>,
     clock: Clock,
-    stop: Arc<Stop>,
+    wake: &'a Wake,
     /// Whether the pass was told to stop.
     is_told: bool,
 }
@@ -259,36 +255,32 @@ impl MainThread<'_> {
     fn see_to_the_end(&mut self) {
         self.shared.round();
         loop {
-            if let Some(pause) = self.shared.with(|dispatcher| dispatcher.held_back()) {
-                self.wait(Some(pause));
-                self.shared.round();
-                continue;
-            }
-            if !self.shared.with(|dispatcher| dispatcher.is_idle()) {
+            let held_back = self.shared.with(|dispatcher| dispatcher.held_back());
+            if held_back.is_none() && !self.shared.with(|dispatcher| dispatcher.is_idle()) {
                 self.wait(None);
                 continue;
             }
-            let Some(pause) = self.shared.with(Dispatcher::begin_again) else { return };
-            if !pause.is_zero() {
-                self.wait(Some(pause));
-            }
+            let again = held_back.or_else(|| self.shared.with(Dispatcher::begin_again));
+            let Some(pause) = again else { return };
+            self.wait(Some(pause));
             self.shared.round();
         }
     }
 
     /// Waits for a wake-up, at most `pause`, and until the pass is told to stop for its deadline.
     fn wait(&mut self, pause: Option<Duration>) {
-        let deadline = self.stop.deadline.filter(|_| !self.is_told);
+        let stop = &self.wake.stop;
+        let deadline = stop.deadline.filter(|_| !self.is_told);
         let left = deadline.map(|deadline| self.clock.until(deadline));
         match [pause, left].into_iter().flatten().min() {
             Some(most) => drop(self.turns.recv_timeout(most)),
             None => drop(self.turns.recv()),
         }
-        let why = match self.stop.signalled() {
+        let why = match stop.signalled() {
             _ if self.is_told => return,
             Some(signal) => Stopped::Signal(signal),
-            None if self.stop.is_late() => {
-                self.stop.end();
+            None if stop.is_late() => {
+                stop.end();
                 Stopped::Runtime
             }
             None => return,
@@ -298,8 +290,8 @@ impl MainThread<'_> {
     }
 
     /// Waits for the end of handlers, which may take its time.
-    fn wait_for(&mut self, wake: &Wake, end: impl FnOnce() + Send) {
-        let has_ended = AtomicBool::new(false);
+    fn wait_for(&mut self, end: impl FnOnce() + Send) {
+        let (wake, has_ended) = (self.wake, AtomicBool::new(false));
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 end();

@@ -39,7 +39,7 @@ pub struct Dispatcher {
     wake: Wake,
     due: DueQueue,
     /// Attempts that `--max-records` leaves.
-    left: Option<u64>,
+    left: u64,
     /// Attempts that `--rate` leaves.
     bucket: Option<TokenBucket>,
     /// Whether records wait for the rate alone.
@@ -91,7 +91,7 @@ impl Dispatcher {
             handlers,
             wake,
             due,
-            left: pass.limits.max_records,
+            left: pass.limits.max_records.unwrap_or(u64::MAX),
             bucket: pass.limits.rate.map(|rate| TokenBucket::new(rate, now)),
             is_held_back: false,
             pass,
@@ -174,7 +174,7 @@ impl Dispatcher {
         self.error.is_some()
             || self.tally.stopped.is_some()
             || self.pass.stop.is_asked()
-            || self.left == Some(0)
+            || self.left == 0
     }
 
     /// No new claims from here on.

@@ -69,7 +69,6 @@ impl Dispatcher {
         let now = self.pass.clock.now();
         match self.write(ended, &claimed) {
             Ok(charged) => {
-                let charged = charged.into_iter().map(Some).chain(std::iter::repeat(None));
                 self.hand_out(claimed.into_iter().zip(charged), now, submit);
                 Ok(count)
             }
@@ -99,8 +98,7 @@ impl Dispatcher {
     fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
         self.is_held_back = false;
         while claimed.len() < free && !self.is_cut_short() {
-            let left =
-                self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+            let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
             let bucket = self.bucket.as_ref();
             let tokens = bucket.map_or(usize::MAX, |bucket| bucket.tokens(clock.monotonic()));
@@ -119,7 +117,7 @@ impl Dispatcher {
             for (id, claim) in claims.by_ref() {
                 match self.inspect(id, claim) {
                     Ok(Some(due)) => {
-                        self.left = self.left.map(|left| left - 1);
+                        self.left -= 1;
                         if let Some(bucket) = &mut self.bucket {
                             bucket.take(clock.monotonic());
                         }
@@ -274,7 +272,7 @@ impl Dispatcher {
     }
 
     /// Writes, in one transaction, the outcomes of the answered records, which it books, and the
-    /// charges of the claimed ones; says of those, if there are any, how they went.
+    /// charges of the claimed ones; says how those went. Where nothing is charged, all went well.
     fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let rule = &self.rule;
@@ -300,9 +298,9 @@ impl Dispatcher {
         );
         let mut applied = apply(&mut *self.pass.store, &changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
-        let settlements: Vec<_> =
-            changes.into_iter().take(ended.len()).map(|change| change.settlement).collect();
-        let charged = applied.split_off(ended.len());
+        let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();
+        let mut charged = applied.split_off(ended.len());
+        charged.resize(claimed.len(), WriteResult::Written);
         for ((attempt, settlement), applied) in ended.iter().zip(settlements).zip(applied) {
             self.book(attempt, &settlement, &applied);
         }
@@ -313,12 +311,12 @@ impl Dispatcher {
     /// gives them back as interrupted, and the next round takes their charge back.
     fn hand_out(
         &mut self,
-        claimed: impl Iterator<Item = (Claimed, Option<WriteResult>)>,
+        claimed: impl Iterator<Item = (Claimed, WriteResult)>,
         now: Instant,
         submit: &Submit,
     ) {
         let jobs = claimed.filter_map(|(claimed, charged)| {
-            let record = self.take_in_hand(claimed, charged.as_ref(), now)?;
+            let record = self.take_in_hand(claimed, charged, now)?;
             let attempt = record.next_attempt();
             Some(Job { record, attempt, submit: submit.clone() })
         });
@@ -333,23 +331,22 @@ impl Dispatcher {
     /// Notes that the handler has the record from now on, if its charge could be written.
     fn take_in_hand(
         &mut self,
-        claimed: Claimed,
-        charged: Option<&WriteResult>,
+        Claimed { record, slot }: Claimed,
+        charged: WriteResult,
         now: Instant,
     ) -> Option<Arc<Record>> {
-        let Claimed { record, slot } = claimed;
         let charged = match charged {
-            None | Some(WriteResult::Written) => None,
-            Some(WriteResult::Charged(charged)) => Some(charged.clone()),
-            Some(WriteResult::ChangedMeanwhile | WriteResult::ClaimLost) => {
+            WriteResult::Written => None,
+            WriteResult::Charged(charged) => Some(charged),
+            WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => {
                 self.forget_slot(&record.id);
                 self.pass.store.release(&record.id);
                 return None;
             }
-            Some(WriteResult::Refused(error)) => {
+            WriteResult::Refused(error) => {
                 self.pass.store.release(&record.id);
                 // That was no attempt.
-                self.left = self.left.map(|left| left + 1);
+                self.left += 1;
                 let status = Status::Error.name();
                 let why = format!("it cannot be set to {status}: {error}");
                 self.refuse_to_try(&record, slot, &why);

@@ -7,12 +7,9 @@ use std::time::{Duration, Instant as Monotonic};
 /// The bucket holds what comes in this time, and at least one: attempts may come together so far.
 const BURST: Duration = Duration::from_millis(100);
 
-/// A rate: so many attempts in a second, a minute or an hour.
+/// A rate: how long it takes until one more attempt is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateLimit {
-    attempts: u32,
-    per: Duration,
-}
+pub struct RateLimit(Duration);
 
 impl FromStr for RateLimit {
     type Err = String;
@@ -20,14 +17,14 @@ impl FromStr for RateLimit {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || format!("{text:?} is no rate; write 50/s, 100/m or 1000/h");
         let (attempts, unit) = text.split_once('/').ok_or_else(wrong)?;
-        let attempts = attempts.trim().parse().ok().filter(|it| (1..=1_000_000).contains(it));
+        let attempts = attempts.trim().parse().ok().filter(|it| (1..=1_000_000_u32).contains(it));
         let secs = match unit.trim() {
             "s" | "sec" | "second" => 1,
             "m" | "min" | "minute" => 60,
             "h" | "hour" => 3_600,
             _ => return Err(wrong()),
         };
-        Ok(Self { attempts: attempts.ok_or_else(wrong)?, per: Duration::from_secs(secs) })
+        Ok(Self(Duration::from_secs(secs) / attempts.ok_or_else(wrong)?))
     }
 }
 
@@ -43,8 +40,7 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A full one.
-    pub fn new(rate: RateLimit, now: Monotonic) -> Self {
-        let interval = rate.per / rate.attempts;
+    pub fn new(RateLimit(interval): RateLimit, now: Monotonic) -> Self {
         let most = BURST.as_nanos() / interval.as_nanos().max(1);
         Self { interval, most: u32::try_from(most).unwrap_or(u32::MAX).max(1), full_at: now }
     }
@@ -75,7 +71,7 @@ mod tests {
         for text in ["", "50", "0/s", "-1/s", "5/day", "/s", "1.5/s", "1000001/s"] {
             assert!(text.parse::<RateLimit>().is_err(), "{text}");
         }
-        assert_eq!("60/m".parse(), Ok(RateLimit { attempts: 60, per: Duration::from_secs(60) }));
+        assert_eq!("60/m".parse(), Ok(RateLimit(Duration::from_secs(1))));
     }
 
     /// How many tokens a greedy taker gets in this time, looking every millisecond.

@@ -98,26 +98,28 @@ impl Supervisor {
         }
         let mut refused = Vec::new();
         while let Some(Waiting { job, bytes }) = self.queue.pop_front() {
-            let takes = |bytes| self.in_flight.takes(bytes, self.settings.window_bytes);
-            if bytes.is_some_and(|bytes| !takes(bytes)) {
+            let is_full = |bytes| !self.in_flight.takes(bytes, self.settings.window_bytes);
+            if bytes.is_some_and(is_full) {
                 self.queue.push_front(Waiting { job, bytes });
                 break;
             }
-            let line = match json::line(&job.record) {
-                Ok(line) => line,
+            match json::line(&job.record) {
+                Ok(line) if is_full(line.len()) => {
+                    self.queue.push_front(Waiting { job, bytes: Some(line.len()) });
+                    break;
+                }
+                Ok(line) => {
+                    if let Err(error) = self.push(&job, &line) {
+                        self.cannot_go_on(&job, error);
+                        break;
+                    }
+                    let at = self.shared.clock.monotonic();
+                    self.in_flight.add(Sent { job, bytes: line.len(), at });
+                }
                 Err(error) => {
                     let error = format!("{error}; mend it");
                     refused.push(job.ended(Outcome::Failure { error }));
-                    continue;
                 }
-            };
-            if !takes(line.len()) {
-                self.queue.push_front(Waiting { job, bytes: Some(line.len()) });
-                break;
-            }
-            if let Err(error) = self.push(job, &line) {
-                self.cannot_go_on(&error);
-                break;
             }
         }
         if let Some(running) = &mut self.running {
@@ -126,22 +128,14 @@ impl Supervisor {
         self.submit(refused);
     }
 
-    /// Sends a line, to a co-process that is started if there is none; the error says why there
-    /// can be none, and the record waits on.
-    fn push(&mut self, job: Job, line: &[u8]) -> Result<(), String> {
-        let mut running = match self.running.take().map_or_else(|| self.start(&job), Ok) {
-            Ok(running) => running,
-            Err(error) => {
-                self.queue.push_front(job.into());
-                return Err(error);
-            }
-        };
-        let at = self.shared.clock.monotonic();
+    /// Sends the line of a record, to a co-process that is started if there is none; the error says
+    /// why there can be none.
+    fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
+        let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
-            running.quiet_since = at;
+            running.quiet_since = self.shared.clock.monotonic();
         }
         running.push(line);
-        self.in_flight.add(Sent { job, bytes: line.len(), at });
         self.running = Some(running);
         Ok(())
     }
@@ -167,13 +161,9 @@ impl Supervisor {
     }
 
     /// There will be no co-process any more, and that ends the pass.
-    fn cannot_go_on(&mut self, error: &str) {
+    fn cannot_go_on(&mut self, first: &Job, error: String) {
         self.shared.stop.begin_no_more();
-        if let Some(first) = self.queue.pop_front() {
-            self.submit(vec![
-                first.job.ended(Outcome::Unable { error: error.into(), ends_pass: true }),
-            ]);
-        }
+        self.submit(vec![first.ended(Outcome::Unable { error, ends_pass: true })]);
         self.give_back();
     }
 

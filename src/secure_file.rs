@@ -20,7 +20,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 /// No file that tells the program what to do is longer.
-pub const LONGEST: u64 = 1024 * 1024;
+const LONGEST: u64 = 1024 * 1024;
 
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
@@ -157,9 +157,9 @@ impl Followed {
         Standing::of(&path_of(&self.directory))
     }
 
-    /// Reads a regular file of at most so many bytes from its beginning to its end.
-    pub fn read(&self, most: u64) -> io::Result<(Vec<u8>, Standing)> {
-        read_to_end(self.open(OFlags::RDONLY, 0)?, most)
+    /// Reads a regular file from its beginning to its end.
+    pub fn read(&self) -> io::Result<(Vec<u8>, Standing)> {
+        read_to_end(self.open(OFlags::RDONLY, 0)?)
     }
 }
 
@@ -223,21 +223,20 @@ fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
     )
 }
 
-/// Reads a regular file of at most so many bytes from its beginning to its end, without waiting for
-/// anything.
-pub fn read(path: &Path, most: u64) -> io::Result<(Vec<u8>, Standing)> {
-    read_to_end(openat(CWD, path, OFlags::RDONLY | OPEN, Mode::empty())?, most)
+/// Reads a regular file from its beginning to its end, without waiting for anything.
+pub fn read(path: &Path) -> io::Result<(Vec<u8>, Standing)> {
+    read_to_end(openat(CWD, path, OFlags::RDONLY | OPEN, Mode::empty())?)
 }
 
-fn read_to_end(file: OwnedFd, most: u64) -> io::Result<(Vec<u8>, Standing)> {
+fn read_to_end(file: OwnedFd) -> io::Result<(Vec<u8>, Standing)> {
     let standing = Standing::of(&path_of(&file))?;
     if !standing.found.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    File::from(file).take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    File::from(file).take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
     }
     Ok((bytes, standing))
 }

@@ -92,9 +92,9 @@ impl File {
 /// led to it.
 fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
     let read = if is_root() {
-        Followed::new(path).and_then(|followed| followed.read(secure_file::LONGEST))
+        Followed::new(path).and_then(|followed| followed.read())
     } else {
-        secure_file::read(path, secure_file::LONGEST)
+        secure_file::read(path)
     };
     let (text, standing) = read.and_then(decoded).map_err(|error| not_read(path, &error))?;
     match standing.why_untrusted().filter(|_| is_root()) {
@@ -111,7 +111,7 @@ fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
 fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
     let read = || {
         let followed = Followed::new(path)?;
-        let (text, standing) = followed.read(secure_file::LONGEST).and_then(decoded)?;
+        let (text, standing) = followed.read().and_then(decoded)?;
         let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
         Ok((text, standing, [named, followed.directory_standing()?]))
     };

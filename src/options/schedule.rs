@@ -202,7 +202,7 @@ fn progressive(tiers: &str, pace: &Pace) -> Result<Policy, ExitError> {
 /// A policy by what was typed behind `--policy`.
 fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitError> {
     let file = schedule::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
-        let read = secure_file::read(Path::new(path), secure_file::LONGEST).map(|(text, _)| text);
+        let read = secure_file::read(Path::new(path)).map(|(text, _)| text);
         read.map_err(|error| usage(format!("--policy: could not read {path}: {error}")))
     });
     let file = file.transpose()?;

@@ -26,7 +26,7 @@ impl Observer for Silent {}
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn clock() -> Clock {
-    Clock::new(Some(NOW), || NOW, Monotonic::now)
+    Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now }
 }
 
 /// Works the table off and says how many records succeeded. `counts` says whether failures are

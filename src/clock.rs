@@ -9,20 +9,12 @@ use crate::time::Instant;
 /// (`--now`), and the monotonic one, which times handlers and never stands still.
 #[derive(Clone, Copy)]
 pub struct Clock {
-    fixed: Option<Instant>,
-    wall: fn() -> Instant,
-    monotonic: fn() -> Monotonic,
+    pub fixed: Option<Instant>,
+    pub wall: fn() -> Instant,
+    pub monotonic: fn() -> Monotonic,
 }
 
 impl Clock {
-    pub fn new(
-        fixed: Option<Instant>,
-        wall: fn() -> Instant,
-        monotonic: fn() -> Monotonic,
-    ) -> Self {
-        Self { fixed, wall, monotonic }
-    }
-
     /// The same, but that the wall clock stands still at `now`.
     pub fn fixed(&self, now: Instant) -> Self {
         Self { fixed: Some(now), ..*self }

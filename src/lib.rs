@@ -130,7 +130,11 @@ fn of_stdout(error: &io::Error) -> io::Error {
 
 #[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]
 fn clock(fixed: Option<Instant>) -> Clock {
-    Clock::new(fixed, || Instant(chrono::Utc::now().timestamp()), std::time::Instant::now)
+    Clock {
+        fixed,
+        wall: || Instant(chrono::Utc::now().timestamp()),
+        monotonic: std::time::Instant::now,
+    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -183,7 +183,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a stop is measured by the clock")]
     fn stop(max_runtime: Option<Duration>) -> Arc<Stop> {
         let monotonic = || Monotonic::now() + AHEAD.get();
-        let clock = Clock::new(None, || crate::time::Instant(0), monotonic);
+        let clock = Clock { fixed: None, wall: || crate::time::Instant(0), monotonic };
         Stop::new(clock, Duration::from_secs(10), max_runtime).unwrap()
     }
 

@@ -85,7 +85,7 @@ fn options(every_secs: i64, salt: u64) -> Options {
 
 #[expect(clippy::disallowed_methods, reason = "the engine measures how long an attempt takes")]
 fn clock(now: i64) -> Clock {
-    Clock::new(Some(Instant(now)), || Instant(0), std::time::Instant::now)
+    Clock { fixed: Some(Instant(now)), wall: || Instant(0), monotonic: std::time::Instant::now }
 }
 
 impl Table {

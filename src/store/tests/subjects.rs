@@ -34,7 +34,7 @@ pub trait Subject {
 
 #[expect(clippy::disallowed_methods, reason = "the suite waits for nothing")]
 fn clock() -> Clock {
-    Clock::new(Some(NOW), || NOW, std::time::Instant::now)
+    Clock { fixed: Some(NOW), wall: || NOW, monotonic: std::time::Instant::now }
 }
 
 fn opened(location: &Location) -> Box<dyn Store> {

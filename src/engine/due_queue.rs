@@ -174,9 +174,8 @@ impl DueQueue {
 
     /// At most `most`; none if there is no more.
     pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Id>> {
-        let any = self.any(reader)?;
-        let few = if any { most.min(self.ids.len()) } else { 0 };
-        Ok(self.ids.drain(..few).collect())
+        self.any(reader)?;
+        Ok(self.ids.drain(..most.min(self.ids.len())).collect())
     }
 
     /// Leaves out, of those that come next, what other passes have finished since they were read.

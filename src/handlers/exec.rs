@@ -17,11 +17,11 @@ use super::process::{
     self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Process, is_readable, read_leftovers,
 };
 use super::stdio::{Tail, complete};
-use super::unstartable::{could_not_run, obstacle_of};
+use super::unstartable::{could_not_run, obstacle_of, program, shown};
 use super::workers::Workers;
 use super::{Handler, Job, argv_template, json};
 use crate::clock::Clock;
-use crate::record::{Attempt, Outcome, Record, Value, one_line};
+use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
@@ -228,8 +228,7 @@ impl Worker {
         let of_the_record = error.kind() == io::ErrorKind::InvalidInput
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
         if of_the_record {
-            let program = argv.first().map(|program| one_line(&program.to_string_lossy()));
-            let program = program.unwrap_or_default();
+            let program = shown(program(argv));
             return Outcome::Failure { error: format!("could not start {program}: {error}") };
         }
         Outcome::Unable { error: could_not_run(error, argv), ends_pass: true }

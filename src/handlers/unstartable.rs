@@ -24,7 +24,7 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
     {
         return why;
     }
-    let shown = one_line(&program.to_string_lossy());
+    let shown = shown(program);
     let file = file_of(program, &search);
     if let (Some(Errno::NOENT | Errno::ACCESS), Some(file)) = (errno, &file)
         && let Some(why) = obstacle(file, &search)
@@ -62,21 +62,19 @@ pub fn obstacle(file: &Path, search: &OsStr) -> Option<String> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let mut words = line.split(is_blank).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
     let interpreter = Path::new(words.next()?);
-    let its = |name: &Path, why| {
-        Some(format!("its interpreter {} {why}", one_line(&name.to_string_lossy())))
-    };
+    let its = |name: &OsStr, why| Some(format!("its interpreter {} {why}", shown(name)));
     if !interpreter.exists() {
-        return its(interpreter, "does not exist");
+        return its(interpreter.as_os_str(), "does not exist");
     }
     if !is_executable(interpreter) {
-        return its(interpreter, "is no file that can be executed");
+        return its(interpreter.as_os_str(), "is no file that can be executed");
     }
     // Other words of env's are options and variables.
     let is_name =
         |word: &&OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
     let named = words.next().filter(|word| is_env && is_name(word))?;
-    if file_of(named, search).is_some() { None } else { its(Path::new(named), "is not in PATH") }
+    if file_of(named, search).is_some() { None } else { its(named, "is not in PATH") }
 }
 
 /// What is wrong with a command that was written in quotes, as if for a shell.
@@ -86,7 +84,7 @@ pub fn in_one_word(argv: &[OsString], search: &OsStr) -> Option<String> {
     if !is_several || file_of(program, search).is_some() {
         return None;
     }
-    let shown = one_line(&program.to_string_lossy());
+    let shown = shown(program);
     Some(format!("`{shown}` is one word, looked for as a file of that name: leave out the quotes"))
 }
 
@@ -114,7 +112,12 @@ fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(search).map(|directory| directory.join(program)).find(|it| it.is_file())
 }
 
-fn program(argv: &[OsString]) -> &OsStr {
+/// A name as messages have it.
+pub fn shown(name: &OsStr) -> String {
+    one_line(&name.to_string_lossy())
+}
+
+pub fn program(argv: &[OsString]) -> &OsStr {
     argv.first().map_or(OsStr::new(""), OsString::as_os_str)
 }
 

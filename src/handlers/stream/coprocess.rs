@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::handlers::process::{CHUNK, KILL_DELAY, Process, is_readable, read_leftovers};
+use crate::handlers::process::{CHUNK, Process, is_readable, read_leftovers};
 use crate::handlers::stdio::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -161,11 +161,6 @@ impl CoProcess {
         }
     }
 
-    /// It says what is not the protocol, and will not be listened to any more.
-    pub fn break_off(&mut self, now: Monotonic) {
-        self.process.ask(Why::Broken, now + KILL_DELAY);
-    }
-
     /// Waits for something to happen, at most `timeout`, and serves the pipes: whether it has ended,
     /// and whether there is a wake-up.
     pub fn wait(
@@ -208,11 +203,14 @@ impl CoProcess {
     }
 
     /// Hands each line that has come since the last time to `each`, with its number, until that
-    /// fails.
+    /// fails. One that was no reply is the last that is listened to.
     pub fn each_line<E>(
         &mut self,
         mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        if self.process.why == Some(Why::Broken) {
+            self.received.clear();
+        }
         let mut taken = 0;
         let mut result = Ok(());
         while result.is_ok()
@@ -224,11 +222,6 @@ impl CoProcess {
         }
         self.received.drain(..taken);
         result
-    }
-
-    /// What it has said since the last time is not listened to.
-    pub fn ignore_output(&mut self) {
-        self.received.clear();
     }
 
     /// Reaps it once it has ended, and reads what is left in the pipes. What it leaves in the

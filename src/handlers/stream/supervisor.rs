@@ -13,7 +13,7 @@ use super::coprocess::{CoProcess, Why};
 use super::in_flight::{InFlight, Sent};
 use super::protocol;
 use super::{Shared, StreamSettings};
-use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, command};
+use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command};
 use crate::handlers::unstartable::could_not_run;
 use crate::handlers::{Job, Submit, json};
 use crate::record::{Attempt, Outcome, counted, cut_line};
@@ -184,7 +184,7 @@ impl Supervisor {
             return self.conclude(running);
         }
         if let Err(error) = self.listen(&mut running) {
-            running.break_off(clock.monotonic());
+            running.process.ask(Why::Broken, clock.monotonic() + KILL_DELAY);
             self.fault(error);
         }
         self.doubt(&mut running);
@@ -228,10 +228,6 @@ impl Supervisor {
 
     /// Takes the replies that have come, all together. The error is a line that is none.
     fn listen(&mut self, running: &mut CoProcess) -> Result<(), String> {
-        if running.process.why == Some(Why::Broken) {
-            running.ignore_output();
-            return Ok(());
-        }
         let now = self.shared.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
         let heard = running.each_line(|number, line| {
@@ -265,7 +261,11 @@ impl Supervisor {
         let end = end(status, running.log.last_line());
         match (running.process.why, heard) {
             // Whoever stopped the pass may have signalled its handler as well.
-            _ if self.shared.stop.stage() >= Stage::Ending => self.interrupt(),
+            _ if self.shared.stop.stage() >= Stage::Ending => {
+                let left = self.in_flight.drain().map(|it| it.job.ended(Outcome::Interrupted));
+                let left = left.collect();
+                self.submit(left);
+            }
             (_, Err(error)) => self.fault(error),
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
@@ -279,12 +279,6 @@ impl Supervisor {
         }
         let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job.into()).collect();
         left.into_iter().rev().for_each(|job| self.queue.push_front(job));
-    }
-
-    fn interrupt(&mut self) {
-        let left = self.in_flight.drain().map(|sent| sent.job.ended(Outcome::Interrupted));
-        let left = left.collect();
-        self.submit(left);
     }
 
     fn died(&mut self, running: &CoProcess, status: ExitStatus, end: &str) {

@@ -51,18 +51,14 @@ impl Hosts {
 
 impl Entry {
     fn parse(text: &str) -> Result<Self> {
-        let (is_below, name) = match text.trim().strip_prefix("*.") {
-            Some(name) => (true, name),
-            None => (false, text.trim()),
-        };
-        let bare = bare(name).to_ascii_lowercase();
-        if !is_below && let Ok(address) = bare.parse() {
-            return Ok(Self::Address(address));
+        let below = text.trim().strip_prefix("*.");
+        let bare = bare(below.unwrap_or(text.trim())).to_ascii_lowercase();
+        match bare.parse() {
+            Ok(address) if below.is_none() => Ok(Self::Address(address)),
+            _ if !is_name(&bare) || is_address(&bare) => bail!("{text:?} is no host; {LEGAL}"),
+            _ if below.is_some() => Ok(Self::Below(bare)),
+            _ => Ok(Self::Name(bare)),
         }
-        if !is_name(&bare) || is_address(&bare) {
-            bail!("{text:?} is no host; {LEGAL}");
-        }
-        Ok(if is_below { Self::Below(bare) } else { Self::Name(bare) })
     }
 
     /// Whether it lists a host, which is bare and in lower case.

@@ -45,14 +45,9 @@ impl Target {
             "http" => false,
             other => bail!("the URL begins with {other}://; only https:// and http:// will do"),
         };
+        let (login, authority, rest) = parts(rest);
         // A fragment is never sent.
-        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
-        let (login, authority) = match authority.rsplit_once('@') {
-            Some((login, authority)) => (Some(login), authority),
-            None => (None, authority),
-        };
+        let rest = rest.split('#').next().unwrap_or_default();
         let target = Self {
             is_https,
             authority: Template::parse(authority, "the URL", check_literal)?,
@@ -101,10 +96,17 @@ impl Target {
 /// The URL of a webhook without its user and password.
 pub fn without_login(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, rest) = rest.split_at(end);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{rest}")
+    let (_, authority, rest) = parts(rest);
+    format!("{scheme}://{authority}{rest}")
+}
+
+/// The login in a URL behind its scheme, the authority without it, and the rest.
+fn parts(url: &str) -> (Option<&str>, &str, &str) {
+    let (authority, rest) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+    match authority.rsplit_once('@') {
+        Some((login, authority)) => (Some(login), authority, rest),
+        None => (None, authority, rest),
+    }
 }
 
 fn check_literal(text: &str) -> Result<()> {

@@ -33,13 +33,14 @@ pub enum Format {
     Epoch(Unit),
 }
 
-/// The unit of an epoch date.
+/// The unit of an epoch date: how many of them are in a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i64)]
 pub enum Unit {
-    Seconds,
-    Milliseconds,
-    Microseconds,
-    Nanoseconds,
+    Seconds = 1,
+    Milliseconds = 1_000,
+    Microseconds = 1_000_000,
+    Nanoseconds = 1_000_000_000,
 }
 
 /// A stretch of a column, in the column's own order, that can hold instants of a window.
@@ -88,12 +89,7 @@ impl Unit {
         [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
 
     fn per_second(self) -> i64 {
-        match self {
-            Self::Seconds => 1,
-            Self::Milliseconds => 1_000,
-            Self::Microseconds => 1_000_000,
-            Self::Nanoseconds => 1_000_000_000,
-        }
+        self as i64
     }
 
     /// Numbers that can be an instant in this unit: the years 1973 to 2286, of nanoseconds to

@@ -1,48 +1,37 @@
 //! The spelling of one date column, so that what is written there looks like the rest.
 
-use chrono::{Datelike, Timelike};
-
 use super::{Dates, Format, Unit, Zone, is_compact};
 use crate::record::Value;
 use crate::time::Instant;
 
 const EXAMPLE: Instant = Instant(1_795_232_401);
 
-/// The spelling of instants in one column.
+/// The day alone, as chrono formats it.
+const DAY: &str = "%Y-%m-%d";
+
+/// The spelling of instants in one column. An ISO date has the format in which chrono writes its day
+/// and clock, and behind that the name of UTC; an empty one if it is the time of the table's zone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spelling {
     Epoch { unit: Unit, as_text: bool },
     Compact { as_text: bool },
-    Iso { clock: IsoClock, suffix: String },
-}
-
-/// The clock part of an ISO date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IsoClock {
-    None,
-    /// The character before the hours, and how many digits of a second.
-    Seconds {
-        separator: char,
-        digits: usize,
-    },
+    Iso { format: String, suffix: String },
 }
 
 impl Spelling {
     /// How the program spells an instant where nobody else does: RFC 3339 in UTC.
     pub fn rfc3339() -> Self {
-        let clock = IsoClock::Seconds { separator: 'T', digits: 0 };
-        Self::Iso { clock, suffix: "Z".into() }
+        Self::Iso { format: "%Y-%m-%dT%H:%M:%S".into(), suffix: "Z".into() }
     }
 
     /// As SQL has it that knows no zone: `2026-11-21 03:40:00`.
     pub fn sql() -> Self {
-        let clock = IsoClock::Seconds { separator: ' ', digits: 0 };
-        Self::Iso { clock, suffix: String::new() }
+        Self::Iso { format: "%Y-%m-%d %H:%M:%S".into(), suffix: String::new() }
     }
 
     /// The day alone.
     pub fn date() -> Self {
-        Self::Iso { clock: IsoClock::None, suffix: String::new() }
+        Self::Iso { format: DAY.into(), suffix: String::new() }
     }
 
     pub fn epoch() -> Self {
@@ -73,15 +62,14 @@ impl Spelling {
     fn of_iso(text: &str) -> Self {
         let text = text.trim_end();
         let clock = text.get(10..).unwrap_or_default();
-        let Some(separator) = clock.chars().next() else {
-            return Self::date();
-        };
+        let Some(separator) = clock.chars().next() else { return Self::date() };
         let end = clock[1..].find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
         let (shown, suffix) = clock.split_at(end.map_or(clock.len(), |end| end + 1));
-        let digits = shown.split_once('.').map_or(0, |(_, digits)| digits.len());
+        let fraction = shown.find('.').map_or("", |point| &shown[point..]);
+        let fraction = fraction.replace(|c: char| c.is_ascii_digit(), "0");
         // What is written is UTC, in the same form.
         let suffix = suffix.replace('-', "+").replace(|c: char| c.is_ascii_digit(), "0");
-        Self::Iso { clock: IsoClock::Seconds { separator, digits }, suffix }
+        Self::Iso { format: format!("{DAY}{separator}%H:%M:%S{fraction}"), suffix }
     }
 
     pub fn format(&self) -> Format {
@@ -114,7 +102,7 @@ impl Spelling {
         match self {
             Self::Epoch { .. } => true,
             Self::Compact { .. } => zone.fixed_secs().is_some(),
-            Self::Iso { clock: IsoClock::None, .. } => false,
+            Self::Iso { format, .. } if format == DAY => false,
             Self::Iso { suffix, .. } => !suffix.is_empty() || zone.fixed_secs().is_some(),
         }
     }
@@ -130,20 +118,9 @@ impl Spelling {
                 let shown = zone.shown(at).format("%Y%m%d%H%M%S").to_string();
                 if *as_text { Value::Text(shown) } else { of(shown.parse().unwrap_or(0), false) }
             }
-            Self::Iso { clock, suffix } => {
+            Self::Iso { format, suffix } => {
                 let shown = if suffix.is_empty() { zone.shown(at) } else { Zone::UTC.shown(at) };
-                let date = format!("{:04}-{:02}-{:02}", shown.year(), shown.month(), shown.day());
-                Value::Text(match clock {
-                    IsoClock::None => date,
-                    IsoClock::Seconds { separator, digits } => {
-                        let (h, m, s) = (shown.hour(), shown.minute(), shown.second());
-                        let point = if *digits > 0 { "." } else { "" };
-                        format!(
-                            "{date}{separator}{h:02}:{m:02}:{s:02}{point}{:0<digits$}{suffix}",
-                            ""
-                        )
-                    }
-                })
+                Value::Text(format!("{}{suffix}", shown.format(format)))
             }
         }
     }

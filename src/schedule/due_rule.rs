@@ -68,14 +68,8 @@ impl DueRule {
         let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
             return None;
         };
-        let facts = Facts {
-            status: settlement.status(record.status),
-            failures: *failures,
-            last_failure_at: Some(*last_failure_at),
-            due_at: None,
-            snoozed_until: None,
-            ..record.facts()
-        };
+        let (failures, last_failure_at) = (*failures, Some(*last_failure_at));
+        let facts = Facts { failures, last_failure_at, ..record.facts() };
         let Some(until) = settlement.not_before.filter(|until| *until > self.time.now) else {
             return self.schedule.policy.next_attempt(facts, self.time).map(|next| next.now);
         };
@@ -146,8 +140,6 @@ impl Iterator for Forecast<'_> {
             status: Status::Error,
             failures: attempt,
             last_failure_at: Some(time.now),
-            due_at: None,
-            snoozed_until: None,
             ..self.facts
         };
         let is_last = exhausted(self.facts, *limits, time.now).is_some();

@@ -26,36 +26,34 @@ pub struct Tiers {
 struct Tier {
     max_age_secs: i64,
     /// In ticks. Each divides the next one's.
-    interval: u64,
+    interval: i64,
 }
 
 impl Tiers {
     /// Reads `1d/5m,7d/1h`: maximal age and interval. An error names the tier and the rule.
     pub fn parse(spec: &str, options: Options) -> Result<Self, String> {
         let Options { every_secs, salt, .. } = options;
+        let form = "write maximal age / interval, as in 7d/1h";
         let mut tiers: Vec<Tier> = Vec::new();
         for text in spec.split(',').map(str::trim) {
             let wrong = |why: &str| format!("tier {text:?}: {why}");
-            let form = "write maximal age / interval, as in 7d/1h";
             let (age, interval) = text.split_once('/').ok_or_else(|| wrong(form))?;
             let secs = |text: &str| {
                 let duration = humantime::parse_duration(text.trim())
                     .map_err(|error| wrong(&format!("{error}; {form}")))?;
                 let whole = i64::try_from(duration.as_secs()).ok();
+                let whole = whole.filter(|_| duration.subsec_nanos() == 0);
                 whole
-                    .filter(|secs| {
-                        (1..=LONGEST_SECS).contains(secs) && duration.subsec_nanos() == 0
-                    })
+                    .filter(|secs| (1..=LONGEST_SECS).contains(secs))
                     .ok_or_else(|| wrong("durations are whole seconds, from 1s to 3650days"))
             };
             let (max_age_secs, interval_secs) = (secs(age)?, secs(interval)?);
             if interval_secs % every_secs != 0 {
-                let tick = duration(every_secs);
-                return Err(wrong(&format!(
-                    "its interval is no multiple of the tick, --every {tick}"
-                )));
+                let every = duration(every_secs);
+                let why = format!("its interval is no multiple of the tick, --every {every}");
+                return Err(wrong(&why));
             }
-            let interval = (interval_secs / every_secs).unsigned_abs();
+            let interval = interval_secs / every_secs;
             if let Some(younger) = tiers.last() {
                 if max_age_secs <= younger.max_age_secs {
                     return Err(wrong("its age is not above that of the tier before"));
@@ -74,10 +72,8 @@ impl Tiers {
     /// The ages in seconds from and to which a record is tried, and how often.
     pub fn steps(&self) -> impl Iterator<Item = (i64, i64, i64)> {
         let from = std::iter::once(0).chain(self.tiers.iter().map(|tier| tier.max_age_secs));
-        from.zip(&self.tiers).map(|(from, tier)| {
-            let ticks = i64::try_from(tier.interval).unwrap_or(i64::MAX);
-            (from, tier.max_age_secs, ticks.saturating_mul(self.every_secs))
-        })
+        let steps = from.zip(&self.tiers);
+        steps.map(|(from, tier)| (from, tier.max_age_secs, tier.interval * self.every_secs))
     }
 
     /// The first tick behind `behind` in which a record with this phase has a slot.
@@ -85,8 +81,7 @@ impl Tiers {
         let mut from = behind.saturating_add(1);
         for (tier, place) in self.tiers.iter().zip(self.places(phase)) {
             let last = inserted_at.saturating_add(tier.max_age_secs).tick(self.every_secs);
-            let interval = i64::try_from(tier.interval).unwrap_or(i64::MAX);
-            let ahead = place.saturating_sub(from).rem_euclid(interval);
+            let ahead = place.saturating_sub(from).rem_euclid(tier.interval);
             match from.checked_add(ahead) {
                 Some(tick) if tick <= last => return Some(tick),
                 _ => from = from.max(last.saturating_add(1)),
@@ -101,11 +96,12 @@ impl Tiers {
     pub fn places(&self, phase: u64) -> impl Iterator<Item = i64> {
         let start = (phase, 0u64, 1u64);
         let places = self.tiers.iter().scan(start, |(rest, place, width), tier| {
-            let product = u128::from(*rest) * u128::from(tier.interval / *width);
+            let interval = tier.interval.unsigned_abs();
+            let product = u128::from(*rest) * u128::from(interval / *width);
             let digit = u64::try_from(product >> 64).unwrap_or(u64::MAX);
             *rest = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(u64::MAX);
             *place += digit * *width;
-            *width = tier.interval;
+            *width = interval;
             Some(*place)
         });
         places.map(|place| i64::try_from(place).unwrap_or(i64::MAX))
@@ -118,12 +114,8 @@ impl Tiers {
         let mut tiers = self.tiers.iter().zip(self.places(phase));
         tiers.find_map(|(tier, place)| {
             let last = inserted_at.saturating_add(tier.max_age_secs).tick(self.every_secs);
-            let interval = i64::try_from(tier.interval).unwrap_or(i64::MAX);
-            (tick <= last).then_some((
-                tier.max_age_secs,
-                interval.saturating_mul(self.every_secs),
-                place.saturating_mul(self.every_secs),
-            ))
+            let interval_secs = tier.interval * self.every_secs;
+            (tick <= last).then_some((tier.max_age_secs, interval_secs, place * self.every_secs))
         })
     }
 

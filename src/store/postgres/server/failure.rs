@@ -167,18 +167,13 @@ impl Refusal {
 }
 
 fn from_state(state: &SqlState) -> Reason {
-    if *state == SqlState::INVALID_PASSWORD {
-        return Reason::PasswordWrong;
-    }
-    if *state == SqlState::INVALID_CATALOG_NAME {
-        return Reason::NoDatabase;
-    }
-    // 57P01 to 57P03: the server shuts down, has crashed or starts. 57P04: dropped just now.
-    let stops = ["57P01", "57P02", "57P03"].contains(&state.code());
-    match state.code().get(..2) {
-        Some("28") => Reason::NotAdmitted,
-        Some("08" | "53") => Reason::NotNow,
-        _ if stops => Reason::NotNow,
+    match state.code() {
+        "28P01" => Reason::PasswordWrong,
+        "3D000" => Reason::NoDatabase,
+        // The server shuts down, has crashed or starts. 57P04: the database was dropped just now.
+        "57P01" | "57P02" | "57P03" => Reason::NotNow,
+        code if code.starts_with("28") => Reason::NotAdmitted,
+        code if code.starts_with("08") || code.starts_with("53") => Reason::NotNow,
         _ => Reason::Other,
     }
 }

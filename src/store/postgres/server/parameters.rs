@@ -150,28 +150,29 @@ impl Parameters {
         Ok(())
     }
 
-    /// One of the legal words. The error does not quote the value: in a URL with a mistake it may
-    /// be a part of the password.
+    /// One of the legal words.
     pub fn choice<T: Copy>(&self, key: &'static str, legal: &[(&str, T)]) -> Result<Option<T>> {
-        let Some(text) = self.text(key) else {
-            return Ok(None);
-        };
-        let found = legal.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-        let names = || legal.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        found
-            .map(Some)
-            .with_context(|| format!("{} must be one of: {}", self.said_by(key), names()))
+        let names: Vec<_> = legal.iter().map(|(name, _)| *name).collect();
+        self.read(key, &format!("one of: {}", names.join(", ")), |text| {
+            legal.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
+        })
     }
 
     pub fn number(&self, key: &'static str) -> Result<Option<u32>> {
-        let Some(text) = self.text(key) else {
-            return Ok(None);
-        };
-        let number = text.trim().parse();
-        number
-            .map(Some)
-            .ok()
-            .with_context(|| format!("{} must be a whole number, at least 0", self.said_by(key)))
+        self.read(key, "a whole number, at least 0", |text| text.trim().parse().ok())
+    }
+
+    /// What is said, if anything is; `legal` says in the error what it must be. That does not quote
+    /// the value: in a URL with a mistake it may be a part of the password.
+    pub fn read<T>(
+        &self,
+        key: &'static str,
+        legal: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let read =
+            |text| parse(text).with_context(|| format!("{} must be {legal}", self.said_by(key)));
+        self.text(key).map(read).transpose()
     }
 
     /// A time that is said in seconds; like libpq, 0 leaves it to the system.
@@ -237,14 +238,13 @@ impl PassFile {
         user: &str,
     ) -> Option<String> {
         let port = port.to_string();
-        let password =
-            self.text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-                let rest = hosts.iter().find_map(|host| strip_field(line, host))?;
-                let rest = strip_field(rest, &port)?;
-                let rest = strip_field(rest, database)?;
-                strip_field(rest, user)
-            })?;
-        Some(unescape(password)).filter(|password| !password.is_empty())
+        let mut lines = self.text.lines().filter(|line| !line.starts_with('#'));
+        let password = lines.find_map(|line| {
+            let rest = hosts.iter().find_map(|host| strip_field(line, host))?;
+            [&port, database, user].into_iter().try_fold(rest, strip_field)
+        })?;
+        // A comment may follow it.
+        Some(split_field(password).0).filter(|password| !password.is_empty())
     }
 }
 
@@ -253,35 +253,20 @@ fn strip_field<'a>(line: &'a str, value: &str) -> Option<&'a str> {
     if let Some(rest) = line.strip_prefix("*:") {
         return Some(rest);
     }
-    let mut wanted = value.chars();
-    let mut chars = line.chars();
-    loop {
-        match chars.next()? {
-            ':' if wanted.as_str().is_empty() => return Some(chars.as_str()),
-            '\\' => {
-                if chars.next()? != wanted.next()? {
-                    return None;
-                }
-            }
-            c => {
-                if c != wanted.next()? {
-                    return None;
-                }
-            }
-        }
-    }
+    let (field, rest) = split_field(line);
+    rest.filter(|_| field == value)
 }
 
-/// The password: up to the next colon, which a comment may follow.
-fn unescape(text: &str) -> String {
-    let mut password = String::new();
+/// The field up to the next colon, without its backslashes, and what follows the colon.
+fn split_field(text: &str) -> (String, Option<&str>) {
+    let mut field = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
-            ':' => break,
-            '\\' => password.push(chars.next().unwrap_or('\\')),
-            c => password.push(c),
+            ':' => return (field, Some(chars.as_str())),
+            '\\' => field.push(chars.next().unwrap_or('\\')),
+            c => field.push(c),
         }
     }
-    password
+    (field, None)
 }

@@ -78,12 +78,10 @@ pub fn versions(parameters: &Parameters) -> Result<Vec<&'static SupportedProtoco
     if first > last {
         bail!("{min} is {}, later than {max} ({})", VERSIONS[first], VERSIONS[last]);
     }
-    let supported = [(2, &TLS12), (3, &TLS13)];
-    let allowed: Vec<_> = supported
-        .into_iter()
-        .filter(|(version, _)| (first..=last).contains(version))
-        .map(|(_, version)| version)
-        .collect();
+    let mut allowed = Vec::new();
+    for (version, supported) in [(2, &TLS12), (3, &TLS13)] {
+        allowed.extend((first..=last).contains(&version).then_some(supported));
+    }
     if allowed.is_empty() {
         bail!(
             "{max} is {}, and no version before TLSv1.2 is supported; say TLSv1.2 or TLSv1.3",
@@ -95,10 +93,8 @@ pub fn versions(parameters: &Parameters) -> Result<Vec<&'static SupportedProtoco
 
 /// The place of a version among [`VERSIONS`], whatever its case.
 fn version(parameters: &Parameters, key: &'static str) -> Result<Option<usize>> {
-    let Some(text) = parameters.text(key) else { return Ok(None) };
-    let found = VERSIONS.iter().position(|version| version.eq_ignore_ascii_case(text));
-    found.map(Some).with_context(|| {
-        format!("{} must be one of: {}", parameters.said_by(key), VERSIONS.join(", "))
+    parameters.read(key, &format!("one of: {}", VERSIONS.join(", ")), |text| {
+        VERSIONS.iter().position(|version| version.eq_ignore_ascii_case(text))
     })
 }
 

@@ -1,8 +1,8 @@
 //! The grammar of `postgres://` URLs, as libpq reads them, and how one is shown without its
 //! password. No error quotes the URL: where it is malformed, any part of it may be the password.
 
-use anyhow::{Context, Result, bail};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use anyhow::{Context, Result, bail, ensure};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::parameters::{known, legal};
 
@@ -55,13 +55,8 @@ pub fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
 /// `user:password` and the rest. Like libpq, the first `@` ends the credentials, if no `/` stands
 /// before it; unlike libpq, a `?` that begins a parameter is never part of them.
 fn split_credentials(rest: &str) -> Result<(&str, &str)> {
-    let end = rest.find(['@', '/']);
-    let Some((credentials, rest)) = end
-        .and_then(|end| rest.split_at_checked(end))
-        .and_then(|(credentials, rest)| Some((credentials, rest.strip_prefix('@')?)))
-    else {
-        return Ok(("", rest));
-    };
+    let found = rest.split_once('@').filter(|(credentials, _)| !credentials.contains('/'));
+    let Some((credentials, rest)) = found else { return Ok(("", rest)) };
     let user = credentials.split(':').next().unwrap_or_default();
     if user.contains('?') || credentials.split('?').skip(1).any(begins_parameter) {
         bail!(UNCLEAR);
@@ -131,24 +126,14 @@ fn begins_parameter(text: &str) -> bool {
 }
 
 fn decode(text: &str) -> Result<String> {
-    let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let code = digit(bytes.next()).zip(digit(bytes.next())).map(|(high, low)| high * 16 + low);
-        match code.and_then(|code| u8::try_from(code).ok()) {
-            Some(byte) if byte != 0 => decoded.push(byte),
-            _ => bail!(
-                "a % in the database URL must be followed by two hexadecimal digits, not 00; the \
-                 sign itself is %25"
-            ),
-        }
-    }
-    String::from_utf8(decoded).ok().context("the database URL has bytes that are not UTF-8")
+    let is_code = |code: &str| code != "00" && code.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ensure!(
+        text.split('%').skip(1).all(|behind| behind.get(..2).is_some_and(is_code)),
+        "a % in the database URL must be followed by two hexadecimal digits, not 00; the sign \
+         itself is %25"
+    );
+    let decoded = percent_decode_str(text).decode_utf8().ok();
+    Ok(decoded.context("the database URL has bytes that are not UTF-8")?.into_owned())
 }
 
 /// A text with percent signs for what would end it in a URL.

@@ -25,20 +25,24 @@ impl Id {
             let number = number(text).map(Self::Integer);
             number.into_iter().chain([Self::Text(text.into())])
         };
-        if columns == 1 {
-            return one(text).collect();
-        }
-        let parts = split(text);
+        let parts = if columns == 1 { vec![text.into()] } else { split(text) };
         if parts.len() != columns {
             return Vec::new();
         }
-        let ids = parts.iter().fold(vec![Vec::new()], |ids, part| {
-            let with = |id: &Vec<Self>| {
-                one(part).map(|part| id.iter().cloned().chain([part]).collect()).collect::<Vec<_>>()
-            };
-            ids.iter().flat_map(with).collect()
-        });
-        ids.into_iter().map(|parts| Self::Composite(parts.into())).collect()
+        let mut ids = vec![Vec::new()];
+        for part in &parts {
+            let with = |id| one(part).map(move |last| [id, &[last][..]].concat());
+            ids = ids.iter().map(Vec::as_slice).flat_map(with).collect();
+        }
+        ids.into_iter().map(Self::of).collect()
+    }
+
+    /// The id whose columns have these values, at least one.
+    pub fn of(mut parts: Vec<Self>) -> Self {
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Self::Composite(parts.into()),
+        }
     }
 
     /// The values of its columns.

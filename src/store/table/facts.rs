@@ -1,7 +1,7 @@
 //! The facts of a row for the due rule, out of the cells that a search selects. A pass over a million
 //! rows does little else than this: no text is copied in vain.
 
-use super::{Column, Table, composed, count, has_failed, id};
+use super::{Column, Table, count, has_failed, id};
 use crate::date::Dates;
 use crate::query::Window;
 use crate::record::{Facts, Id, Value, snooze};
@@ -67,7 +67,7 @@ impl<'a> FactColumns<'a> {
         };
         match &self.id[..] {
             [only] => part(only),
-            parts => parts.iter().map(part).collect::<Result<_, _>>().map(composed),
+            parts => parts.iter().map(part).collect::<Result<_, _>>().map(Id::of),
         }
     }
 

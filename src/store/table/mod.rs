@@ -128,7 +128,7 @@ impl Table {
                 format!("a record is left out, because its {name} is {found}")
             })
         });
-        let id = composed(parts.collect::<Result<_, _>>()?);
+        let id = Id::of(parts.collect::<Result<_, _>>()?);
         let inserted = of(&self.inserted).cloned().unwrap_or(Value::Null);
         let raw = self.statuses.column.as_ref().and_then(of);
         let inserted_at = self.dates.read(&inserted);
@@ -231,14 +231,7 @@ pub fn id(value: &Value) -> Result<Id, &'static str> {
 pub fn typed_id(values: &[Value]) -> Result<String, String> {
     let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
     let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
-    parts.map(|parts| composed(parts).full()).map_err(|_| shown())
-}
-
-pub fn composed(mut parts: Vec<Id>) -> Id {
-    match parts.len() {
-        1 => parts.remove(0),
-        _ => Id::Composite(parts.into()),
-    }
+    parts.map(|parts| Id::of(parts).full()).map_err(|_| shown())
 }
 
 /// A count of failures, as the column holds it; what is no number counts as none.

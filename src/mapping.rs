@@ -26,16 +26,6 @@ pub struct Mapping {
     pub on_archive: Vec<Assignment>,
 }
 
-/// The counter columns that a table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counting {
-    No,
-    /// How many, but not when.
-    Undated,
-    /// How many, and when the last one was.
-    Dated,
-}
-
 /// The name of a table or a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {

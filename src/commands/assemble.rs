@@ -18,6 +18,7 @@ use crate::handlers::{
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::series::SeriesSource;
 use crate::record::{Status, one_line};
+use crate::schedule::Capabilities;
 use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineState, Purpose, StateDir, Table,
@@ -70,7 +71,12 @@ impl Assembly {
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let table = database.table();
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
-        let capabilities = table.counting().capabilities(table.can_be(Status::Archived));
+        let capabilities = Capabilities {
+            has_counter: table.failures.is_some(),
+            can_snooze: table.can_snooze(),
+            can_archive: table.can_be(Status::Archived),
+            ..Capabilities::default()
+        };
         let line = CronLine {
             is_kept_by_store: table.due_at.is_some(),
             ..CronLine::new(schedule, capabilities)

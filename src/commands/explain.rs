@@ -5,7 +5,6 @@ use anyhow::Result;
 use super::assemble::look;
 use super::{Console, find};
 use crate::exit::Exit;
-use crate::mapping::Counting;
 use crate::options::{Resolved, Schedule};
 use crate::query::Position;
 use crate::record::{Facts, Record, one_line};
@@ -20,7 +19,8 @@ const ATTEMPTS: usize = 5;
 pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
-    let (columns, counting) = (database.table().id.len(), database.table().counting());
+    let columns = database.table().id.len();
+    let has_counter = database.table().failures.is_some();
     let mut exit = Exit::Done;
     for id in ids {
         let record = match find(&mut *database, id, columns)? {
@@ -34,7 +34,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
         let text = match &due {
             Some((rule, last)) => explain(&record, rule, last),
             None => {
-                let known = report::unscheduled(&record, counting != Counting::No);
+                let known = report::unscheduled(&record, has_counter);
                 format!("{known}  {}\n", Schedule::unknown())
             }
         };

@@ -6,7 +6,6 @@ use super::Console;
 use super::assemble::look;
 use crate::cli::List;
 use crate::exit::{Exit, usage};
-use crate::mapping::Counting;
 use crate::options::{OrderOption, Resolved};
 use crate::record::Status;
 use crate::report;
@@ -33,7 +32,7 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
     if !args.json {
         console.out.write_all(report::list_header(rule.is_some()).as_bytes())?;
     }
-    let has_counter = database.table().counting() != Counting::No;
+    let has_counter = database.table().failures.is_some();
     let OrderOption { order } = resolved.read()?;
     database.scan(&statuses, order.unwrap_or_default(), &mut |record| {
         if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {

@@ -13,11 +13,11 @@ use crate::clock::Clock;
 use crate::engine::CronLine;
 use crate::exit::Exit;
 use crate::handlers::Script;
-use crate::mapping::Counting;
 use crate::options::{Resolved, Schedule};
 use crate::query::Order;
 use crate::record::{Id, Status};
 use crate::report;
+use crate::schedule::Capabilities;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
 use crate::store::{Access, MemoryRow};
@@ -116,8 +116,7 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<MemoryRow>, Vec<Cr
         .collect();
     let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
-        let counting = if counts { Counting::Dated } else { Counting::No };
-        CronLine::new(schedule, counting.capabilities(true))
+        CronLine::new(schedule, Capabilities::counting(counts))
     };
     (rows, schedules.into_iter().map(line).collect())
 }

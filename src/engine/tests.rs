@@ -13,7 +13,7 @@ use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
 use crate::clock::Clock;
 use crate::handlers::Script;
 use crate::lock::lock;
-use crate::mapping::{Counting, Mapping};
+use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
 use crate::record::{Id, Status};
 use crate::schedule::{
@@ -117,8 +117,7 @@ impl Table {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let counting = if self.is_counted { Counting::Dated } else { Counting::No };
-        counting.capabilities(true)
+        Capabilities::counting(self.is_counted)
     }
 
     /// One pass of a line.
@@ -195,8 +194,7 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
         script: Script::Never,
     };
     let policy = line.policy.clone();
-    let counting = if is_counted { Counting::Dated } else { Counting::No };
-    let line = CronLine::new(schedule(policy), counting.capabilities(true));
+    let line = CronLine::new(schedule(policy), Capabilities::counting(is_counted));
     let run = simulation::run(&scenario, &line, clock(0));
     let mut tried = Tried::new();
     for attempt in run.unwrap().attempts {

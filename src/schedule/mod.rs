@@ -35,22 +35,9 @@ pub use spec::{
 };
 pub use spread::Jitter;
 
-use crate::mapping::Counting;
 use crate::query::{Shard, Slot, Window};
 use crate::record::{Facts, Status};
 use crate::time::Instant;
-
-impl Counting {
-    /// What a table with these columns can do. `can_archive` says whether it can archive.
-    pub fn capabilities(self, can_archive: bool) -> Capabilities {
-        Capabilities {
-            has_counter: self != Self::No,
-            can_snooze: self == Self::Dated,
-            can_archive,
-            ..Capabilities::default()
-        }
-    }
-}
 
 /// When the records of a line are due, and when they are given up.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ pub use sql::{Quoted, SHOWN_ERROR, SNOOZED, Trial, quote};
 pub use statuses::Statuses;
 
 use crate::date::Dates;
-use crate::mapping::{Assigned, Counting};
+use crate::mapping::Assigned;
 use crate::record::series::SeriesSource;
 use crate::record::{Id, Record, Row, Status, Value};
 use crate::time::Instant;
@@ -68,13 +68,10 @@ pub struct Effect {
 }
 
 impl Table {
-    pub fn counting(&self) -> Counting {
-        match (&self.failures, &self.last_failure) {
-            (None, _) => Counting::No,
-            // What is put off there needs no date to wait from.
-            (Some(_), None) if self.due_at.is_none() => Counting::Undated,
-            (Some(_), _) => Counting::Dated,
-        }
+    /// Whether an attempt that is not charged leaves a date to wait from. Where the store keeps the
+    /// schedule itself none is needed.
+    pub fn can_snooze(&self) -> bool {
+        self.failures.is_some() && (self.last_failure.is_some() || self.due_at.is_some())
     }
 
     /// What tells the series of attempts of a record apart; `None` where no error is kept.

@@ -13,12 +13,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
-    Claim, Database, Found, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store, WriteResult,
+    Claim, Database, Found, IsDue, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store,
+    WriteResult,
 };
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::query::Query;
-use crate::record::{Facts, Id, Record, Settlement};
+use crate::record::{Id, Record, Settlement};
 use crate::stop::Stop;
 
 /// Ends a statement that is running.
@@ -126,11 +127,7 @@ impl Interruptible {
 }
 
 impl Reader for Interruptible {
-    fn due(
-        &mut self,
-        selection: &Query,
-        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
-    ) -> Result<Page> {
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
         self.during(Operation::Search, |store| store.reader().due(selection, is_due))
     }
 
@@ -170,12 +167,8 @@ impl Store for Interruptible {
         self.during(operation, |store| store.apply(changes))
     }
 
-    fn rehearse(
-        &mut self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-    ) -> Result<Rehearsal> {
-        self.during(Operation::Search, |store| store.rehearse(record, possible_writes))
+    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+        self.during(Operation::Search, |store| store.rehearse(record, chains))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Result;
 
-use super::{Charged, Claim, Found, Page, Reader, Rehearsal, RowWrite, Store, WriteResult};
+use super::{Charged, Claim, Found, IsDue, Page, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::lock::lock;
 use crate::query::Query;
 use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
@@ -37,7 +37,6 @@ struct Memory {
     agenda: BTreeMap<Instant, Vec<usize>>,
     next_at: NextAt,
     now: Instant,
-    columns: Arc<[String]>,
 }
 
 impl MemoryRow {
@@ -69,8 +68,7 @@ impl MemoryStore {
             }
         }
         let now = Instant(i64::MIN);
-        let columns = Arc::from([]);
-        Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, next_at, now, columns })))
+        Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, next_at, now })))
     }
 
     /// Which of the rows it was made of has this id.
@@ -94,12 +92,9 @@ impl MemoryStore {
 }
 
 impl Memory {
-    fn row(&self, id: &Id) -> Option<&MemoryRow> {
-        self.by_id.get(id).map(|index| &self.rows[*index])
-    }
-
-    fn record(&self, row: &MemoryRow) -> Record {
-        Record {
+    fn record(&self, id: &Id) -> Option<Box<Record>> {
+        let row = &self.rows[*self.by_id.get(id)?];
+        Some(Box::new(Record {
             id: row.id.clone(),
             status: row.status,
             status_text: String::new(),
@@ -109,8 +104,8 @@ impl Memory {
             last_failure_at: row.last_failure_at,
             due_at: row.due_at,
             last_error: None,
-            row: Row { columns: self.columns.clone(), values: Vec::new() },
-        }
+            row: Row { columns: Arc::default(), values: Vec::new() },
+        }))
     }
 
     fn write(&mut self, change: &RowWrite) -> WriteResult {
@@ -118,9 +113,7 @@ impl Memory {
             return WriteResult::ChangedMeanwhile;
         };
         let row = &mut self.rows[index];
-        let is_charged = change.charged.is_some();
-        let expected = if is_charged { Status::Error } else { change.record.status };
-        if row.status != expected {
+        if row.status != change.charged.map_or(change.record.status, |_| Status::Error) {
             return WriteResult::ChangedMeanwhile;
         }
         row.due_at = None;
@@ -157,11 +150,7 @@ impl Memory {
 impl Reader for MemoryStore {
     /// All at once, and from the agenda: what its time has come for leaves it until it is
     /// released.
-    fn due(
-        &mut self,
-        selection: &Query,
-        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
-    ) -> Result<Page> {
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let mut memory = self.memory();
         let Memory { rows, agenda, now, .. } = &mut *memory;
         let later = agenda.split_off(&now.saturating_add(1));
@@ -181,9 +170,7 @@ impl Reader for MemoryStore {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        let memory = self.memory();
-        let found = memory.row(id).map(|row| Found::Record(Box::new(memory.record(row))));
-        Ok(found.unwrap_or(Found::Gone))
+        Ok(self.memory().record(id).map_or(Found::Gone, Found::Record))
     }
 }
 
@@ -199,11 +186,8 @@ impl Store for MemoryStore {
     /// A simulation has one pass at a time.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
         let memory = self.memory();
-        let claim = |id: &Id| {
-            let held = memory.row(id).map(|row| Claim::Held(Box::new(memory.record(row))));
-            (id.clone(), held.unwrap_or(Claim::Gone))
-        };
-        Ok(ids.iter().map(claim).collect())
+        let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, Claim::Held);
+        Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
     fn release(&mut self, id: &Id) {

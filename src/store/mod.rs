@@ -46,12 +46,14 @@ pub use state_dir::{LineState, Purpose, StateDir};
 pub use table::{Charged, Table};
 pub use watchdog::run_watchdog;
 
+/// The last word on whether a record is due.
+pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
+
 /// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
     /// The ids of a stretch of records that are due, read to the end at once. The selection says
     /// which can be; `is_due` has the last word on each.
-    fn due(&mut self, selection: &Query, is_due: &mut dyn FnMut(Facts<'_>) -> bool)
-    -> Result<Page>;
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page>;
 
     /// One record as it is at this moment, as far as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
@@ -149,11 +151,7 @@ pub trait Store {
 
     /// Tries each chain of settlements on the record, one after the other, and takes everything
     /// back.
-    fn rehearse(
-        &mut self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-    ) -> Result<Rehearsal>;
+    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal>;
 
     /// Called once, before the first claim, where handlers outlive a killed pass. Makes sure that
     /// they end before its claims do. They carry `token` in their environment.

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashSet};
 use log::Level;
 
 use super::table::{Cells, FactColumns};
-use super::{Page, Undated};
+use super::{IsDue, Page, Undated};
 use crate::query::{Query, Window};
-use crate::record::{Facts, Id, Key, Value, counted};
+use crate::record::{Id, Key, counted};
 
 /// One selection, while its rows come in.
 pub struct PageBuilder<'a> {
     selection: &'a Query,
-    is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
+    is_due: IsDue<'a>,
     page: Page,
     /// What was found before it was begun again.
     seen: Option<HashSet<Id>>,
@@ -24,40 +24,33 @@ pub struct PageBuilder<'a> {
 }
 
 impl<'a> PageBuilder<'a> {
-    pub fn new(
-        selection: &'a Query,
-        undated: Option<Undated>,
-        is_due: &'a mut dyn FnMut(Facts<'_>) -> bool,
-    ) -> Self {
+    pub fn new(selection: &'a Query, undated: Option<Undated>, is_due: IsDue<'a>) -> Self {
         let page = Page::default();
         Self { selection, is_due, page, seen: None, undated, unusable: BTreeMap::new() }
     }
 
     /// A row. False if the page is full.
     pub fn row(&mut self, columns: &FactColumns<'_>, row: &impl Cells) -> bool {
-        match columns.id(row) {
-            Ok(id) => self.usable(columns.facts(&id, row), &|| columns.inserted(row)),
+        let id = match columns.id(row) {
+            Ok(id) => id,
             Err(why) => {
                 *self.unusable.entry(why).or_default() += 1;
-                true
+                return true;
             }
-        }
-    }
-
-    fn usable(&mut self, facts: Facts<'_>, inserted: &dyn Fn() -> Value) -> bool {
-        let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(facts.id));
+        };
+        let facts = columns.facts(&id, row);
+        let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(&id));
         if is_seen || !self.selection.statuses.contains(&facts.status) {
             return true;
         }
         if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
-            undated.add(facts.id.full(), &inserted());
+            undated.add(id.full(), &columns.inserted(row));
         }
         if !(self.is_due)(facts) {
             return true;
         }
-        let id = facts.id.clone();
         if self.page.ids.len() + 1 == self.selection.limit {
-            self.page.next = Some(Key { inserted: inserted(), id: id.clone() });
+            self.page.next = Some(Key { inserted: columns.inserted(row), id: id.clone() });
         }
         self.page.ids.push(id);
         self.page.next.is_none()

@@ -19,9 +19,7 @@ use crate::record::{Id, Status};
 use crate::schedule::{
     AgeWindow, Capabilities, Options, Policy, RetryLimits, Schedule, Slots, Tiers,
 };
-use crate::schedule::{
-    EVERY_SECS, PROGRESSIVE_EVERY_SECS, Spec, parse, parse_for_age, plain_fibonacci,
-};
+use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, plain_fibonacci};
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;
 use crate::store::{Access, Location, MemoryRow};
@@ -69,8 +67,8 @@ impl Line {
     fn spec(spec: &str) -> Self {
         let file = br#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
             "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
-        let spec = Spec { text: spec, file: spec.starts_with("sns").then_some(&file[..]) };
-        Self::new(Policy::Counted(parse(spec, options(EVERY_SECS, 0)).unwrap()))
+        let file = spec.starts_with("sns").then_some(&file[..]);
+        Self::new(Policy::Counted(parse(spec, file, options(EVERY_SECS, 0)).unwrap()))
     }
 
     fn age(min_days: i64, max_days: i64) -> Self {
@@ -291,7 +289,7 @@ fn passes_by_count_do_what_the_simulation_says() {
 #[test]
 fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
     let by_age = |spec: &str| {
-        let backoff = parse_for_age(spec, options(EVERY_SECS, 0)).unwrap();
+        let backoff = parse_for_age(spec, None, options(EVERY_SECS, 0)).unwrap();
         Line::new(Policy::Slots(Slots::ByAge(backoff)))
     };
     let progressive = || {

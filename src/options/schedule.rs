@@ -7,9 +7,7 @@ use serde::Deserialize;
 
 use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
-use crate::schedule::{
-    self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Spec, Tiers,
-};
+use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::secure_file;
 
 /// By which rule records are due, and when they are given up.
@@ -206,13 +204,9 @@ fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitErr
         read.map_err(|error| usage(format!("--policy: could not read {path}: {error}")))
     });
     let file = file.transpose()?;
-    let spec = Spec { text: spec, file: file.as_deref() };
-    let parsed = if by_age {
-        schedule::parse_for_age(spec, options)
-    } else {
-        schedule::parse(spec, options)
-    };
-    let backoff = parsed.map_err(|error| usage(format!("--policy: {error}")))?;
+    let parse = if by_age { schedule::parse_for_age } else { schedule::parse };
+    let backoff = parse(spec, file.as_deref(), options)
+        .map_err(|error| usage(format!("--policy: {error}")))?;
     Ok(if by_age { Policy::Slots(Slots::ByAge(backoff)) } else { Policy::Counted(backoff) })
 }
 

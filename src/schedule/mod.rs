@@ -30,9 +30,7 @@ pub use settle::{
     Capabilities, End, RetryLimits, charge, exhausted, expire, possible_writes, settle,
 };
 pub use slots::{CATCH_UP, Slots, Span};
-pub use spec::{
-    EVERY_SECS, Options, Spec, duration, file_of, parse, parse_for_age, plain_fibonacci,
-};
+pub use spec::{EVERY_SECS, Options, duration, file_of, parse, parse_for_age, plain_fibonacci};
 pub use spread::Jitter;
 
 use crate::query::{Shard, Slot, Window};

@@ -38,7 +38,7 @@ const SPECS: [(&str, bool); 15] = [
 ];
 
 fn backoff(spec: &str, options: Options) -> Backoff {
-    parse(spec, options).unwrap()
+    parse(spec, None, options).unwrap()
 }
 
 fn ids() -> impl Strategy<Value = Id> {

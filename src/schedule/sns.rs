@@ -7,18 +7,8 @@ use serde_json::Value;
 use super::backoff::Delays;
 use super::formulas::{self, Curve};
 
-/// The delivery phases: how often a record is retried in each, and how long it waits there, in
-/// seconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phases {
-    immediate: u32,
-    pre_backoff: u32,
-    backoff: u32,
-    post_backoff: u32,
-    min_secs: u64,
-    max_secs: u64,
-    function: Curve,
-}
+/// The wait before each retry, and the number of the last attempt.
+type Phases = (Delays, u32);
 
 /// As AWS writes it; what is left out is as AWS documents its defaults.
 #[derive(Deserialize)]
@@ -119,10 +109,9 @@ fn sns(json: Value) -> Result<Phases, String> {
     let backoff = num_retries.checked_sub(in_phases).ok_or_else(|| {
         format!("numRetries is {num_retries}, but the phases have {in_phases} retries already")
     })?;
-    let (min_secs, max_secs) =
+    let delays =
         delays(("minDelayTarget", sns.min_delay_target), ("maxDelayTarget", sns.max_delay_target))?;
-    let function = sns.backoff_function;
-    Ok(Phases { immediate, pre_backoff, backoff, post_backoff, min_secs, max_secs, function })
+    Ok(phases([immediate, pre_backoff, backoff, post_backoff], delays, sns.backoff_function))
 }
 
 fn zaqar(json: Value) -> Result<Phases, String> {
@@ -130,11 +119,10 @@ fn zaqar(json: Value) -> Result<Phases, String> {
     let immediate = count("retries_with_no_delay", zaqar.retries_with_no_delay)?;
     let pre_backoff = count("minimum_delay_retries", zaqar.minimum_delay_retries)?;
     let post_backoff = count("maximum_delay_retries", zaqar.maximum_delay_retries)?;
-    let backoff = ZAQAR_BACKOFF_RETRIES;
-    let (min_secs, max_secs) =
+    let counts = [immediate, pre_backoff, ZAQAR_BACKOFF_RETRIES, post_backoff];
+    let delays =
         delays(("minimum_delay", zaqar.minimum_delay), ("maximum_delay", zaqar.maximum_delay))?;
-    let function = zaqar.retry_backoff_function;
-    Ok(Phases { immediate, pre_backoff, backoff, post_backoff, min_secs, max_secs, function })
+    Ok(phases(counts, delays, zaqar.retry_backoff_function))
 }
 
 fn count(key: &str, count: i64) -> Result<u32, String> {
@@ -142,7 +130,7 @@ fn count(key: &str, count: i64) -> Result<u32, String> {
     legal.ok_or_else(|| format!("{key} is {count}; legal is 0 to 100"))
 }
 
-/// The shortest and the longest delay, in seconds.
+/// The shortest and the longest delay, given in seconds, in milliseconds.
 fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
     let checked = |(key, secs): (&str, i64)| {
         let legal = u64::try_from(secs).ok().filter(|secs| (1..=3600).contains(secs));
@@ -152,25 +140,18 @@ fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
     if min_secs > max_secs {
         return Err(format!("{} ({min_secs}) is above {} ({max_secs})", min.0, max.0));
     }
-    Ok((min_secs, max_secs))
+    Ok((min_secs * 1000, max_secs * 1000))
 }
 
-impl Phases {
-    /// The wait before each retry; the last one is never followed by another.
-    pub fn waits(&self) -> Delays {
-        let (min, max) = (self.min_secs * 1000, self.max_secs * 1000);
-        let phase = |count: u32, wait: u64| (0..count).map(move |_| wait);
-        let waits = phase(self.immediate, 0)
-            .chain(phase(self.pre_backoff, min))
-            .chain(formulas::between(self.function, min, max, self.backoff))
-            .chain(phase(self.post_backoff, max));
-        Delays::listed(waits)
-    }
-
-    /// One more than there are retries.
-    pub fn max_attempts(&self) -> u32 {
-        self.immediate + self.pre_backoff + self.backoff + self.post_backoff + 1
-    }
+/// The phases one after the other, with so many retries in each.
+fn phases(counts: [u32; 4], (min, max): (u64, u64), curve: Curve) -> Phases {
+    let [immediate, pre_backoff, backoff, post_backoff] = counts;
+    let phase = |count: u32, wait: u64| (0..count).map(move |_| wait);
+    let waits = phase(immediate, 0)
+        .chain(phase(pre_backoff, min))
+        .chain(formulas::between(curve, min, max, backoff))
+        .chain(phase(post_backoff, max));
+    (Delays::listed(waits), counts.iter().sum::<u32>() + 1)
 }
 
 #[cfg(test)]
@@ -178,9 +159,8 @@ mod tests {
     use super::*;
 
     fn waits(json: &str) -> Vec<u64> {
-        let phases = parse(json.as_bytes()).unwrap();
-        let waits = phases.waits();
-        (0..u64::from(phases.max_attempts()) - 1).map(|n| waits.wait(n)).collect()
+        let (waits, max_attempts) = parse(json.as_bytes()).unwrap();
+        (0..u64::from(max_attempts) - 1).map(|n| waits.wait(n)).collect()
     }
 
     const WORKED: [u64; 14] = [

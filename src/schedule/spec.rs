@@ -98,19 +98,6 @@ const fn kind(
     Kind { form: Form { name, keys, is_list: false, example }, make }
 }
 
-/// A specification as it is typed behind `--policy`, and the file that it names, if it names one.
-#[derive(Clone, Copy)]
-pub struct Spec<'a> {
-    pub text: &'a str,
-    pub file: Option<&'a [u8]>,
-}
-
-impl<'a> From<&'a str> for Spec<'a> {
-    fn from(text: &'a str) -> Self {
-        Self { text, file: None }
-    }
-}
-
 /// The path of the file that a specification names, `sns:FILE`.
 pub fn file_of(spec: &str) -> Option<&str> {
     spec.strip_prefix(DELIVERY)?.strip_prefix(':')
@@ -119,9 +106,9 @@ pub fn file_of(spec: &str) -> Option<&str> {
 /// The name of the policy that is read from a file.
 const DELIVERY: &str = "sns";
 
-/// Reads a specification. An error says what would be legal.
-pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
-    let Spec { text: spec, file } = spec.into();
+/// Reads a specification, and what is in the file that it names, if it names one. An error says what
+/// would be legal.
+pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backoff, String> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let backoff = |base, jitter, max_attempts| Backoff {
         name: spec.into(),
@@ -136,8 +123,8 @@ pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff,
         |percent: Option<u8>| Jitter::Spread { percent: percent.or(options.spread).unwrap_or(100) };
     if name == DELIVERY {
         let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
-        let phases = sns::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
-        return Ok(backoff(phases.waits(), spread(None), Some(phases.max_attempts())));
+        let phases = sns::parse(file).map_err(|error| format!("sns: {rest}: {error}"));
+        return phases.map(|(waits, last)| backoff(waits, spread(None), Some(last)));
     }
     let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.form.name).collect();
@@ -161,21 +148,15 @@ pub fn parse<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff,
 
 /// Reads a specification for use by age: what would be drawn is spread, because a sum of drawn
 /// waits is nothing that an age can be compared with.
-pub fn parse_for_age<'a>(spec: impl Into<Spec<'a>>, options: Options) -> Result<Backoff, String> {
-    let spec = spec.into();
-    let backoff = parse(spec, options)?;
-    let backoff = match backoff.jitter {
-        Jitter::Spread { .. } => backoff,
-        Jitter::Drawn { .. } => {
-            let line = backoff.line;
-            let spread = parse(spec, Options { spread: Some(100), ..options }).map_err(|_| {
-                format!("{}: jitter= does not go with --by-age; leave it out", spec.text)
-            })?;
-            Backoff { line, ..spread }
-        }
-    };
+pub fn parse_for_age(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backoff, String> {
+    let mut backoff = parse(spec, file, options)?;
+    if matches!(backoff.jitter, Jitter::Drawn { .. }) {
+        let spread = parse(spec, file, Options { spread: Some(100), ..options })
+            .map_err(|_| format!("{spec}: jitter= does not go with --by-age; leave it out"))?;
+        backoff = Backoff { line: backoff.line, ..spread };
+    }
     if backoff.base.last() == 0 {
-        return Err(format!("{}: its last wait is 0, so by age it never ends", spec.text));
+        return Err(format!("{spec}: its last wait is 0, so by age it never ends"));
     }
     Ok(backoff)
 }

@@ -54,13 +54,13 @@ impl Row<'_> {
         };
         let spread = self.params.get("spread").map_or(100, |percent| percent.parse().unwrap());
         let every_secs = self.params.get("tick").map_or(1, |tick| tick.parse().unwrap());
-        parse(spec, Options { every_secs, salt: 0, spread: Some(spread) }).unwrap()
+        parse(spec, None, Options { every_secs, salt: 0, spread: Some(spread) }).unwrap()
     }
 
     /// A policy that draws its waits.
     fn drawn(&self, spec: &str) -> u64 {
         let salt = self.params["seed"].parse().unwrap();
-        let backoff = parse(spec, Options { every_secs: 1, salt, spread: None }).unwrap();
+        let backoff = parse(spec, None, Options { every_secs: 1, salt, spread: None }).unwrap();
         assert!(matches!(backoff.jitter, Jitter::Drawn { .. }));
         backoff.drawn_ms(&self.integer_id(), self.n())
     }
@@ -114,7 +114,7 @@ fn value(function: &str, row: &Row) -> String {
             let retries = row.params["num"].parse::<u32>().unwrap() + more;
             let spec = format!("{kind}:min={min}s,max={max}s,retries={retries}");
             let options = Options { every_secs: 1, salt: 0, spread: None };
-            parse(spec.as_str(), options).unwrap().base.wait(u64::from(row.n() - 1)).to_string()
+            parse(&spec, None, options).unwrap().base.wait(u64::from(row.n() - 1)).to_string()
         }
         "tier_phases" => {
             assert_eq!(row.params["m"], "1,12,144,288,1152,2304");
@@ -207,7 +207,7 @@ fn the_first_six_waits_of_the_readme_are_those_of_the_policies() {
             continue;
         }
         let options = Options { every_secs: 60, salt: 0, spread: None };
-        let backoff = parse(spec, options).unwrap();
+        let backoff = parse(spec, None, options).unwrap();
         let shown = (1..=6).map(|failures| {
             // A wait of nothing ends with the next pass.
             let delay = |id| backoff.delay(&Id::Integer(id), failures).max(1);

@@ -222,7 +222,7 @@ mod tests {
             ("even", 0.061, 0.064),
         ] {
             let options = Options { every_secs: 1, salt: 0, spread: None };
-            let backoff = parse(spec, options).unwrap();
+            let backoff = parse(spec, None, options).unwrap();
             let found = evenness(&backoff, || ids.iter(), 86_400).unwrap();
             for (found, measured) in [(found.unevenness, unevenness), (found.deviation, deviation)]
             {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_too_short_has_no_evenness() {
         let options = Options { every_secs: 60, salt: 0, spread: None };
-        let backoff = parse("constant:delay=5m", options).unwrap();
+        let backoff = parse("constant:delay=5m", None, options).unwrap();
         let ids = [Id::Integer(1)];
         assert_eq!(evenness(&backoff, || ids.iter(), 60), None);
     }

@@ -76,7 +76,8 @@ impl LineState {
 
 fn kept_of(json: &Json) -> Vec<Kept> {
     let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
-    kept.filter_map(kept_from_json).collect()
+    let kept = kept.filter_map(|it| <(Id, i64, u64, u32)>::deserialize(it).ok());
+    kept.map(|(id, tick, phase, begun)| Kept { id, slot: Slot { tick, phase }, begun }).collect()
 }
 
 fn add_key(json: &mut Json, key: &Key) {
@@ -95,12 +96,6 @@ fn add_key(json: &mut Json, key: &Key) {
 
 fn kept_to_json(kept: &Kept) -> Json {
     json!([kept.id, kept.slot.tick, kept.slot.phase, kept.begun])
-}
-
-fn kept_from_json(json: &Json) -> Option<Kept> {
-    let slot = Slot { tick: json.get(1)?.as_i64()?, phase: json.get(2)?.as_u64()? };
-    let begun = u32::try_from(json.get(3)?.as_u64()?).ok()?;
-    Some(Kept { id: Id::deserialize(json.get(0)?).ok()?, slot, begun })
 }
 
 fn slot_to_json(slot: Slot) -> Json {

@@ -53,9 +53,9 @@ impl Note {
 
     /// `None` for an empty slot, or one that is damaged.
     fn of(slot: &[u8]) -> Option<Self> {
-        let mut words = std::str::from_utf8(slot).ok()?.split_whitespace();
-        let (token, boot) = (words.next()?, words.next()?);
-        let (since, uid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let words: Vec<_> = std::str::from_utf8(slot).ok()?.split_whitespace().collect();
+        let [token, boot, since, uid, ..] = words[..] else { return None };
+        let (since, uid) = (since.parse().ok()?, uid.parse().ok()?);
         Some(Self { token: token.into(), boot: boot.into(), since, uid })
     }
 

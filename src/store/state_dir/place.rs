@@ -117,17 +117,16 @@ impl Place {
 
     /// The directory that the state directory is in; `None` if that is not there.
     pub fn parent(&self) -> Result<Option<Parent>> {
-        let opened = if self.is_named { self.named_parent() } else { self.parent_of_database() };
+        let opened = if self.is_named {
+            Followed::new(&self.path).map(|it| Parent { directory: it.directory, name: it.name })
+        } else {
+            self.parent_of_database()
+        };
         match opened {
             Ok(parent) => Ok(Some(parent)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.not_opened(&error)),
         }
-    }
-
-    fn named_parent(&self) -> io::Result<Parent> {
-        let Followed { directory, name, .. } = Followed::new(&self.path)?;
-        Ok(Parent { directory, name })
     }
 
     /// The very directory that the database was found in, also where somebody has put another into

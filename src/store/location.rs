@@ -100,6 +100,18 @@ impl fmt::Display for Location {
     }
 }
 
+/// The scheme of a PostgreSQL URL, and what follows it.
+pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some((start, rest))
+    })
+}
+
+pub fn is_url(text: &str) -> bool {
+    split_scheme(text).is_some()
+}
+
 /// The place of servers in a program that is built without them: there are none.
 #[cfg(not(feature = "postgres"))]
 pub mod no_server {
@@ -126,15 +138,8 @@ pub mod no_server {
         }
     }
 
-    pub fn is_url(text: &str) -> bool {
-        let scheme = text.split("://").next().filter(|scheme| scheme.len() < text.len());
-        scheme.is_some_and(|it| {
-            ["postgres", "postgresql"].iter().any(|url| it.eq_ignore_ascii_case(url))
-        })
-    }
-
     /// Nothing of it is needed, and somewhere in it is the password.
     pub fn without_password(url: &str) -> String {
-        if is_url(url) { "postgres://...".into() } else { url.into() }
+        if super::is_url(url) { "postgres://...".into() } else { url.into() }
     }
 }

@@ -32,14 +32,14 @@ use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
 use crate::time::Instant;
 
 #[cfg(not(feature = "postgres"))]
-pub use location::no_server::{Server, is_url, without_password};
+pub use location::no_server::{Server, without_password};
 #[cfg(feature = "postgres")]
-pub use postgres::{Server, is_url, without_password};
+pub use postgres::{Server, without_password};
 
 pub use claims::LineLock;
 pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
-pub use location::{Access, Location, Schemas};
+pub use location::{Access, Location, Schemas, is_url};
 pub use memory::{MemoryRow, MemoryStore};
 pub use orphans::TOKEN;
 pub use state_dir::{LineState, Purpose, StateDir};

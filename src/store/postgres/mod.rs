@@ -25,7 +25,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use postgres::{Error as SqlError, Row};
 
-pub use server::{Server, is_url, without_password};
+pub use server::{Server, without_password};
 
 use super::page::Reported;
 use super::table::Table;

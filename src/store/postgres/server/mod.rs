@@ -29,7 +29,7 @@ use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
 use failure::{Reason, Refusal, failure};
 use parameters::Parameters;
 use tls::Mode;
-pub use url::{is_url, without_password};
+pub use url::without_password;
 
 use super::socket::Peer;
 

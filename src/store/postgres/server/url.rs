@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::parameters::{known, legal};
+use crate::store::location::split_scheme;
 
 /// What to do about a URL that libpq would cut in places that nobody meant.
 const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
@@ -12,17 +13,6 @@ const UNCLEAR: &str = "the database URL is not clear: write the signs of a user,
 
 /// What stands for something else in a URL.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-pub fn is_url(text: &str) -> bool {
-    split_scheme(text).is_some()
-}
-
-fn split_scheme(text: &str) -> Option<(&str, &str)> {
-    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
-        let (start, rest) = text.split_at_checked(scheme.len())?;
-        start.eq_ignore_ascii_case(scheme).then_some((start, rest))
-    })
-}
 
 /// What a URL says, under the names of libpq's parameters. The later of two wins.
 pub fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {

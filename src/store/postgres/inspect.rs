@@ -8,7 +8,7 @@ use super::sql::{Param, value};
 use crate::query::{Order, Query, Window};
 use crate::record::Status;
 use crate::store::inspection::is_lasting;
-use crate::store::table::{Effects, Table, quote, typed_id};
+use crate::store::table::{Table, quote, typed_id};
 use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
 use crate::time::{DAY, Instant};
 
@@ -34,7 +34,7 @@ impl PgDatabase {
                 return Ok(Some(format!("GRANT {privilege} ({columns}) ON {table} is missing")));
             }
         }
-        let deletes = matches!(self.table.on_success, Effects::Delete);
+        let deletes = self.table.deletes_finished;
         let table = self.table.sql.clone();
         let needed: &[_] = if deletes { &["DELETE"] } else { &[] };
         self.missing_on_tables(std::slice::from_ref(&table), needed)

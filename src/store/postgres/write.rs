@@ -8,7 +8,7 @@ use super::errors::{is_lost, is_refusal, words};
 use super::sessions::Sessions;
 use super::sql::{Param, value};
 use crate::record::{Record, Settlement, Transition};
-use crate::store::table::{Charged, Effects};
+use crate::store::table::Charged;
 use crate::store::{NOT_TAKEN, Rehearsal, STILL_PENDING};
 use crate::store::{RowWrite, WriteResult};
 
@@ -68,7 +68,7 @@ impl Sessions {
         }
         if again {
             let as_written = database.ask(&mine, Ask::IsWritten)?;
-            let deletes = matches!(database.table.on_success, Effects::Delete);
+            let deletes = database.table.deletes_finished;
             for (number, change) in mine {
                 let seen = as_written.iter().find(|it| it.number == number);
                 let is_deleted = deletes && change.settlement.transition == Transition::Succeeded;

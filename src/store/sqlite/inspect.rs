@@ -8,7 +8,7 @@ use super::{SqliteDatabase, index_walk, query};
 use crate::query::{Order, Query, Window};
 use crate::record::Status;
 use crate::store::inspection::is_lasting;
-use crate::store::table::{Effects, quote, typed_id};
+use crate::store::table::{quote, typed_id};
 use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
 use crate::time::Instant;
 
@@ -123,7 +123,7 @@ impl SqliteDatabase {
         if !sets.is_empty() {
             statements.push(format!("UPDATE {} SET {} WHERE 0", table.sql, sets.join(", ")));
         }
-        if matches!(table.on_success, Effects::Delete) {
+        if table.deletes_finished {
             statements.push(format!("DELETE FROM {} WHERE 0", table.sql));
         }
         let mut refused = Vec::new();

@@ -1,7 +1,7 @@
 //! Assignments and conditions of a guarded write, as plain data: each store turns them into its own
 //! statements.
 
-use super::{Column, Effect, Effects, Table};
+use super::{Column, Effect, Table};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
@@ -59,10 +59,10 @@ impl<'a> Sets<'a> {
 
 impl Table {
     pub fn action(&self, change: &RowWrite) -> Action<'_> {
-        match (change.settlement.transition, &self.on_success) {
-            (Transition::Succeeded, Effects::Delete) => Action::Delete,
-            _ => Action::Set(self.sets(change).0),
+        if self.deletes_finished && change.settlement.transition == Transition::Succeeded {
+            return Action::Delete;
         }
+        Action::Set(self.sets(change).0)
     }
 
     fn sets(&self, change: &RowWrite) -> Sets<'_> {
@@ -114,24 +114,16 @@ impl Table {
             }
         }
         let zone = &self.dates.zone;
-        match (settlement.transition, &self.on_success) {
-            (Transition::Succeeded, Effects::Set(effects)) => {
-                sets.effects(effects, settlement, zone);
-            }
-            (Transition::Failed, _) => sets.effects(&self.on_failure, settlement, zone),
-            (Transition::Archived, _) => {
+        match settlement.transition {
+            Transition::Succeeded => sets.effects(&self.on_success, settlement, zone),
+            Transition::Failed => sets.effects(&self.on_failure, settlement, zone),
+            Transition::Archived => {
                 if matches!(settlement.counter, Counter::Set { .. }) {
                     sets.effects(&self.on_failure, settlement, zone);
                 }
                 sets.effects(&self.on_archive, settlement, zone);
             }
-            (
-                Transition::Begun
-                | Transition::Undone
-                | Transition::Renewed
-                | Transition::Succeeded,
-                _,
-            ) => {}
+            Transition::Begun | Transition::Undone | Transition::Renewed => {}
         }
         sets
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::require::Counter;
-use super::{Column, Effect, Effects, Statuses, Table};
+use super::{Column, Effect, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
     Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
@@ -82,14 +82,13 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         }
         Ok::<_, anyhow::Error>(column)
     };
-    let effects = |key: &str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
-        let mut effects = lookup.effects(key, assignments)?;
-        for Effect { column, to } in &mut effects {
-            if *to == Assigned::Now {
-                *column = spelt(column.clone())?;
-            }
-        }
-        Ok(effects)
+    let effects = |key: &'static str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
+        let effect = |Assignment { column, to }: &Assignment| {
+            let column = lookup.required(column).context(key)?;
+            let column = if *to == Assigned::Now { spelt(column)? } else { column };
+            Ok(Effect { column, to: to.clone() })
+        };
+        assignments.iter().map(effect).collect()
     };
     let failures = lookup.named(&mapping.failures)?;
     let last_failed = lookup.named(&mapping.last_failure)?;
@@ -110,9 +109,10 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
             None => lookup.optional(PAYLOAD),
         },
         on_success: match &mapping.on_success {
-            OnSuccess::Set(assignments) => Effects::Set(effects("on_success", assignments)?),
-            OnSuccess::Delete => Effects::Delete,
+            OnSuccess::Set(assignments) => effects("on_success", assignments)?,
+            OnSuccess::Delete => Vec::new(),
         },
+        deletes_finished: matches!(mapping.on_success, OnSuccess::Delete),
         on_failure: effects("on_failure", &mapping.on_failure)?,
         on_archive: effects("on_archive", &mapping.on_archive)?,
         dates: mapping.dates.clone(),
@@ -170,15 +170,13 @@ impl Lookup<'_> {
             StatusColumn::Mapped { column, values } => {
                 Statuses::new(Some(self.required(&column.text)?), values.clone())
             }
-            StatusColumn::Usual => match self.optional(STATUS) {
-                None if !mapping.conditions.is_empty() => by_condition(),
-                Some(column) => Statuses::new(Some(column), usual_values()),
-                None => {
-                    let how = "--set status=COLUMN, or with --where what is pending";
-                    let column = self.expected(&Name::usual(STATUS), how)?;
-                    Statuses::new(Some(column), usual_values())
+            StatusColumn::Usual => {
+                let how = "--set status=COLUMN, or with --where what is pending";
+                match self.expected(&Name::usual(STATUS), how) {
+                    Err(_) if !mapping.conditions.is_empty() => by_condition(),
+                    found => Statuses::new(Some(found?), usual_values()),
                 }
-            },
+            }
         }
     }
 
@@ -238,14 +236,6 @@ impl Lookup<'_> {
         }
         Ok(complaints)
     }
-
-    fn effects(&self, key: &str, assignments: &[Assignment]) -> Result<Vec<Effect>> {
-        let effect = |assignment: &Assignment| {
-            let column = self.required(&assignment.column).with_context(|| key.to_string())?;
-            Ok(Effect { column, to: assignment.to.clone() })
-        };
-        assignments.iter().map(effect).collect()
-    }
 }
 
 /// Makes sure that no column is written that must stay as it is, and none for two reasons.
@@ -267,7 +257,7 @@ fn check_roles(table: &Table) -> Result<()> {
         taken.push((role, column));
     }
     for (key, effects) in [
-        ("on_success", table.on_success.set()),
+        ("on_success", &table.on_success),
         ("on_failure", &table.on_failure),
         ("on_archive", &table.on_archive),
     ] {

@@ -50,15 +50,11 @@ pub struct Table {
     pub condition_columns: Vec<Column>,
     /// Where `add` puts what it is given.
     pub payload: Option<Column>,
-    pub on_success: Effects,
+    /// Whether a row is deleted that has succeeded.
+    pub deletes_finished: bool,
+    pub on_success: Vec<Effect>,
     pub on_failure: Vec<Effect>,
     pub on_archive: Vec<Effect>,
-}
-
-/// The effects of a success on a row, besides its status.
-pub enum Effects {
-    Set(Vec<Effect>),
-    Delete,
 }
 
 /// A column to be set.
@@ -109,7 +105,7 @@ impl Table {
 
     /// All columns that a settlement may write.
     pub fn written_columns(&self) -> Vec<&Column> {
-        let effects = [self.on_success.set(), &self.on_failure, &self.on_archive];
+        let effects = [&self.on_success, &self.on_failure, &self.on_archive];
         let effects = effects.into_iter().flatten().map(|effect| &effect.column);
         distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
@@ -163,7 +159,7 @@ impl Table {
         let reads =
             |column: &Column| self.condition_columns.iter().any(|it| it.name == column.name);
         let changes = |effects: &[Effect]| effects.iter().any(|effect| reads(&effect.column));
-        [("on_success", self.on_success.set()), ("on_archive", &self.on_archive)]
+        [("on_success", &self.on_success), ("on_archive", &self.on_archive)]
             .into_iter()
             .filter(|(_, effects)| self.statuses.column.is_none() && !effects.is_empty())
             .filter(|(_, effects)| !changes(effects))
@@ -176,24 +172,10 @@ impl Table {
         self.statuses.value(status).is_some()
             || match status {
                 Status::New | Status::Error => true,
-                Status::Success => !self.on_success.is_empty(),
+                Status::Success => self.deletes_finished || !self.on_success.is_empty(),
                 Status::Archived => !self.on_archive.is_empty(),
                 Status::Foreign => false,
             }
-    }
-}
-
-impl Effects {
-    /// The columns that are set.
-    pub fn set(&self) -> &[Effect] {
-        match self {
-            Self::Set(effects) => effects,
-            Self::Delete => &[],
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::Set(effects) if effects.is_empty())
     }
 }
 

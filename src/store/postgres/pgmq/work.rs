@@ -16,7 +16,6 @@ use crate::record::{Id, Record, Settlement, Status};
 use crate::store::postgres::PgDatabase;
 use crate::store::postgres::reconnect::{Patience, Patient};
 use crate::store::postgres::sql::Param;
-use crate::store::table::Effects;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
@@ -216,7 +215,7 @@ impl Work {
 
     fn carry_out(&mut self, orders: &Orders) -> Result<(), SqlError> {
         let Orders { done, shown, uncounted, noted, restored } = orders;
-        let deletes = matches!(self.database.table.on_success, Effects::Delete);
+        let deletes = self.database.table.deletes_finished;
         let name = self.name();
         let Self { queue, database: PgDatabase { session, .. }, .. } = self;
         if !done.is_empty() {

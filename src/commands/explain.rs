@@ -9,7 +9,7 @@ use crate::options::{Resolved, Schedule};
 use crate::query::Position;
 use crate::record::{Facts, Record, one_line};
 use crate::report;
-use crate::schedule::{DueRule, Forecast, Span, Verdict};
+use crate::schedule::{DueRule, Span, Verdict};
 use crate::store::LineState;
 use crate::time::Instant;
 
@@ -54,7 +54,7 @@ fn explain(record: &Record, rule: &DueRule, last: &LineState) -> String {
     // What a queue has been through does not show in a message.
     let last_pass = last.began_at.filter(|_| record.due_at.is_none());
     let last_pass = last_pass.map(|at| (at, verdict_then(facts, rule, at, last)));
-    let attempts: Vec<_> = Forecast::new(rule, facts, next_pass).take(ATTEMPTS).collect();
+    let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
     report::explanation(record, rule, last_pass, &attempts)
 }
 

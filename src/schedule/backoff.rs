@@ -43,7 +43,7 @@ impl Backoff {
                 let before = n.checked_sub(1).map_or(0, |n| self.offset(x, n.into()));
                 self.offset(x, n.into()) - before
             }
-            Jitter::Drawn { .. } => self.nearest_tick(self.drawn_ms(id, n)),
+            Jitter::Drawn { .. } => self.kept_for(self.drawn_ms(id, n)),
         }
     }
 
@@ -64,12 +64,7 @@ impl Backoff {
     /// What no record's wait after that failure falls short of, in ticks.
     pub fn least_delay(&self, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
-        let base = self.base.wait(n.into());
-        let ticks = match &self.jitter {
-            Jitter::Spread { .. } => self.ticks(base.into()),
-            Jitter::Drawn { .. } => self.nearest_tick(base),
-        };
-        self.at_least_one(n, ticks)
+        self.at_least_one(n, self.kept_for(self.base.wait(n.into())))
     }
 
     fn at_least_one(&self, n: u32, ticks: i64) -> i64 {
@@ -132,8 +127,12 @@ impl Backoff {
         i64::try_from(ms / u128::from(self.every_ms())).unwrap_or(i64::MAX)
     }
 
-    fn nearest_tick(&self, ms: u64) -> i64 {
-        self.ticks(u128::from(ms) + u128::from(self.every_ms() / 2))
+    /// A wait in ticks: spread ones are rounded down as their sums are, drawn ones to the nearest.
+    fn kept_for(&self, ms: u64) -> i64 {
+        match &self.jitter {
+            Jitter::Spread { .. } => self.ticks(ms.into()),
+            Jitter::Drawn { .. } => self.ticks(u128::from(ms) + u128::from(self.every_ms() / 2)),
+        }
     }
 
     pub fn next_attempt_at(&self, id: &Id, failures: u32, failed_at: Instant) -> Instant {

@@ -77,6 +77,50 @@ impl DueRule {
         let time = self.schedule.policy.pass_time(None, until, false);
         self.schedule.policy.next_attempt(facts, time).map(|next| next.now.max(until))
     }
+
+    /// The attempts to come, if each of them fails. There is no pass before `soonest`.
+    pub fn forecast<'a>(
+        &'a self,
+        mut facts: Facts<'a>,
+        soonest: Instant,
+    ) -> impl Iterator<Item = Planned> {
+        let Schedule { policy, limits, .. } = &self.schedule;
+        let mut next = self.next_pass(facts, soonest);
+        std::iter::from_fn(move || {
+            let time = next.take()?;
+            if exhausted(facts, *limits, time.now).is_some() {
+                return None;
+            }
+            let attempt = facts.failures.saturating_add(1);
+            (facts.status, facts.failures) = (Status::Error, attempt);
+            facts.last_failure_at = Some(time.now);
+            let is_last = exhausted(facts, *limits, time.now).is_some();
+            if !is_last {
+                next = policy.next_attempt(facts, time).map(|next| {
+                    // A wait of nothing ends with the next pass.
+                    let soonest = time.now.next_tick(policy.every_secs());
+                    PassTime { now: next.now.max(soonest), ..next }
+                });
+            }
+            Some(Planned { at: time.now, attempt, is_last })
+        })
+    }
+
+    /// The pass that tries a record next, not before `soonest`.
+    fn next_pass(&self, facts: Facts<'_>, soonest: Instant) -> Option<PassTime> {
+        let (policy, time) = (&self.schedule.policy, self.time);
+        match self.verdict(facts) {
+            Verdict::Due(_) if time.now < soonest => {
+                Some(policy.pass_time(time.span.map(|span| span.after), soonest, false))
+            }
+            Verdict::Due(_) => Some(time),
+            Verdict::Wait { until } if facts.due_at.or(facts.snoozed_until) == Some(until) => {
+                Some(policy.pass_time(None, until, false))
+            }
+            Verdict::Wait { .. } => policy.next_attempt(facts, time),
+            Verdict::Archive(_) | Verdict::Never(_) => None,
+        }
+    }
 }
 
 /// The verdict on a record that is snoozed.
@@ -88,15 +132,6 @@ fn later(verdict: Verdict, snoozed_until: Option<Instant>) -> Verdict {
     }
 }
 
-/// Goes from attempt to attempt, from the moment of a look on.
-pub struct Forecast<'a> {
-    rule: &'a DueRule,
-    /// The record as it will be.
-    facts: Facts<'a>,
-    /// The pass that will try it next.
-    next: Option<PassTime>,
-}
-
 /// One attempt to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
@@ -105,51 +140,4 @@ pub struct Planned {
     pub attempt: u32,
     /// Whether its failure ends in ARCHIVED.
     pub is_last: bool,
-}
-
-impl<'a> Forecast<'a> {
-    /// There is no pass before `soonest`.
-    pub fn new(rule: &'a DueRule, facts: Facts<'a>, soonest: Instant) -> Self {
-        let (policy, time) = (&rule.schedule.policy, &rule.time);
-        let next = match rule.verdict(facts) {
-            Verdict::Due(_) if time.now < soonest => {
-                Some(policy.pass_time(time.span.map(|span| span.after), soonest, false))
-            }
-            Verdict::Due(_) => Some(*time),
-            Verdict::Wait { until } if facts.due_at.or(facts.snoozed_until) == Some(until) => {
-                Some(policy.pass_time(None, until, false))
-            }
-            Verdict::Wait { .. } => policy.next_attempt(facts, *time),
-            Verdict::Archive(_) | Verdict::Never(_) => None,
-        };
-        Self { rule, facts, next }
-    }
-}
-
-impl Iterator for Forecast<'_> {
-    type Item = Planned;
-
-    fn next(&mut self) -> Option<Planned> {
-        let time = self.next.take()?;
-        let Schedule { policy, limits, .. } = &self.rule.schedule;
-        if exhausted(self.facts, *limits, time.now).is_some() {
-            return None;
-        }
-        let attempt = self.facts.failures.saturating_add(1);
-        self.facts = Facts {
-            status: Status::Error,
-            failures: attempt,
-            last_failure_at: Some(time.now),
-            ..self.facts
-        };
-        let is_last = exhausted(self.facts, *limits, time.now).is_some();
-        if !is_last {
-            self.next = policy.next_attempt(self.facts, time).map(|next| {
-                // A wait of nothing ends with the next pass.
-                let soonest = time.now.next_tick(policy.every_secs());
-                PassTime { now: next.now.max(soonest), ..next }
-            });
-        }
-        Some(Planned { at: time.now, attempt, is_last })
-    }
 }

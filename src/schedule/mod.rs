@@ -23,7 +23,7 @@ mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
 pub use backoff::Backoff;
-pub use due_rule::{DueRule, Forecast, Planned, Verdict};
+pub use due_rule::{DueRule, Planned, Verdict};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
 pub use settle::{

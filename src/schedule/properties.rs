@@ -10,7 +10,7 @@ use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
 use super::spread::Jitter;
-use super::{Capabilities, DueRule, Forecast, PassTime, Policy, RetryLimits, Schedule, Verdict};
+use super::{Capabilities, DueRule, PassTime, Policy, RetryLimits, Schedule, Verdict};
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Id, Status};
 use crate::time::{DAY, Instant};
@@ -200,7 +200,7 @@ proptest! {
                 time,
                 kept: HashMap::new(),
             };
-        let foretold: Vec<_> = Forecast::new(&rule, facts, NOW).take(4).map(|it| it.at).collect();
+        let foretold: Vec<_> = rule.forecast(facts, NOW).take(4).map(|it| it.at).collect();
         // Passes in every tick, each from where the last one came to.
         let last = foretold.last().copied().unwrap_or(NOW);
         let (mut reached, mut now, mut tried) = (reached, NOW, Vec::new());

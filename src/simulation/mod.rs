@@ -16,7 +16,7 @@ use crate::handlers::Script;
 use crate::lock::lock;
 use crate::query::{Cursor, Order, Position, Slot};
 use crate::record::Facts;
-use crate::schedule::{CATCH_UP, Forecast, Policy};
+use crate::schedule::{CATCH_UP, Policy};
 use crate::stop::Stop;
 use crate::store::{MemoryRow, MemoryStore};
 use crate::time::Instant;
@@ -124,7 +124,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
         let at = arrives_at.map_or(ticking.first_pass, |at| at.max(ticking.first_pass));
-        Forecast::new(&ticking.at(at).due_rule(at, false), facts, at).next().map(|it| it.at)
+        ticking.at(at).due_rule(at, false).forecast(facts, at).next().map(|it| it.at)
     };
     let next = ticking.clone();
     let next_at = move |facts: Facts<'_>, now| {

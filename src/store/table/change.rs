@@ -1,7 +1,7 @@
 //! Assignments and conditions of a guarded write, as plain data: each store turns them into its own
 //! statements.
 
-use super::{Column, Effect, Table};
+use super::{Column, Effect, Table, distinct};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
@@ -38,6 +38,13 @@ impl<'a> Sets<'a> {
         }
     }
 
+    /// Sets a column that the table may lack.
+    fn optional(&mut self, column: &'a Option<Column>, to: impl FnOnce(&Column) -> Value) {
+        if let Some(column) = column {
+            self.set(column, Set::To(to(column)));
+        }
+    }
+
     fn effects(&mut self, effects: &'a [Effect], settlement: &Settlement, zone: &Zone) {
         let error = match &settlement.counter {
             Counter::Set { last_error, .. } => last_error.as_ref(),
@@ -67,53 +74,34 @@ impl Table {
 
     fn sets(&self, change: &RowWrite) -> Sets<'_> {
         let RowWrite { record, settlement, .. } = change;
-        let mut sets = Sets(Vec::new());
-        let before =
-            |column: &Column| Set::To(record.row.get(&column.name).cloned().unwrap_or(Value::Null));
-        if let Some(column) = &self.statuses.column {
-            let value = self.statuses.value(settlement.status(record.status));
-            let set = match (settlement.transition, value) {
-                // As it was to the letter, where several values mean the same.
-                (Transition::Undone, _) | (_, None) => before(column),
-                (_, Some(value)) => Set::To(value.clone()),
-            };
-            sets.set(column, set);
-        }
+        let (mut sets, zone) = (Sets(Vec::new()), &self.dates.zone);
+        let before = |column: &Column| record.row.get(&column.name).cloned().unwrap_or(Value::Null);
+        let status = self.statuses.value(settlement.status(record.status));
+        // As it was to the letter, where several values mean the same.
+        let status = status.filter(|_| settlement.transition != Transition::Undone);
+        sets.optional(&self.statuses.column, |it| status.cloned().unwrap_or_else(|| before(it)));
         match &settlement.counter {
             Counter::AsBefore => {
                 for column in self.counter_columns() {
-                    sets.set(column, before(column));
+                    sets.set(column, Set::To(before(column)));
                 }
                 if settlement.transition == Transition::Renewed && !self.statuses.tell() {
                     // NEW is then what has not failed: at least, there is nothing to wait after.
-                    if let Some(last_failure) = &self.last_failure {
-                        sets.set(last_failure, self.no_failure(last_failure, record));
-                    }
+                    sets.optional(&self.last_failure, |it| self.no_failure(it, record));
                 }
             }
             Counter::Reset => {
-                if let Some(column) = &self.failures {
-                    sets.set(column, Set::To(Value::Integer(0)));
-                }
-                if let Some(column) = &self.last_failure {
-                    sets.set(column, self.no_failure(column, record));
-                }
+                sets.optional(&self.failures, |_| Value::Integer(0));
+                sets.optional(&self.last_failure, |it| self.no_failure(it, record));
             }
             Counter::Set { failures, last_failure_at, last_error } => {
-                if let Some(column) = &self.failures {
-                    sets.set(column, Set::To(Value::Integer((*failures).into())));
-                }
-                if let Some(column) = &self.last_failure {
-                    let value = column.spelling.write(*last_failure_at, &self.dates.zone);
-                    sets.set(column, Set::To(value));
-                }
-                if let Some(column) = &self.last_error {
-                    let text = last_error.as_ref().map(|it| Set::To(Value::Text(column.cut(it))));
-                    sets.set(column, text.unwrap_or_else(|| before(column)));
-                }
+                sets.optional(&self.failures, |_| Value::Integer((*failures).into()));
+                sets.optional(&self.last_failure, |it| it.spelling.write(*last_failure_at, zone));
+                sets.optional(&self.last_error, |it| {
+                    last_error.as_ref().map_or_else(|| before(it), |text| Value::Text(it.cut(text)))
+                });
             }
         }
-        let zone = &self.dates.zone;
         match settlement.transition {
             Transition::Succeeded => sets.effects(&self.on_success, settlement, zone),
             Transition::Failed => sets.effects(&self.on_failure, settlement, zone),
@@ -130,10 +118,9 @@ impl Table {
 
     /// What the column of the last failure holds where there was none: NULL, or if that cannot be,
     /// the insertion date.
-    fn no_failure(&self, column: &Column, record: &Record) -> Set {
+    fn no_failure(&self, column: &Column, record: &Record) -> Value {
         let inserted_at = record.inserted_at.filter(|_| column.not_null);
-        let value = inserted_at.map(|at| column.spelling.write(at, &self.dates.zone));
-        Set::To(value.unwrap_or(Value::Null))
+        inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))
     }
 
     /// The columns that show that a row still is the record, and still as it was read or as the
@@ -141,15 +128,8 @@ impl Table {
     /// queue's condition itself is not asked again, because it may go by the time or by other rows:
     /// what it reads in this row must be as it was.
     pub fn guard_columns(&self) -> Vec<&Column> {
-        // A few, so each is compared with those before it.
         let read = self.statuses.column.iter().chain(&self.condition_columns);
-        let mut columns: Vec<&Column> = Vec::with_capacity(2 + self.condition_columns.len());
-        for column in read.chain([&self.inserted]) {
-            if columns.iter().all(|it| it.name != column.name) {
-                columns.push(column);
-            }
-        }
-        columns
+        distinct(read.chain([&self.inserted]))
     }
 
     /// What a charge makes of a row where nothing else changes with it.

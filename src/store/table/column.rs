@@ -1,7 +1,5 @@
 //! One column: the values that its type takes, and its spelling of instants.
 
-use std::collections::HashSet;
-
 use crate::date::Spelling;
 use crate::record::Value;
 
@@ -113,8 +111,13 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The columns by name, each once.
+/// The columns by name, each once. They are a few, so each is compared with those before it.
 pub fn distinct<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a Column> {
-    let mut seen = HashSet::new();
-    columns.into_iter().filter(|column| seen.insert(column.name.as_str())).collect()
+    let mut distinct: Vec<&Column> = Vec::new();
+    for column in columns {
+        if distinct.iter().all(|it| it.name != column.name) {
+            distinct.push(column);
+        }
+    }
+    distinct
 }

@@ -197,8 +197,8 @@ impl Dates {
     /// The formats in which a number can be an instant, in the order of the numbers.
     fn numbers(&self) -> impl DoubleEndedIterator<Item = Format> {
         let [secs, ms, us, ns] = Unit::ALL.map(Format::Epoch);
-        let takes = [secs, ms, Format::Compact, us, ns].map(|format| (self.takes(format), format));
-        takes.into_iter().filter_map(|(takes, format)| takes.then_some(format))
+        let formats = [secs, ms, Format::Compact, us, ns];
+        formats.into_iter().filter(|format| self.takes(*format))
     }
 
     /// The ranges of the numbers that can be an instant, in ascending order.

@@ -23,7 +23,7 @@ pub fn line(record: &Record) -> Result<Vec<u8>, String> {
 /// The record as one JSON object with every column but that of a secret, in the table's order, on
 /// one line. A BLOB is hexadecimal text; numbers are exact. The error says what JSON cannot hold.
 pub fn document(record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
-    let secret = secret.and_then(|column| record.row.named(column));
+    let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
     serde_json::to_vec(&RowJson { record, secret }).map_err(|error| error.to_string())
 }
 

@@ -201,12 +201,8 @@ impl Row {
         self.find(column).map(|(_, value)| value)
     }
 
-    /// The name of that column, as the table spells it.
-    pub fn named(&self, column: &str) -> Option<&str> {
-        self.find(column).map(|(name, _)| name)
-    }
-
-    fn find(&self, column: &str) -> Option<(&str, &Value)> {
+    /// The same with the column's name, as the table spells it.
+    pub fn find(&self, column: &str) -> Option<(&str, &Value)> {
         let exact = self.iter().find(|(name, _)| *name == column);
         exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)))
     }

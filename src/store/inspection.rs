@@ -84,7 +84,7 @@ impl Pending {
                 let format = spelling.format().to_string();
                 self.formats.entry(format).or_insert_with(|| (0, id)).0 += 1;
             }
-            None => self.undated.add(id, inserted),
+            None => self.undated.add(&id, inserted),
         }
     }
 }
@@ -114,27 +114,25 @@ impl StatusValue {
 #[derive(Debug, Default)]
 pub struct Undated {
     pub rows: u64,
-    /// Ids and dates of some of them.
-    pub named: Vec<(String, String)>,
+    /// Ids and dates of some of them, `4 with 'soon'`.
+    named: Vec<String>,
 }
 
 impl Undated {
     /// How many are named.
     const NAMED: usize = 5;
 
-    pub fn add(&mut self, id: String, date: &Value) {
+    pub fn add(&mut self, id: &str, date: &Value) {
         self.rows += 1;
         if self.named.len() < Self::NAMED {
-            self.named.push((id, date.shown()));
+            self.named.push(format!("{id} with {}", date.shown()));
         }
     }
 
     /// `4 with 'soon', 7 with NULL, ...`
     pub fn shown(&self) -> String {
-        let named: Vec<_> =
-            self.named.iter().map(|(id, date)| format!("{id} with {date}")).collect();
         let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
-        format!("{}{more}", named.join(", "))
+        format!("{}{more}", self.named.join(", "))
     }
 }
 

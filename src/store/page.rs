@@ -44,7 +44,7 @@ impl<'a> PageBuilder<'a> {
             return true;
         }
         if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
-            undated.add(id.full(), &columns.inserted(row));
+            undated.add(&id.full(), &columns.inserted(row));
         }
         if !(self.is_due)(facts) {
             return true;

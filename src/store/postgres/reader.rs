@@ -146,7 +146,7 @@ impl PgDatabase {
             let ids = table.id_values(&row);
             let inserted = value(&table.inserted, row.get(ids.len()));
             if table.dates.read(&inserted).is_none() {
-                undated.add(typed_id(&ids).unwrap_or_else(|shown| shown), &inserted);
+                undated.add(&typed_id(&ids).unwrap_or_else(|shown| shown), &inserted);
             }
         }
         Ok(undated)

@@ -221,7 +221,7 @@ impl SqliteDatabase {
         while let Some(row) = rows.next()? {
             let id = typed_id(&self.table.id_values(row));
             let inserted = row.get_ref(self.table.id.len()).map(value)?;
-            undated.add(id.unwrap_or_else(|shown| shown), &inserted);
+            undated.add(&id.unwrap_or_else(|shown| shown), &inserted);
         }
         Ok(())
     }

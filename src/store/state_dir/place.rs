@@ -83,17 +83,14 @@ impl Place {
     /// `root's or user 1000's, who owns the database`
     fn rightful_owners(&self) -> String {
         let me = rustix::process::geteuid().as_raw();
-        let mut owners = vec!["root's".to_string()];
+        let mut owners = String::from("root's");
         if me != 0 {
-            owners.push(format!("user {me}'s"));
+            owners += &format!(" or user {me}'s");
         }
-        let owner = self.database.as_ref().map(MetadataExt::uid);
-        owners.extend(
-            owner
-                .filter(|owner| *owner != 0 && *owner != me)
-                .map(|owner| format!("user {owner}'s, who owns the database")),
-        );
-        owners.join(" or ")
+        match self.database.as_ref().map_or(0, MetadataExt::uid) {
+            owner if owner == 0 || owner == me => owners,
+            owner => format!("{owners} or user {owner}'s, who owns the database"),
+        }
     }
 
     /// What is wrong with a file here that no pass has made.

@@ -2,7 +2,6 @@
 //! they differ from record to record. No wait is drawn at random when a pass looks: what a record
 //! waits is fixed by its id and its count, so it can be printed in advance.
 
-use super::spread::Jitter;
 use super::{Reason, Verdict};
 use crate::hash::{draw, mulhi, phase};
 use crate::query::Window;
@@ -79,9 +78,8 @@ impl Backoff {
         plain.saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
     }
 
-    /// When retry n + 1 is due after the first failure, in ticks, for a record with fraction
-    /// `x`: P(n) + x * b(n + 1), rounded down. The rounding is that of the sum, so that the
-    /// waits between two such offsets add up.
+    /// The same as [`Delays::spread_ms`] in ticks, rounded down. The rounding is that of the sum, so
+    /// that the waits between two such offsets add up.
     pub fn offset(&self, x: u64, n: u64) -> i64 {
         self.ticks(self.base.spread_ms(x, n))
     }
@@ -174,6 +172,32 @@ impl Backoff {
     }
 }
 
+/// Jitter without random draws: how the waits of several records that fail together are kept apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Jitter {
+    /// By this much of 100 %: each record reads the policy between two counts, at a
+    /// fraction of its own, its phase ([`phase`]). At 100 % retry n of such records fills exactly the
+    /// time from P(n) to P(n + 1), at 0 all of them wait alike.
+    Spread { percent: u8 },
+    /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
+    /// drawn for this record and this count.
+    Drawn { unit_ms: u64, widths: Delays },
+}
+
+impl Jitter {
+    /// The fraction of 2^64 at which a record with this phase reads the policy.
+    pub fn fraction(&self, phase: u64) -> u64 {
+        match self {
+            Self::Spread { percent: 100 } => phase,
+            Self::Spread { percent } => {
+                let scaled = u128::from(phase) * u128::from(*percent) / 100;
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+            Self::Drawn { .. } => 0,
+        }
+    }
+}
+
 /// More entries than this no table has; what would come after them stays as the last one. Only
 /// a wait that grows by single ticks for years gets there.
 const MOST: usize = 1 << 20;
@@ -236,6 +260,12 @@ impl Delays {
         let row = self.row(n);
         let beyond = u128::from(n) - row as u128;
         self.sums[row] + beyond * u128::from(self.waits[row])
+    }
+
+    /// When retry n + 1 is due after the first failure, in milliseconds, for a record with fraction
+    /// `x`: P(n) + x * b(n + 1).
+    pub fn spread_ms(&self, x: u64, n: u64) -> u128 {
+        self.sum(n) + u128::from(mulhi(x, self.wait(n.saturating_add(1))))
     }
 
     fn row(&self, n: u64) -> usize {

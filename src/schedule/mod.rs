@@ -14,7 +14,6 @@ mod settle;
 mod slots;
 mod sns;
 mod spec;
-mod spread;
 
 #[cfg(test)]
 mod properties;
@@ -22,7 +21,7 @@ mod properties;
 mod vectors;
 
 pub use age_window::{AgeWindow, gaps, overlaps};
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Jitter};
 pub use due_rule::{DueRule, Planned, Verdict};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
@@ -31,7 +30,6 @@ pub use settle::{
 };
 pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{EVERY_SECS, Options, duration, file_of, parse, parse_for_age, plain_fibonacci};
-pub use spread::Jitter;
 
 use crate::query::{Shard, Slot, Window};
 use crate::record::{Facts, Status};

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Jitter};
 use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::spread::Jitter;
 use super::{Capabilities, DueRule, PassTime, Policy, RetryLimits, Schedule, Verdict};
 use crate::query::{Slot, Window};
 use crate::record::{Facts, Id, Status};

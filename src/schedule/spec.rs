@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::backoff::{Backoff, Delays};
+use super::backoff::{Backoff, Delays, Jitter};
 use super::formulas::{self, Curve};
 use super::keys::{Form, Keys, MAX_MS};
 use super::sns;
-use super::spread::Jitter;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
 pub const EVERY_SECS: i64 = 60;

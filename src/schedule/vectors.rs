@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Jitter};
 use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::spread::Jitter;
 use super::{Reason, Verdict};
 use crate::hash::{draw, fnv1a64, phase, splitmix64};
 use crate::query::Slot;

@@ -64,12 +64,10 @@ impl Value {
     pub fn shown(&self) -> String {
         match self {
             Self::Null => "NULL".into(),
-            Self::Integer(number) => number.to_string(),
+            Self::Integer(_) | Self::Boolean(_) => self.to_string(),
             Self::Real(number) => format!("{number:?}"),
-            Self::Text(text) => format!("'{}'", cut_line(text)),
-            Self::Bytes(_) => format!("'{}'", cut_line(&self.to_string())),
+            Self::Text(_) | Self::Bytes(_) => format!("'{}'", cut_line(&self.to_string())),
             Self::Blob(_) => format!("x'{}'", cut(self.to_string())),
-            Self::Boolean(truth) => truth.to_string(),
             Self::Json(json) => cut_line(json),
         }
     }

@@ -13,35 +13,27 @@ impl Table {
     /// Fails, with what to do about it, if the table does not count failures, or not when the
     /// last one was, if that counts as well.
     pub fn require_counter(&self, wanted_by: &str, with_last_failure: bool) -> Result<()> {
-        let missing: Vec<_> = [
-            ("FAILURES", "INTEGER NOT NULL DEFAULT 0", self.failures.is_none()),
-            // It holds what the insertion date does.
-            (
-                "LAST_FAILURE",
-                &*self.inserted.declared,
-                with_last_failure && self.last_failure.is_none() && self.due_at.is_none(),
-            ),
-        ]
-        .into_iter()
-        .filter(|(_, _, is_missing)| *is_missing)
-        .collect();
-        if missing.is_empty() {
-            return Ok(());
+        let (mut names, mut added) = (Vec::new(), Vec::new());
+        let mut lacks = |name, definition| {
+            names.push(name);
+            added.push(format!("ALTER TABLE {} ADD COLUMN {name} {definition};", self.sql));
+        };
+        if self.failures.is_none() {
+            lacks("FAILURES", "INTEGER NOT NULL DEFAULT 0");
         }
-        let names: Vec<_> = missing.iter().map(|(name, _, _)| *name).collect();
-        let added: Vec<_> = missing
-            .iter()
-            .map(|(name, definition, _)| {
-                format!("ALTER TABLE {} ADD COLUMN {name} {definition};", self.sql)
-            })
-            .collect();
-        bail!(
+        if with_last_failure && self.last_failure.is_none() && self.due_at.is_none() {
+            // It holds what the insertion date does.
+            lacks("LAST_FAILURE", &self.inserted.declared);
+        }
+        ensure!(
+            names.is_empty(),
             "{wanted_by} goes by {}, and table {} has no such column; name one that it has \
              (--set failures=COLUMN, --set last_failure=COLUMN) or add them with: {}",
             names.join(" and "),
             self.name,
             added.join(" ")
         );
+        Ok(())
     }
 
     /// Fails if an attempt would be counted where something else stands.

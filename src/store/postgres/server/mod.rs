@@ -109,7 +109,8 @@ impl Server {
                     refusals.push((endpoint.shown(), refusal));
                 }
                 Err(refusal) => {
-                    refusals = vec![(endpoint.shown(), refusal)];
+                    let from = endpoint.password.as_ref().map_or("", |password| &password.from);
+                    refusals = vec![(endpoint.shown(), refusal.with_password_from(from))];
                     break;
                 }
             }
@@ -143,12 +144,10 @@ impl Server {
         if let Some(password) = &endpoint.password {
             config.password(&password.secret);
         }
-        let from = endpoint.password.as_ref().map_or("", |password| &password.from);
         let (name, addresses) = match &endpoint.place {
             Place::Socket(directory) => {
                 config.host_path(directory);
                 let connected = self.attempt(&config, SslMode::Disable);
-                let connected = connected.map_err(|refusal| refusal.with_password_from(from));
                 return connected.map(|client| (client, Peer::socket(endpoint.port)));
             }
             Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
@@ -160,7 +159,7 @@ impl Server {
             config.host(name).hostaddr(*address);
             match self.negotiate(&config) {
                 Ok(client) => return Ok((client, Peer::tcp(*address, endpoint.port))),
-                Err(refusal) => refused = refusal.with_password_from(from),
+                Err(refusal) => refused = refusal,
             }
             if !refused.reason.is_of_this_host() {
                 break;

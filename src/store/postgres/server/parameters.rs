@@ -217,16 +217,9 @@ impl PassFile {
             );
             return None;
         }
-        match fs::read(path) {
-            Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                Some(Self { path: path.into(), text })
-            }
-            Err(error) => {
-                log::warn!("could not read the password file {shown}: {error}");
-                None
-            }
-        }
+        let warn = |error: &_| log::warn!("could not read the password file {shown}: {error}");
+        let bytes = fs::read(path).inspect_err(warn).ok()?;
+        Some(Self { path: path.into(), text: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
     /// The password of the first line that fits one of the host's names.

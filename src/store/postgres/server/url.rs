@@ -14,7 +14,8 @@ const UNCLEAR: &str = "the database URL is not clear: write the signs of a user,
 /// What stands for something else in a URL.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What a URL says, under the names of libpq's parameters. The later of two wins.
+/// What a URL says, under the names of libpq's parameters. The later of two wins, and what is empty
+/// leaves the word to the environment.
 pub fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
     let (_, rest) = split_scheme(url).context("a database URL begins with postgres://")?;
     let (credentials, rest) = split_credentials(rest)?;
@@ -25,19 +26,13 @@ pub fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
     let (hosts, ports) = hosts_and_ports(authority)?;
-    let mut said = Vec::new();
-    for (key, value) in [
-        ("user", user),
-        ("password", password),
-        ("host", &hosts),
-        ("port", &ports),
-        ("dbname", database),
-    ] {
-        // What stands there empty leaves the word to the environment.
-        if !value.is_empty() {
-            said.push((key, decode(value)?));
-        }
-    }
+    let mut said = vec![
+        ("user", decode(user)?),
+        ("password", decode(password)?),
+        ("host", decode(&hosts)?),
+        ("port", decode(&ports)?),
+        ("dbname", decode(database)?),
+    ];
     said.extend(parse_query(query)?);
     Ok(said)
 }

@@ -1,21 +1,29 @@
-//! `backlog crontab`: the lines that a queue needs, ready to paste.
+//! `backlog crontab`: the lines that a queue needs, ready to paste. Their arguments make `process`
+//! mean the same under cron, from any directory and without the environment of the person who typed
+//! it.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use toml::Value;
 
 use super::assemble::refuse_injection;
-use super::cron_arguments::{self, connection_variables};
 use super::{Console, open};
 use crate::cli::Crontab;
 use crate::crontab::Period;
-use crate::exit::{Exit, usage};
-use crate::handlers::Signing;
-use crate::options::keys::{is_of_the_choice, variable};
-use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
+use crate::exit::{Exit, ExitError, usage};
+use crate::handlers::{Signing, without_login};
+use crate::options::keys::{FLAGS, PATHS, is_of_the_choice, long, variable};
+use crate::options::value::truth;
+use crate::options::{
+    DEFAULT_QUEUE, Environment, Handler, Origin, Queue, Resolved, WEBHOOK_SECRET,
+};
 use crate::record::{counted, one_line};
-use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
-use crate::store::Access;
+use crate::schedule::{
+    self, AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers,
+};
+use crate::store::{self, Access};
 use crate::time::days;
 
 /// One line: how often, and what is typed for its schedule.
@@ -43,10 +51,12 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command.extend(cron_arguments::words(resolved, &queue, !args.classic)?);
+    command.extend(words(resolved, &queue, !args.classic)?);
     let environment = &resolved.sources.environment;
     let handler = handler(&resolved.typed.handler, environment)?;
-    let has_login = cron_arguments::has_login(resolved)?;
+    // The URL that was typed or stands in the environment.
+    let url = environment.typed_or(resolved.typed.layer.text("post"), "post")?;
+    let has_login = url.is_some_and(|url| without_login(&url) != url);
     let variables = variables(&chosen, &queue, args.systemd, has_login, environment)?;
     if has_login {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
@@ -82,14 +92,22 @@ fn variables(
     has_login: bool,
     environment: &Environment,
 ) -> Result<Vec<(String, String)>> {
-    let mut variables = connection_variables(environment, queue);
+    let mut variables = Vec::new();
+    if queue.db.file().is_none() {
+        let all = environment.variables.iter();
+        let text = all.filter_map(|(name, it)| Some((name.to_str()?.into(), it.to_str()?.into())));
+        let of_libpq =
+            |(name, _): &(String, String)| name.starts_with("PG") && name != "PGPASSWORD";
+        variables.extend(text.filter(of_libpq));
+        variables.sort();
+    }
     if is_systemd && !variables.is_empty() {
         // A service of the system has none, and the password file is there.
         let home = environment.get("HOME").and_then(|home| home.to_str());
         variables.extend(home.map(|home| ("HOME".into(), home.into())));
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
-    let webhook = handler.webhook();
+    let webhook = if let Handler::Post(webhook) = handler { Some(webhook) } else { None };
     if webhook.is_some_and(|webhook| matches!(webhook.signing, Signing::Shared(_))) {
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
@@ -102,10 +120,7 @@ fn variables(
 
 /// Whether a command may have columns in it.
 fn fills_in(handler: &Handler, queue: &Queue) -> bool {
-    let argv = match handler {
-        Handler::Exec { argv, .. } => &argv[..],
-        Handler::Stream { .. } | Handler::Post(_) => &[],
-    };
+    let argv = if let Handler::Exec { argv, .. } = handler { &argv[..] } else { &[] };
     let mut words = argv.iter().chain(queue.on_archive.iter().flatten());
     words.any(|word| word.as_encoded_bytes().contains(&b'{'))
 }
@@ -166,7 +181,7 @@ fn handler(typed: &[OsString], environment: &Environment) -> Result<Vec<String>>
     let words: Result<Vec<_>> = typed.iter().map(|word| utf8(word.clone())).collect();
     let mut words = words?;
     let Some(program) = words.first_mut() else { return Ok(words) };
-    *program = cron_arguments::program(environment, program)?;
+    *program = program_path(environment, program)?;
     words.insert(0, "--".into());
     Ok(words)
 }
@@ -195,6 +210,116 @@ fn span(secs: i64) -> String {
     let (unit, length) =
         units.into_iter().find(|(_, length)| secs % length == 0).unwrap_or(("second", 1));
     counted((secs / length).unsigned_abs(), unit)
+}
+
+/// The options that were typed, those of the environment, and where the file is, seen from anywhere.
+/// `with_schedule` says whether the schedule is among them.
+fn words(
+    resolved: &Resolved<'_>,
+    queue: &Queue,
+    with_schedule: bool,
+) -> Result<Vec<String>, ExitError> {
+    let (typed, environment) = (resolved.typed, &resolved.sources.environment);
+    let mut words = Vec::new();
+    if let Some(file) = &resolved.sources.file {
+        words.extend(option("config", Some(absolute(environment, &file.path)?)));
+    }
+    if queue.name != DEFAULT_QUEUE {
+        words.extend(option("queue", Some(queue.name.clone())));
+    }
+    // A token that stands in the environment is none for a command line, which every user of the
+    // machine sees.
+    let mut layers = environment.layer(&queue.name)?;
+    layers.retain(|key| key != "header");
+    let mut layers = typed.layer.clone().over(layers);
+    layers.retain(|key| key != "exec");
+    // Where cron and systemd start it, no variable may say so.
+    if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
+        let place = Value::String(absolute(environment, place)?);
+        layers.insert("state_dir", place, Origin::CommandLine);
+    }
+    let is_wanted = |key: &str| with_schedule || !is_of_the_choice(key);
+    for (key, value, _) in layers.iter().filter(|(key, ..)| is_wanted(key)) {
+        for value in values(key, value) {
+            let value = value.map(|value| self::value(environment, key, value)).transpose()?;
+            words.extend(option(&long(key), value));
+        }
+    }
+    for setting in &typed.set {
+        words.extend(option("set", Some(setting.text.clone())));
+    }
+    match &layers.conditions[..] {
+        [] => {}
+        [one] => words.extend(option("where", Some(one.clone()))),
+        several => words.extend(option("where", Some(format!("({})", several.join(") AND ("))))),
+    }
+    Ok(words)
+}
+
+/// A value as it is from anywhere, and for everybody to read.
+fn value(environment: &Environment, key: &str, value: &str) -> Result<String, ExitError> {
+    let file = Some(value).filter(|_| key == "policy").and_then(schedule::file_of);
+    Ok(match file {
+        // A password is no word for a command line, which every user of the machine sees.
+        _ if store::is_url(value) => store::without_password(value),
+        _ if key == "post" => without_login(value),
+        _ if key == "exec_on_archive" => command(environment, value)?,
+        _ if PATHS.contains(&key) => absolute(environment, Path::new(value))?,
+        Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
+        None => value.into(),
+    })
+}
+
+/// A handler that can be started from anywhere.
+fn program_path(environment: &Environment, program: &str) -> Result<String, ExitError> {
+    if program.contains('/') {
+        absolute(environment, Path::new(program))
+    } else {
+        Ok(program.into())
+    }
+}
+
+/// The same of a command with its arguments in one text.
+fn command(environment: &Environment, text: &str) -> Result<String, ExitError> {
+    let mut words = shlex::split(text).unwrap_or_default();
+    if let Some(name) = words.first_mut() {
+        *name = program_path(environment, name)?;
+    }
+    shlex::try_join(words.iter().map(String::as_str))
+        .map_err(|error| usage(format!("{text:?} is no command: {error}")))
+}
+
+/// A path from the root on.
+fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
+    let path = environment.directory.join(path);
+    let path = path.canonicalize().unwrap_or(path);
+    path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
+}
+
+/// The values of an option, each of which is typed with the option; none for a flag.
+fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
+    if let Value::Array(values) = value {
+        return values.iter().map(Value::as_str).collect();
+    }
+    // A flag may be turned on by a word.
+    let is_flag =
+        |text| FLAGS.contains(&key) && (key != "progressive" || truth(text) == Some(true));
+    match value.as_str().filter(|text| !is_flag(text)) {
+        Some(lines) if ["header", "allow_hosts"].contains(&key) => {
+            lines.lines().map(Some).collect()
+        }
+        one => vec![one],
+    }
+}
+
+/// An option in the words of a command line.
+fn option(long: &str, value: Option<String>) -> Vec<String> {
+    match value {
+        None => vec![format!("--{long}")],
+        // It would look like an option of its own.
+        Some(value) if value.starts_with('-') => vec![format!("--{long}={value}")],
+        Some(value) => vec![format!("--{long}"), value],
+    }
 }
 
 #[cfg(test)]

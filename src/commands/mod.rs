@@ -4,9 +4,7 @@
 mod add;
 mod assemble;
 mod check;
-mod cron_arguments;
 mod crontab;
-mod dry_run;
 mod edit;
 mod explain;
 mod init;
@@ -115,7 +113,7 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
     (settings.limits.drain, settings.wait) = (args.drain, args.wait);
     if args.dry_run {
-        dry_run::run(&queue, &settings, console)
+        process::dry_run(&queue, &settings, console)
     } else {
         process::run(&queue, &settings, console)
     }

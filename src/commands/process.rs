@@ -1,5 +1,6 @@
-//! `backlog process`: one pass.
+//! `backlog process`: one pass, or with `--dry-run` what it would do.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -11,15 +12,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::assemble::{Assembly, HandlerContext, handlers, require};
-use super::{Console, open, open_for};
-use crate::engine::{self, Observer, SettledAttempt, Stopped, Tally, Wake};
+use super::{AMBIGUOUS, Console, open, open_for};
+use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
 use crate::options::{Handler, PassSettings, Queue};
 use crate::query::Cursor;
-use crate::record::{counted, cut_line};
-use crate::report;
+use crate::record::{Status, counted, cut_line};
+use crate::report::{self, dry_run_line, verdict_line};
+use crate::schedule::Verdict;
 use crate::secure_file;
-use crate::store::{Access, Count, LineState, Purpose, StateDir};
+use crate::store::{Access, Count, Found, LineState, Purpose, StateDir};
 use crate::terminal::Terminal;
 use crate::time::{DAY, Instant};
 
@@ -76,6 +78,61 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
         terminal.say(&report::summary(&tally, elapsed));
     }
     exit(&tally, settings.strict)
+}
+
+/// What a pass would do now. The same candidates in the same order, but nothing is claimed, and
+/// nothing is written.
+pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
+    let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
+    reader.table().require_sound_counters()?;
+    if let Some(handler) = &settings.handler {
+        require(handler, queue, reader.table())?;
+    }
+    let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
+    let limits = &settings.limits;
+    let plan = line.plan(settings.order, limits);
+    let rule = line.due_rule(console.clock.now(), limits.drain);
+    let counts = rule.capabilities.has_counter;
+    let mut candidates = DueQueue::new(&plan, rule.clone());
+    let mut left = limits.max_records.unwrap_or(u64::MAX);
+    // What is said of each due record at once, or, of an id that is not unique, below.
+    let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
+    while left > 0
+        && let Some(id) = candidates.next_few(1, &mut *reader)?.pop()
+    {
+        let record = match reader.read(&id)? {
+            Found::Record(record) => record,
+            Found::Gone => continue,
+            Found::Ambiguous => {
+                ambiguous.insert(id);
+                continue;
+            }
+        };
+        let verdict = rule.verdict(record.facts());
+        match verdict {
+            Verdict::Archive(_) => {}
+            Verdict::Due(_) => left -= 1,
+            Verdict::Wait { .. } | Verdict::Never(_) => continue,
+        }
+        console.out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
+        told.insert(id);
+    }
+    reader.scan(&Status::PENDING, settings.order, &mut |record| {
+        if told.contains(&record.id) {
+            return Ok(());
+        }
+        let verdict = rule.verdict(record.facts());
+        let line = if ambiguous.contains(&record.id) {
+            dry_run_line(&record, "skip", AMBIGUOUS)
+        } else if left == 0 && matches!(verdict, Verdict::Due(_) | Verdict::Archive(_)) {
+            dry_run_line(&record, "skip", "due, but beyond --max-records")
+        } else {
+            // What is due all the same has come since the due ones were read.
+            verdict_line(&record, verdict, counts)
+        };
+        Ok(console.out.write_all(line.as_bytes())?)
+    })?;
+    Ok(Exit::Done)
 }
 
 /// Cron is told that no row has a status that is mapped once in this time: a table may be so for

@@ -266,17 +266,9 @@ impl Handler {
         )
     }
 
-    /// The webhook, if it is one.
-    pub fn webhook(&self) -> Option<&Webhook> {
-        match self {
-            Self::Exec { .. } | Self::Stream { .. } => None,
-            Self::Post(webhook) => Some(webhook),
-        }
-    }
-
     /// Whether its receiver is told which attempts it may take for one.
     pub fn goes_by_series(&self) -> bool {
-        self.webhook().is_some_and(|webhook| matches!(webhook.key, IdempotencyKey::Name))
+        matches!(self, Self::Post(webhook) if matches!(webhook.key, IdempotencyKey::Name))
     }
 
     /// The option by which a record may be given up before its last attempt, if one says so.

@@ -60,30 +60,25 @@ pub struct QueueOptions {
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub text: String,
-    pub keys: Table,
+    pub key: String,
+    pub value: Value,
 }
 
 impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, as in id=order_id")?;
-        let mut path: Vec<&str> = key.trim().split('.').map(str::trim).collect();
-        require_known(path[0])?;
-        let mut value = toml_value(value);
-        while path.len() > 1 {
-            let name = path.pop().unwrap_or_default();
-            value = Value::Table(Table::from_iter([(name.into(), value)]));
-        }
-        Ok(Self { text: text.into(), keys: Table::from_iter([(path[0].into(), value)]) })
+        let (path, value) = text.split_once('=').ok_or("write KEY=VALUE, as in id=order_id")?;
+        let mut path = path.split('.').map(str::trim);
+        let key = path.next().unwrap_or_default();
+        require_known(key)?;
+        let part = |value, name: &str| Value::Table(Table::from_iter([(name.into(), value)]));
+        let parsed = format!("value = {value}").parse::<Table>().ok();
+        let alone = parsed.filter(|table| table.len() == 1).and_then(|mut it| it.remove("value"));
+        // A bare word is a text.
+        let value = path.rfold(alone.unwrap_or_else(|| Value::String(value.into())), part);
+        Ok(Self { text: text.into(), key: key.into(), value })
     }
-}
-
-/// A value of TOML. A bare word is a text.
-fn toml_value(text: &str) -> Value {
-    let parsed = format!("value = {text}").parse::<Table>().ok();
-    let alone = parsed.filter(|table| table.len() == 1).and_then(|mut it| it.remove("value"));
-    alone.unwrap_or_else(|| Value::String(text.into()))
 }
 
 /// Whether it is hardly the name of a file.

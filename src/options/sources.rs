@@ -69,18 +69,15 @@ impl TypedOptions {
     /// each other.
     fn set(&self) -> Result<Layers, ExitError> {
         let (mut all, mut conditions) = (Table::new(), Vec::new());
-        for Setting { keys, .. } in &self.set {
-            for (key, value) in keys.clone() {
-                if key == "where" {
-                    conditions
-                        .push(text(value).map_err(|why| usage(format!("--set {key}: {why}")))?);
-                    continue;
-                }
-                match (all.get_mut(&key), value) {
-                    (Some(Value::Table(parts)), Value::Table(more)) => parts.extend(more),
-                    (_, value) => {
-                        all.insert(key, value);
-                    }
+        for Setting { key, value, .. } in self.set.clone() {
+            if key == "where" {
+                conditions.push(text(value).map_err(|why| usage(format!("--set where: {why}")))?);
+                continue;
+            }
+            match (all.get_mut(&key), value) {
+                (Some(Value::Table(parts)), Value::Table(more)) => parts.extend(more),
+                (_, value) => {
+                    all.insert(key, value);
                 }
             }
         }
@@ -128,8 +125,15 @@ impl Sources {
         let environment = self.environment.layer(&name)?;
         let mut layers = typed.layer.clone().over(typed.set()?).over(environment);
         let says_where = layers.says("db") || layers.says("table");
-        if named.is_none() && typed.is_about_a_table && !says_where {
-            self.require_default()?;
+        let is_meant = named.is_some() || !typed.is_about_a_table || says_where;
+        if let Some(file) = self.file.as_ref().filter(|_| !is_meant) {
+            let names: Vec<_> = file.queues().collect();
+            if !names.is_empty() && !names.contains(&DEFAULT_QUEUE) {
+                let (path, names) = (file.path.display(), names.join(", "));
+                return Err(usage(format!(
+                    "no queue chosen: {path} describes {names}; use --queue"
+                )));
+            }
         }
         layers = layers.over(described);
         if layers.says("pgmq") {
@@ -150,17 +154,6 @@ impl Sources {
     pub fn mere_name(&self, typed: &TypedOptions) -> Option<String> {
         let named = self.environment.typed_or(typed.name.as_deref(), "queue").ok().flatten();
         named.filter(|name| self.file.is_none() && !self.environment.knows(name))
-    }
-
-    /// Fails if it is not clear which of the described queues is meant.
-    fn require_default(&self) -> Result<(), ExitError> {
-        let Some(file) = &self.file else { return Ok(()) };
-        let names: Vec<_> = file.queues().collect();
-        if names.is_empty() || names.contains(&DEFAULT_QUEUE) {
-            return Ok(());
-        }
-        let path = file.path.display();
-        Err(usage(format!("no queue chosen: {path} describes {}; use --queue", names.join(", "))))
     }
 }
 

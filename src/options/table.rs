@@ -241,9 +241,12 @@ fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusCol
             )));
         }
     }
-    let values: StatusValues = given.map(|values| {
-        values.map_or_else(Vec::new, |Several(all)| all.iter().map(|it| status_value(it)).collect())
-    });
+    // A number if it is written as one, else text; the column has the last word.
+    let value = |text: String| {
+        record::number(&text).map_or(record::Value::Text(text), record::Value::Integer)
+    };
+    let values: StatusValues =
+        given.map(|values| values.into_iter().flat_map(|Several(all)| all).map(value).collect());
     let [new, error, success, archived] = &values;
     if let Some(value) =
         success.iter().chain(archived).find(|value| new.contains(value) || error.contains(value))
@@ -254,9 +257,4 @@ fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusCol
         )));
     }
     Ok(StatusColumn::Mapped { column, values })
-}
-
-/// A number if it is written as one, else text; the column has the last word.
-fn status_value(text: &str) -> record::Value {
-    record::number(text).map_or_else(|| record::Value::Text(text.into()), record::Value::Integer)
 }

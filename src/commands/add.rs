@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
 
 use super::{Console, confirm, open};
@@ -22,7 +22,7 @@ pub fn run(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Res
         add_lines(&mut *database, io::stdin().lock(), now)?
     } else {
         for (payload, number) in payloads.iter().zip(1..) {
-            check(payload).map_err(|error| {
+            document(payload.as_bytes()).map_err(|error| {
                 usage(format!(
                     "payload {number} is not JSON ({error}); nothing was added: {payload}"
                 ))
@@ -51,10 +51,7 @@ fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant)
         if payload.is_empty() {
             continue;
         }
-        let payload = std::str::from_utf8(payload)
-            .map_err(anyhow::Error::from)
-            .and_then(|payload| check(payload).map(|()| payload).map_err(|error| anyhow!(error)));
-        match payload {
+        match document(payload) {
             Ok(payload) => batch.push(payload.to_string()),
             Err(error) if added == 0 => {
                 bail!("line {number} is not JSON ({error}); nothing was added")
@@ -75,6 +72,9 @@ fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant)
     Ok(added + batch.len())
 }
 
-fn check(payload: &str) -> Result<(), serde_json::Error> {
-    serde_json::from_str::<IgnoredAny>(payload).map(|_| ())
+/// The payload, which must be a JSON document.
+fn document(payload: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(payload)?;
+    serde_json::from_str::<IgnoredAny>(text)?;
+    Ok(text)
 }

@@ -61,13 +61,12 @@ fn assignment(text: &str) -> Option<(&str, &str)> {
 
 /// So many fields, and what is behind them.
 fn split_fields(text: &str, fields: usize) -> Option<(&str, &str)> {
-    let mut end = 0;
+    let mut rest = text;
     for _ in 0..fields {
-        let rest = &text[end..];
-        let start = end + rest.len() - rest.trim_start().len();
-        end = start + text[start..].find(char::is_whitespace)?;
+        rest = rest.trim_start();
+        rest = &rest[rest.find(char::is_whitespace)?..];
     }
-    Some((&text[..end], text[end..].trim()))
+    Some((&text[..text.len() - rest.len()], rest.trim()))
 }
 
 /// The command itself, as cron gives it to the shell. A percent sign ends it; behind a backslash it
@@ -135,26 +134,24 @@ fn runs(command: &str, program: &str, line: &Line) -> Vec<Line> {
         };
         let end = simple.iter().position(is_redirection).unwrap_or(simple.len());
         if place + 1 < end {
+            let mut arguments = simple[place + 1..end].to_vec();
+            // The end of the parentheses before the name is none of them.
+            if simple[place].starts_with('(')
+                && let Some(last) = arguments.last_mut()
+            {
+                *last = last.trim_end_matches(')').to_string();
+            }
             let before = simple[..place].iter().filter_map(|word| assignment(word));
             let own = before.map(|(name, value)| (name.into(), value.into()));
             runs.push(Line {
                 directory: directory.clone(),
                 environment: line.environment.iter().cloned().chain(own).collect(),
-                arguments: arguments(&simple[place..end]),
+                arguments,
                 ..line.clone()
             });
         }
     }
     runs
-}
-
-/// What stands behind the program's name, without the end of the parentheses before it.
-fn arguments(words: &[String]) -> Vec<String> {
-    let mut arguments = words[1..].to_vec();
-    if let (true, Some(last)) = (words[0].starts_with('('), arguments.last_mut()) {
-        *last = last.trim_end_matches(')').to_string();
-    }
-    arguments
 }
 
 #[cfg(test)]

@@ -288,6 +288,5 @@ fn wait_text(ms: u64) -> String {
 
 /// `1 tick of 5m`, `3 ticks of 1m`
 fn ticks(count: i64, every_secs: i64) -> String {
-    let noun = if count == 1 { "tick" } else { "ticks" };
-    format!("{count} {noun} of {}", duration(every_secs))
+    format!("{} of {}", counted(count.unsigned_abs(), "tick"), duration(every_secs))
 }

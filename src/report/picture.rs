@@ -44,38 +44,27 @@ fn paint(svg: &mut String, runs: &[Run], scenario: &Scenario) -> Result<()> {
         (20, 14),
         ("sans-serif", 18),
     ))?;
-    let unit = Unit::of(scenario.secs);
     for (run, area) in runs.iter().zip(body.split_evenly((runs.len(), 1))) {
-        panel(&area, run, scenario, unit)?;
+        panel(&area, run, scenario)?;
     }
     colours(&legend)?;
     root.present()?;
     Ok(())
 }
 
-/// The unit of the time axis.
-#[derive(Clone, Copy)]
-struct Unit {
-    secs: i64,
-    name: &'static str,
-}
-
-impl Unit {
-    fn of(span: i64) -> Self {
-        match span {
-            ..=600 => Self { secs: 1, name: "seconds" },
-            601..=21_600 => Self { secs: 60, name: "minutes" },
-            21_601..=432_000 => Self { secs: 3_600, name: "hours" },
-            _ => Self { secs: 86_400, name: "days" },
-        }
-    }
-
-    fn at(self, secs: i64) -> f64 {
-        float(secs) / float(self.secs)
+/// The unit of the time axis for a simulation of so many seconds, and its length.
+fn unit_of(secs: i64) -> (&'static str, i64) {
+    match secs {
+        ..=600 => ("seconds", 1),
+        601..=21_600 => ("minutes", 60),
+        21_601..=432_000 => ("hours", 3_600),
+        _ => ("days", 86_400),
     }
 }
 
-fn panel(area: &Panel, run: &Run, scenario: &Scenario, unit: Unit) -> Result<()> {
+fn panel(area: &Panel, run: &Run, scenario: &Scenario) -> Result<()> {
+    let (unit, unit_secs) = unit_of(scenario.secs);
+    let in_units = |secs: i64| float(secs) / float(unit_secs);
     let records = scenario.rows.len();
     let Load { bars, bar_secs, begins_at } = simulation::load(run, scenario, BARS);
     let most = bars.iter().copied().max().unwrap_or(0).max(1);
@@ -83,7 +72,7 @@ fn panel(area: &Panel, run: &Run, scenario: &Scenario, unit: Unit) -> Result<()>
     let each = records.div_ceil(MOST_RECORDS).max(retries.div_ceil(MOST_DOTS)).max(1);
     let shown = if each > 1 { format!(" (one record in {each} is shown)") } else { String::new() };
     let title = format!("{}: {retries} retries{shown}", run.policy.name());
-    let time = 0.0..unit.at(scenario.secs);
+    let time = 0.0..in_units(scenario.secs);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 15))
         .margin(6)
@@ -96,7 +85,7 @@ fn panel(area: &Panel, run: &Run, scenario: &Scenario, unit: Unit) -> Result<()>
     chart
         .configure_mesh()
         .disable_mesh()
-        .x_desc(format!("{} since the first attempt", unit.name))
+        .x_desc(format!("{unit} since the first attempt"))
         .y_desc("record")
         .x_label_formatter(&|x| format!("{x:.0}"))
         .y_label_formatter(&|y| format!("{y:.0}"))
@@ -114,7 +103,7 @@ fn panel(area: &Panel, run: &Run, scenario: &Scenario, unit: Unit) -> Result<()>
         .draw()?;
     let bar = |(count, number): (&usize, i64)| {
         let from = begins_at + number * bar_secs;
-        let on_axis = |at: i64| unit.at(at.clamp(0, scenario.secs));
+        let on_axis = |at: i64| in_units(at.clamp(0, scenario.secs));
         let corners = [(on_axis(from), 0), (on_axis(from + bar_secs), *count)];
         Rectangle::new(corners, RGBColor(200, 200, 200).filled())
     };
@@ -122,7 +111,7 @@ fn panel(area: &Panel, run: &Run, scenario: &Scenario, unit: Unit) -> Result<()>
     chart.draw_secondary_series(filled.map(bar))?;
     let dots = run.retries().filter(|tried| (tried.row as usize).is_multiple_of(each));
     chart.draw_series(dots.map(|tried| {
-        let place = (unit.at(tried.at), f64::from(tried.row) + 1.0);
+        let place = (in_units(tried.at), f64::from(tried.row) + 1.0);
         Circle::new(place, 1.6, colour(tried.attempt - 1).filled())
     }))?;
     Ok(())

@@ -10,6 +10,7 @@ use crate::crontab;
 use crate::exit::ExitError;
 use crate::handlers::{Signing, in_one_word, is_executable, obstacle};
 use crate::options::{Environment, Handler, Queue, Schedule, Sources};
+use crate::report::Level;
 use crate::schedule;
 use crate::store::Location;
 use crate::time::days;
@@ -17,13 +18,11 @@ use crate::time::days;
 /// What cron looks for programs in, unless the crontab says otherwise.
 const CRON_PATH: &str = "/usr/bin:/bin";
 
-pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environment: &Environment) {
+pub fn the_handler(handler: Option<&Handler>, environment: &Environment) -> (Level, String) {
     match handler {
-        None => {
-            findings.warning("handler", "none is configured: it stands behind `--` in each line");
-        }
+        None => (Level::Warning, "none is configured: it stands behind `--` in each line".into()),
         Some(Handler::Exec { argv, .. } | Handler::Stream { argv, .. }) => {
-            the_program(findings, argv, environment);
+            the_program(argv, environment)
         }
         Some(Handler::Post(webhook)) => {
             let signed = match &webhook.signing {
@@ -31,48 +30,40 @@ pub fn the_handler(findings: &mut Findings, handler: Option<&Handler>, environme
                 Signing::Shared(_) => "signed".into(),
                 Signing::Own { column } => format!("signed with {column} of each record"),
             };
-            findings.ok("handler", format!("POST {}, {signed}", webhook.target));
+            (Level::Ok, format!("POST {}, {signed}", webhook.target))
         }
     }
 }
 
-fn the_program(findings: &mut Findings, argv: &[OsString], environment: &Environment) {
+fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) {
     let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
     if let Some(why) = in_one_word(argv, own) {
-        return findings.error("handler", why);
+        return (Level::Error, why);
     }
-    let Some(program) = argv.first().map(Path::new) else { return };
-    let shown = program.display();
-    let search = |path: &OsStr| {
-        let found =
-            |directory: PathBuf| Some(directory.join(program)).filter(|it| is_executable(it));
-        std::env::split_paths(path).find_map(found)
-    };
-    let is_path = program.components().count() > 1;
+    let program = argv.first().map_or(Path::new(""), Path::new);
+    let (shown, is_path) = (program.display(), program.components().count() > 1);
     if is_path && program.is_relative() {
         let why = format!("{shown} is not where cron starts: write its whole path");
-        return findings.error("handler", why);
+        return (Level::Error, why);
     }
     // From the root on it is found in every directory.
-    let Some(file) = search(OsStr::new(CRON_PATH)) else {
-        return match search(own) {
-            Some(found) => findings.warning(
-                "handler",
-                format!(
-                    "{} is not in cron's PATH, {CRON_PATH}: write its whole path",
-                    found.display()
-                ),
-            ),
-            None if is_path => {
-                findings.error("handler", format!("{shown} is no file that can be executed"));
-            }
-            None => findings.error("handler", format!("there is no {shown} in PATH")),
-        };
+    let search = |path: &OsStr| {
+        let mut files = std::env::split_paths(path).map(|directory| directory.join(program));
+        files.find(|file| is_executable(file))
     };
-    let shown = file.display();
-    match obstacle(&file, own) {
-        None => findings.ok("handler", shown.to_string()),
-        Some(why) => findings.error("handler", format!("{shown} cannot be run: {why}")),
+    match (search(OsStr::new(CRON_PATH)), search(own)) {
+        (Some(file), _) => match obstacle(&file, own) {
+            None => (Level::Ok, file.display().to_string()),
+            Some(why) => (Level::Error, format!("{} cannot be run: {why}", file.display())),
+        },
+        (None, Some(file)) => {
+            let why = format!("is not in cron's PATH, {CRON_PATH}: write its whole path");
+            (Level::Warning, format!("{} {why}", file.display()))
+        }
+        (None, None) if is_path => {
+            (Level::Error, format!("{shown} is no file that can be executed"))
+        }
+        (None, None) => (Level::Error, format!("there is no {shown} in PATH")),
     }
 }
 
@@ -120,7 +111,12 @@ fn passes(
     environment: &Environment,
 ) -> Result<Vec<(Queue, Schedule)>, String> {
     let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-    let expand = |word: &str| expanded(word, &home.to_string_lossy());
+    // As a shell does.
+    let expand = |word: &str| {
+        let home = home.to_string_lossy();
+        let word = word.replace("${HOME}", &home).replace("$HOME", &home);
+        word.strip_prefix("~/").map_or(word.clone(), |rest| format!("{home}/{rest}"))
+    };
     let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
     let mut variables: HashMap<_, _> =
         [(OsString::from("HOME"), home.clone().into_os_string())].into();
@@ -153,15 +149,6 @@ fn passes(
         Ok(passes)
     };
     passes().map_err(|error| error.message)
-}
-
-/// What a shell makes of the home directory in a word.
-fn expanded(word: &str, home: &str) -> String {
-    let word = word.replace("${HOME}", home).replace("$HOME", home);
-    match word.strip_prefix("~/") {
-        Some(rest) => format!("{home}/{rest}"),
-        None => word,
-    }
 }
 
 fn band(from: i64, to: Option<i64>) -> String {

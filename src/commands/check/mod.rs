@@ -92,10 +92,11 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
             findings.warning("ids", why);
         }
     }
-    match &handler {
-        Ok(handler) => the_handler(&mut findings, handler.as_ref(), &sources.environment),
-        Err(error) => findings.error("handler", error.message.clone()),
-    }
+    let (level, text) = match &handler {
+        Ok(handler) => the_handler(handler.as_ref(), &sources.environment),
+        Err(error) => (Level::Error, error.message.clone()),
+    };
+    findings.add(level, "handler", text);
     the_crontab(&mut findings, &queue, &sources.environment);
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if is_json {

@@ -1,5 +1,6 @@
 //! A process that stays: its pipes, what has come through them, and its way to its end.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus};
@@ -30,9 +31,10 @@ pub struct CoProcess {
     pub answers_late: bool,
     /// Does not block. Without one, its input has ended.
     stdin: Option<OwnedFd>,
-    /// What it is to be sent, and how much of that it was.
-    text: Vec<u8>,
-    sent: usize,
+    /// What it is still to be sent.
+    text: VecDeque<u8>,
+    /// Whether it was sent the beginning of a line, and not its end.
+    is_in_mid_line: bool,
     /// Whether its input ends with that.
     is_last: bool,
     received: Vec<u8>,
@@ -65,8 +67,8 @@ impl CoProcess {
             is_doubted: false,
             answers_late: false,
             stdin: Some(stdin),
-            text: Vec::new(),
-            sent: 0,
+            text: VecDeque::new(),
+            is_in_mid_line: false,
             is_last: false,
             received: Vec::new(),
             lines: 0,
@@ -76,41 +78,35 @@ impl CoProcess {
 
     /// Adds a line to what is to be sent.
     pub fn push(&mut self, line: &[u8]) {
-        // What was sent is kept no longer than there is as much that was not, but for its end,
-        // which shows whether a line is on its way.
-        if self.sent > self.text.len() / 2 {
-            self.text.drain(..self.sent - 1);
-            self.sent = 1;
-        }
-        self.text.extend_from_slice(line);
+        self.text.extend(line);
     }
 
     /// Sends it, as far as the pipe takes it; the rest follows while somebody waits. A process that
     /// does not read its input is none the worse for it: then its input has ended.
     pub fn send(&mut self) {
-        let stdin = self.stdin.as_ref();
-        match stdin.map_or(Ok(0), |stdin| write(stdin, &self.text[self.sent..])) {
-            Ok(written) => self.sent += written,
+        let (next, _) = self.text.as_slices();
+        match self.stdin.as_ref().map_or(Ok(0), |stdin| write(stdin, next)) {
+            Ok(written) => {
+                let last = self.text.drain(..written).last();
+                self.is_in_mid_line = last.map_or(self.is_in_mid_line, |last| last != b'\n');
+            }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.stdin = None,
         }
-        if self.sent == self.text.len() || self.stdin.is_none() {
+        if self.stdin.is_none() {
             self.text.clear();
-            self.text.shrink_to(READ);
-            self.sent = 0;
         }
-        if self.is_last && self.text.is_empty() {
-            self.stdin = None;
+        if self.text.is_empty() {
+            self.text.shrink_to(READ);
+            self.stdin.take_if(|_| self.is_last);
         }
     }
 
     /// Asks it to finish. A line that is on its way is sent to its end: half of one is no record.
     fn close_input(&mut self) {
         self.is_last = true;
-        let is_in_mid_line = self.sent > 0 && self.text[self.sent - 1] != b'\n';
-        let rest = self.text[self.sent..].iter().position(|byte| *byte == b'\n');
-        let rest = rest.filter(|_| is_in_mid_line).map_or(0, |end| end + 1);
-        self.text.truncate(self.sent + rest);
+        let rest = self.text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.text.truncate(if self.is_in_mid_line { rest } else { 0 });
         self.send();
     }
 

@@ -158,8 +158,8 @@ impl Mailbox {
         std::mem::take(&mut *lock(&self.jobs))
     }
 
-    pub fn is_empty(&self) -> bool {
-        lock(&self.jobs).is_empty()
+    pub fn is_idle(&self) -> bool {
+        self.in_hand.load(Ordering::SeqCst) == 0
     }
 
     pub fn answered(&self, count: usize) {

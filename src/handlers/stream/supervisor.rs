@@ -190,19 +190,14 @@ impl Supervisor {
         self.doubt(&mut running);
         let stop = &self.shared.stop;
         let (now, grace) = (clock.monotonic(), stop.grace);
+        let is_over = self.shared.closing.load(Ordering::SeqCst) && self.mailbox.is_idle();
         if let Some(at) = stop.ends_at() {
             running.finish_by(Why::Stopped, at);
-        } else if self.is_over() && running.is_serving() {
+        } else if is_over && running.is_serving() {
             running.finish_by(Why::Over, now + grace);
         }
         running.step(self.timeout(), grace, now);
         self.running = Some(running);
-    }
-
-    /// Whether there is nothing more to do.
-    fn is_over(&self) -> bool {
-        let is_idle = self.in_flight.is_empty() && self.queue.is_empty();
-        self.shared.closing.load(Ordering::SeqCst) && is_idle && self.mailbox.is_empty()
     }
 
     fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {

@@ -211,10 +211,7 @@ fn token() -> Result<String> {
 fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
     match &tally.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
-        Some(Stopped::Stuck(error)) => bail!(error.clone()),
-        Some(Stopped::Unable(error) | Stopped::Failures(error)) => {
-            bail!("{error}; the pass stops here")
-        }
+        Some(Stopped::Stuck(error) | Stopped::Failures(error)) => bail!(error.clone()),
         Some(Stopped::Runtime) if tally.attempts() == 0 && tally.interrupted > 0 => bail!(
             "no handler ended within --max-runtime and --grace, so nothing was done; give them \
              more time"

@@ -45,9 +45,8 @@ pub struct Tally {
 pub enum Stopped {
     Signal(i32),
     Runtime,
-    /// The handler cannot be run for any record, as it seems, so there is no point in going on.
-    Unable(String),
-    /// So many records in a row got nowhere that there is no point in going on.
+    /// So many records in a row got nowhere, or the handler cannot be run for any, as it seems, that
+    /// there is no point in going on.
     Stuck(String),
     /// So many failures in a row that there is no point in going on.
     Failures(String),

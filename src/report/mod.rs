@@ -120,7 +120,7 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
     let why = match &tally.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by signal {signal}"),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
-        Some(Stopped::Unable(_) | Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
+        Some(Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
     };
     let secs = elapsed.as_secs_f64();
     let attempts = counted(tally.attempts(), "attempt");

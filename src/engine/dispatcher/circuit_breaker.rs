@@ -108,7 +108,7 @@ impl Dispatcher {
             // If it is the first one, no record can be to blame.
             let is_first = self.tally.attempts() == 0 && self.breaker.in_a_row.is_empty();
             self.breaker.last = if is_first { None } else { self.restart_key(record) };
-            self.stop(Stopped::Unable(format!("record {} {what}", record.id)));
+            self.stop(Stopped::Stuck(format!("record {} {what}; the pass stops here", record.id)));
         } else {
             self.breaker.say(&record.id, what);
         }
@@ -125,7 +125,7 @@ impl Dispatcher {
     /// Whether records that got nowhere have ended the pass. What ends later changes no more of
     /// that.
     fn is_stuck(&self) -> bool {
-        matches!(self.tally.stopped, Some(Stopped::Stuck(_) | Stopped::Unable(_)))
+        matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }
 
     /// Where the next pass is to begin if it begins behind this record. Failed ones that have an

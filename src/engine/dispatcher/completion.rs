@@ -84,7 +84,7 @@ impl Dispatcher {
         {
             let failed = counted(failures.into(), "attempt");
             self.stop(Stopped::Failures(format!(
-                "{failed} failed in a row, the last one: {error}"
+                "{failed} failed in a row, the last one: {error}; the pass stops here"
             )));
         }
     }

@@ -222,7 +222,7 @@ pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Resu
     let options::Handler::Post(webhook) = handler else { return Ok(()) };
     #[cfg(feature = "webhook")]
     {
-        Proxy::chosen(&webhook.proxies, webhook.target.is_https())?;
+        Proxy::chosen(&webhook.proxies, webhook.target.is_https)?;
         if let Some(path) = &webhook.ca_file {
             tls_roots::of_file(path)?;
         }

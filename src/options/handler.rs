@@ -151,8 +151,8 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
     }
     let target = &webhook.target;
     let header = webhook.headers.iter().find(|header| header.is_credential());
-    let proxy = webhook.proxies.variable(target.is_https());
-    let (why, or) = if target.authorization().is_some() {
+    let proxy = webhook.proxies.variable(target.is_https);
+    let (why, or) = if target.authorization.is_some() {
         ("would get the login of the URL".into(), ", or leave the login out")
     } else if let Some(header) = header {
         (format!("would get the header {}", header.name()), ", or leave the header out")

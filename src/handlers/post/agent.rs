@@ -42,7 +42,7 @@ impl Proxied {
         let origin = proxy.origin;
         // Only such a proxy can be handed a request as it is.
         let is_plain = proxy.proxy.protocol() == ProxyProtocol::Http;
-        if settings.webhook.target.is_https() || !is_plain {
+        if settings.webhook.target.is_https || !is_plain {
             let agent = agent(config(settings, tls, Some(proxy)), Lookup::default());
             return Ok(Self { agent, origin, authorization: None });
         }

@@ -46,7 +46,7 @@ pub struct Client {
 impl Client {
     /// Reads the certificates if any are needed.
     pub fn new(settings: PostSettings) -> Result<Self> {
-        let is_https = settings.webhook.target.is_https();
+        let is_https = settings.webhook.target.is_https;
         let proxy = Proxy::chosen(&settings.webhook.proxies, is_https)?;
         let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
         let tls = needs_tls
@@ -54,8 +54,10 @@ impl Client {
             .transpose()?;
         let proxied =
             proxy.map(|proxy| Proxied::new(&settings, tls.as_ref(), &proxy)).transpose()?;
-        let headers =
-            webhook::common(&settings.webhook.headers, settings.webhook.target.authorization())?;
+        let headers = webhook::common(
+            &settings.webhook.headers,
+            settings.webhook.target.authorization.as_deref(),
+        )?;
         let direct = agent::direct(&settings, tls.as_ref());
         Ok(Self { direct, proxied, headers, settings })
     }

@@ -20,11 +20,12 @@ const PUNCTUATION: &[u8] = b"-._~:/?#[]@!$&'()*+,;=%";
 
 #[derive(Clone)]
 pub struct Target {
-    is_https: bool,
+    pub is_https: bool,
     authority: Template,
     /// The path and the query.
     rest: Template,
-    authorization: Option<String>,
+    /// The value of the `Authorization` header, if the URL has a user in it.
+    pub authorization: Option<String>,
 }
 
 impl fmt::Display for Target {
@@ -60,10 +61,6 @@ impl Target {
         Ok(target)
     }
 
-    pub fn is_https(&self) -> bool {
-        self.is_https
-    }
-
     /// The names in braces, each as often as it occurs.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.authority.columns().chain(self.rest.columns())
@@ -72,11 +69,6 @@ impl Target {
     /// Whether the records themselves say where they are sent to: which host, or which port of it.
     pub fn has_column_in_authority(&self) -> bool {
         self.authority.columns().next().is_some()
-    }
-
-    /// The value of the `Authorization` header, if the URL has a user in it.
-    pub fn authorization(&self) -> Option<&str> {
-        self.authorization.as_deref()
     }
 
     /// The URL for one record, without its user. A value that would make another URL of it than

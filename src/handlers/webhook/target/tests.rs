@@ -112,17 +112,17 @@ fn urls_are_taken_as_they_are() {
     ] {
         let target = Target::new(template).unwrap();
         assert_eq!(target.fill(&|_| None).unwrap(), expected);
-        assert_eq!(target.authorization(), None);
+        assert_eq!(target.authorization.as_deref(), None);
     }
 }
 
 #[test]
 fn the_user_becomes_a_header() {
     let target = Target::new("https://us%20er:p%40ss:word@example.com/{id}").unwrap();
-    assert_eq!(target.authorization(), Some("Basic dXMgZXI6cEBzczp3b3Jk"));
+    assert_eq!(target.authorization.as_deref(), Some("Basic dXMgZXI6cEBzczp3b3Jk"));
     assert_eq!(target.fill(&|_| Some("1".into())).unwrap(), "https://example.com/1");
-    assert!(target.is_https());
-    assert_eq!(Target::new("http://u@h").unwrap().authorization(), Some("Basic dTo="));
+    assert!(target.is_https);
+    assert_eq!(Target::new("http://u@h").unwrap().authorization.as_deref(), Some("Basic dTo="));
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl CoProcess {
         let (next, _) = self.text.as_slices();
         match self.stdin.as_ref().map_or(Ok(0), |stdin| write(stdin, next)) {
             Ok(written) => {
-                let last = self.text.drain(..written).last();
+                let last = self.text.drain(..written).next_back();
                 self.is_in_mid_line = last.map_or(self.is_in_mid_line, |last| last != b'\n');
             }
             Err(Errno::AGAIN | Errno::INTR) => {}

@@ -48,7 +48,6 @@ pub struct StreamSettings {
 
 /// Supervisors, each of which looks after one co-process at a time.
 pub struct Stream {
-    capacity: usize,
     mailboxes: Vec<Arc<Mailbox>>,
     shared: Arc<Shared>,
     supervisors: Mutex<Vec<JoinHandle<()>>>,
@@ -56,6 +55,7 @@ pub struct Stream {
 
 /// The state that all supervisors share.
 struct Shared {
+    settings: StreamSettings,
     clock: Clock,
     stop: Arc<Stop>,
     closing: AtomicBool,
@@ -71,13 +71,13 @@ impl Stream {
             closing: AtomicBool::new(false),
             restarts_left: AtomicU32::new(settings.restarts),
             faults: AtomicU64::new(0),
+            settings,
         });
         let mailboxes: io::Result<Vec<_>> =
-            (0..settings.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
+            (0..shared.settings.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
-        let (capacity, settings) = (settings.jobs * settings.window, Arc::new(settings));
         let supervise = |(number, mailbox): (usize, &Arc<Mailbox>)| {
-            let supervisor = Supervisor::new(settings.clone(), shared.clone(), mailbox.clone());
+            let supervisor = Supervisor::new(shared.clone(), mailbox.clone());
             std::thread::Builder::new()
                 .name(format!("co-process {number}"))
                 .spawn(move || supervisor.run())
@@ -85,13 +85,13 @@ impl Stream {
         };
         let supervisors: Result<Vec<_>> = mailboxes.iter().enumerate().map(supervise).collect();
         let supervisors = Mutex::new(supervisors?);
-        Ok(Self { capacity, mailboxes, shared, supervisors })
+        Ok(Self { mailboxes, shared, supervisors })
     }
 }
 
 impl Handler for Stream {
     fn capacity(&self) -> usize {
-        self.capacity
+        self.shared.settings.jobs * self.shared.settings.window
     }
 
     /// Each goes where there is least to do.

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
-use super::Mailbox;
 use super::coprocess::{CoProcess, Why};
 use super::in_flight::{InFlight, Sent};
-use super::protocol;
-use super::{Shared, StreamSettings};
+use super::{Mailbox, Shared, StreamSettings, protocol};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command};
 use crate::handlers::unstartable::could_not_run;
 use crate::handlers::{Job, Submit, json};
@@ -20,7 +18,6 @@ use crate::record::{Attempt, Outcome, counted, cut_line};
 use crate::stop::Stage;
 
 pub struct Supervisor {
-    settings: Arc<StreamSettings>,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     /// What the co-process has not been sent.
@@ -46,9 +43,8 @@ impl From<Job> for Waiting {
 }
 
 impl Supervisor {
-    pub fn new(settings: Arc<StreamSettings>, shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
+    pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
         Self {
-            settings,
             shared,
             mailbox,
             queue: VecDeque::new(),
@@ -98,7 +94,7 @@ impl Supervisor {
         }
         let mut refused = Vec::new();
         while let Some(Waiting { job, bytes }) = self.queue.pop_front() {
-            let is_full = |bytes| !self.in_flight.takes(bytes, self.settings.window_bytes);
+            let is_full = |bytes| !self.in_flight.takes(bytes, self.shared.settings.window_bytes);
             if bytes.is_some_and(is_full) {
                 self.queue.push_front(Waiting { job, bytes });
                 break;
@@ -146,17 +142,18 @@ impl Supervisor {
             let one_less = |left: u32| left.checked_sub(1);
             let left = &self.shared.restarts_left;
             if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
-                let restarts = self.settings.restarts;
+                let restarts = self.shared.settings.restarts;
                 return Err(format!("{last_end}; --restarts {restarts} are used up"));
             }
             log::info!("the handler is started again: {last_end}");
         }
-        let mut command = command(&self.settings.argv, &self.settings.env);
+        let StreamSettings { argv, env, hello, .. } = &self.shared.settings;
+        let mut command = command(argv, env);
         // Else Python keeps its replies to itself.
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.clock.monotonic());
-        let mut process = process.map_err(|error| could_not_run(&error, &self.settings.argv))?;
-        process.push(self.settings.hello.line(&first.record).as_bytes());
+        let mut process = process.map_err(|error| could_not_run(&error, argv))?;
+        process.push(hello.line(&first.record).as_bytes());
         Ok(process)
     }
 
@@ -201,14 +198,17 @@ impl Supervisor {
     }
 
     fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
-        running.doubted_at(self.settings.first_reply_within).filter(|_| !self.in_flight.is_empty())
+        running
+            .doubted_at(self.shared.settings.first_reply_within)
+            .filter(|_| !self.in_flight.is_empty())
     }
 
     /// Says once of a process that it has not answered anything yet.
     fn doubt(&self, running: &mut CoProcess) {
         if self.doubted_at(running).is_some_and(|at| self.shared.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.len() as u64, "record");
-            let first_reply_within = humantime::format_duration(self.settings.first_reply_within);
+            let first_reply_within =
+                humantime::format_duration(self.shared.settings.first_reply_within);
             log::warn!(
                 "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
             );
@@ -218,7 +218,7 @@ impl Supervisor {
 
     /// How long the co-process may be silent.
     fn timeout(&self) -> Option<Duration> {
-        self.settings.timeout.filter(|_| !self.in_flight.is_empty())
+        self.shared.settings.timeout.filter(|_| !self.in_flight.is_empty())
     }
 
     /// Takes the replies that have come, all together. The error is a line that is none.
@@ -290,7 +290,7 @@ impl Supervisor {
     }
 
     fn was_silent(&mut self, running: &CoProcess, leaves_input: bool) {
-        let timeout = humantime::format_duration(self.settings.timeout.unwrap_or_default());
+        let timeout = humantime::format_duration(self.shared.settings.timeout.unwrap_or_default());
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
             self.fault(format!(

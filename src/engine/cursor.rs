@@ -107,12 +107,11 @@ impl PassCursor {
         let mut kept: Vec<_> = self.kept.values().cloned().collect();
         kept.sort_by(|one, other| one.slot.cmp(&other.slot).then(one.begun.cmp(&other.begun)));
         let mut bytes = 0;
-        let fits = kept.iter().take_while(|kept| {
+        let first_beyond = kept.iter().position(|kept| {
             bytes += kept.id.text().len() + ENTRY;
-            bytes <= MOST_LISTED
+            bytes > MOST_LISTED
         });
-        let fitting = fits.count();
-        let beyond = kept.split_off(fitting);
+        let beyond = kept.split_off(first_beyond.unwrap_or(kept.len()));
         let (reached, ahead) = match (last, beyond.first().map(|kept| kept.slot.before())) {
             (Some(Position::Slot(last)), Some(before)) => {
                 (Some(Position::Slot(last.min(before))), Some((last, beyond)))

@@ -81,26 +81,17 @@ impl Tally {
             self.changed += 1;
             return;
         };
-        match outcome {
-            Outcome::Success => self.succeeded += 1,
-            Outcome::Failure { .. }
-            | Outcome::Unanswered { .. }
-            | Outcome::Snooze { .. }
-            | Outcome::GiveUp { .. }
-                if settlement.transition == Transition::Archived =>
-            {
-                self.archived += 1;
-            }
+        let counter = match outcome {
+            _ if settlement.transition == Transition::Archived => &mut self.archived,
+            Outcome::Success => &mut self.succeeded,
             Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
-                self.failed += 1;
+                &mut self.failed
             }
-            Outcome::Snooze { .. } => self.snoozed += 1,
-            Outcome::Interrupted => self.interrupted += 1,
-            Outcome::Unable { .. } => {
-                self.unable += 1;
-                return;
-            }
-        }
-        self.progress = true;
+            Outcome::Snooze { .. } => &mut self.snoozed,
+            Outcome::Interrupted => &mut self.interrupted,
+            Outcome::Unable { .. } => &mut self.unable,
+        };
+        *counter += 1;
+        self.progress |= !matches!(outcome, Outcome::Unable { .. });
     }
 }

@@ -39,7 +39,8 @@ pub fn fill(word: &OsStr, record: &Record) -> OsString {
         match piece {
             Piece::Text(text) => filled.extend_from_slice(text),
             Piece::Column(name) => {
-                filled.extend_from_slice(&record.row.get(name).map(Value::text).unwrap_or_default())
+                let value = record.row.get(name).map(Value::text);
+                filled.extend_from_slice(&value.unwrap_or_default());
             }
         }
     }

@@ -113,18 +113,15 @@ impl Shared {
             Ok(body) => body,
             Err(error) => return Outcome::Unanswered { error, reach: Reach::NotSent },
         };
-        match self.client.send(record, &body, self.clock.now()) {
-            Outcome::Unanswered { error, reach: Reach::Nobody } => {
-                if self.may_be_the_records_fault() {
-                    Outcome::Unanswered { error, reach: Reach::Nobody }
-                } else {
-                    Outcome::Unable { error, ends_pass: false }
-                }
-            }
-            outcome => {
-                self.unreachable.store(0, Ordering::SeqCst);
-                outcome
-            }
+        let outcome = self.client.send(record, &body, self.clock.now());
+        let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
+            self.unreachable.store(0, Ordering::SeqCst);
+            return outcome;
+        };
+        if self.may_be_the_records_fault() {
+            Outcome::Unanswered { error, reach: Reach::Nobody }
+        } else {
+            Outcome::Unable { error, ends_pass: false }
         }
     }
 

@@ -49,31 +49,28 @@ fn message(error: &Error, attempt: &Attempt<'_>) -> String {
     if let Some(error) = of_tls(error) {
         return tls(error, attempt.uri);
     }
+    let place = place(attempt.uri);
     if let Error::Io(error) = error {
         if is_hangup(error) {
             return "the connection was closed before an answer came".into();
         }
-        return format!("the connection to {} broke: {}", place(attempt.uri), words(error));
+        return format!("the connection to {place} broke: {}", words(error));
     }
     if let Error::Tls(error) = error {
-        return format!("could not agree on TLS with {}: {error}", place(attempt.uri));
+        return format!("could not agree on TLS with {place}: {error}");
     }
     if let Error::Timeout(phase) = error {
         return late(*phase, attempt);
     }
     if let Error::Protocol(error) = error {
-        return format!("could not understand the answer of {}: {error}", place(attempt.uri));
+        return format!("could not understand the answer of {place}: {error}");
     }
     if let Error::ConnectProxyFailed(reason) = error {
         let variable = attempt.proxy.unwrap_or("the environment");
-        let place = place(attempt.uri);
         return format!("the proxy of {variable} made no connection to {place}: {reason}");
     }
     if let Error::LargeResponseHeader(_, most) = error {
-        return format!(
-            "the answer of {} has more than {most} bytes of headers",
-            place(attempt.uri)
-        );
+        return format!("the answer of {place} has more than {most} bytes of headers");
     }
     error.to_string()
 }

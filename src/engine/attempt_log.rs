@@ -30,11 +30,8 @@ pub fn ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, r
         Outcome::GiveUp { error } if is_archived => {
             log::error!("record {id} was given up by its handler{}; archived: {error}", attempt());
         }
-        Outcome::Failure { error }
-        | Outcome::Unanswered { error, .. }
-        | Outcome::Snooze { error, .. }
-            if is_archived =>
-        {
+        _ if is_archived => {
+            let error = outcome.error().unwrap_or_default();
             log::error!("record {id} failed{}; archived: {error}", after());
         }
         Outcome::Snooze { error, .. } => {

@@ -75,7 +75,14 @@ impl Plan {
             kind,
         };
         let stuck = self.stuck.as_ref();
-        let behind = |statuses, key| behind(search(statuses, Kind::Due), key);
+        // What is behind a key, and what is before it.
+        let behind = |statuses, key: Option<&Key>| {
+            let Search { selection, kind } = search(statuses, Kind::Due);
+            let Some(key) = key else { return (Search { selection, kind }, None) };
+            let before = Query { up_to: Some(key.clone()), ..selection.clone() };
+            let behind = Query { after: Some(key.clone()), ..selection };
+            (Search { selection: behind, kind }, Some(Search { selection: before, kind }))
+        };
         let (new, errors) = (&[Status::New][..], &[Status::Error][..]);
         let is_full = matches!(self.kind, PlanKind::Full);
         let (first, last) = behind(if is_full { &Status::PENDING[..] } else { new }, stuck);
@@ -101,15 +108,6 @@ impl Plan {
         }
         searches.into()
     }
-}
-
-/// A search for what is behind a key, and one for what is before it.
-fn behind(search: Search, key: Option<&Key>) -> (Search, Option<Search>) {
-    let Some(key) = key else { return (search, None) };
-    let (mut after, mut up_to) = (search.clone(), search);
-    after.selection.after = Some(key.clone());
-    up_to.selection.up_to = Some(key.clone());
-    (after, Some(up_to))
 }
 
 impl Kind {

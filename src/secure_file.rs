@@ -201,11 +201,8 @@ fn beginning(path: &Path) -> io::Result<OwnedFd> {
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
-    path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
-    })
+    let is_name = |it: &Component| matches!(it, Component::Normal(_) | Component::ParentDir);
+    path.components().filter(is_name).map(|name| name.as_os_str().to_owned())
 }
 
 fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {

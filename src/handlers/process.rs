@@ -21,18 +21,19 @@ const LEFTOVER: usize = 1024 * 1024;
 /// How long a handler that has had its grace gets between SIGTERM and SIGKILL.
 pub const KILL_DELAY: Duration = Duration::from_secs(1);
 
-/// What handlers may be told of their record. One pass may be in the handler of another.
-const TOLD: [&str; 6] = [
+/// Variables that no handler inherits.
+const NOT_INHERITED: [&str; 8] = [
+    // What handlers may be told of their record. One pass may be in the handler of another.
     "BACKLOG_ID",
     "BACKLOG_STATUS",
     "BACKLOG_DATE_INSERTED",
     "BACKLOG_ATTEMPT",
     "BACKLOG_MAX_ATTEMPTS",
     "BACKLOG_LAST_ERROR",
+    // What webhooks are sent with: no command of a record's needs to know it.
+    "BACKLOG_WEBHOOK_SECRET",
+    "BACKLOG_HEADER",
 ];
-
-/// What webhooks are sent with: no command of a record's needs to know it.
-const SECRETS: [&str; 2] = ["BACKLOG_WEBHOOK_SECRET", "BACKLOG_HEADER"];
 
 /// A shell's words for a command that cannot be run, and for one that is not there.
 pub const EXIT_UNABLE: [i32; 2] = [126, 127];
@@ -153,7 +154,7 @@ pub fn command<Word: AsRef<OsStr>>(
 ) -> Command {
     let mut argv = argv.into_iter();
     let mut command = argv.next().map_or_else(|| Command::new(""), Command::new);
-    for name in TOLD.iter().chain(&SECRETS) {
+    for name in NOT_INHERITED {
         command.env_remove(name);
     }
     command

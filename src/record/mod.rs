@@ -352,14 +352,13 @@ impl Settlement {
         }
     }
 
-    /// The same without the text of the error, for a table that does not take it; `None` if there
-    /// is no text in it.
-    pub fn without_error(&self) -> Option<Self> {
-        let Counter::Set { failures, last_failure_at, last_error: Some(_) } = self.counter else {
-            return None;
-        };
-        let counter = Counter::Set { failures, last_failure_at, last_error: None };
-        Some(Self { counter, ..self.clone() })
+    /// The same without the text of an error, for a table that does not take it.
+    pub fn without_error(&self) -> Self {
+        let mut plain = self.clone();
+        if let Counter::Set { last_error, .. } = &mut plain.counter {
+            *last_error = None;
+        }
+        plain
     }
 }
 

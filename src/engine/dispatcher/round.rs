@@ -209,12 +209,21 @@ impl Dispatcher {
         }
         let (capabilities, limits) = (self.rule.capabilities, self.rule.schedule.limits);
         let possible_writes = schedule::possible_writes(record, now, capabilities, limits);
-        let rehearsal = match self.pass.store.rehearse(record, &possible_writes)? {
-            Rehearsal::Refused(why) => {
-                self.rehearse_without_error(record, &possible_writes, why)?
+        let mut rehearsal = self.pass.store.rehearse(record, &possible_writes)?;
+        if let Rehearsal::Refused(why) = &rehearsal {
+            // The texts of errors may be all that the table refuses.
+            let plain = possible_writes.iter();
+            let plain =
+                plain.map(|it| it.iter().map(Settlement::without_error).collect::<Vec<_>>());
+            let again = self.pass.store.rehearse(record, &plain.collect::<Vec<_>>())?;
+            if let Rehearsal::Taken = again {
+                log::warn!("attempts begin without a text in the column of errors: {why}");
+                self.without_error = true;
             }
-            taken @ (Rehearsal::Taken | Rehearsal::ChangedMeanwhile) => taken,
-        };
+            if !matches!(again, Rehearsal::Refused(_)) {
+                rehearsal = again;
+            }
+        }
         match rehearsal {
             Rehearsal::Taken => self.rehearsed = true,
             Rehearsal::ChangedMeanwhile => {}
@@ -223,27 +232,6 @@ impl Dispatcher {
             }
         }
         Ok(self.rehearsed)
-    }
-
-    /// Rehearses the same without the texts of errors, which may be all that the table refuses.
-    fn rehearse_without_error(
-        &mut self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-        why: String,
-    ) -> Result<Rehearsal> {
-        let plain = |it: &Settlement| it.without_error().unwrap_or_else(|| it.clone());
-        let possible_writes: Vec<Vec<_>> =
-            possible_writes.iter().map(|it| it.iter().map(plain).collect()).collect();
-        let rehearsal = self.pass.store.rehearse(record, &possible_writes)?;
-        if let Rehearsal::Refused(_) = rehearsal {
-            return Ok(Rehearsal::Refused(why));
-        }
-        if let Rehearsal::Taken = rehearsal {
-            log::warn!("attempts begin without a text in the column of errors: {why}");
-            self.without_error = true;
-        }
-        Ok(rehearsal)
     }
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
@@ -289,8 +277,7 @@ impl Dispatcher {
         }
         let charge = |record: &Record| {
             let charge = schedule::charge(record, now, capabilities);
-            let plain = charge.without_error().filter(|_| self.without_error);
-            plain.unwrap_or(charge)
+            if self.without_error { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_counter);
         changes.extend(
@@ -370,17 +357,16 @@ fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>
     let mut applied = store.apply(changes)?;
     ensure!(applied.len() == changes.len(), "the store answered for some changes only");
     for (change, applied) in changes.iter().zip(&mut applied) {
-        if let (WriteResult::Refused(why), Some(plain)) =
-            (&*applied, change.settlement.without_error())
-        {
-            let again = RowWrite { settlement: plain, ..*change };
-            if let Some(written @ (WriteResult::Written | WriteResult::Charged(_))) =
-                store.apply(&[again])?.pop()
-            {
-                let id = &change.record.id;
-                log::warn!("record {id}: the table refuses the text of its error: {why}");
-                *applied = written;
-            }
+        let WriteResult::Refused(why) = &*applied else { continue };
+        let settlement = change.settlement.without_error();
+        if settlement == change.settlement {
+            continue;
+        }
+        let again = store.apply(&[RowWrite { settlement, ..*change }])?.pop();
+        if let Some(written @ (WriteResult::Written | WriteResult::Charged(_))) = again {
+            let id = &change.record.id;
+            log::warn!("record {id}: the table refuses the text of its error: {why}");
+            *applied = written;
         }
     }
     Ok(applied)

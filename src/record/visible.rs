@@ -18,7 +18,7 @@ pub fn cut(text: String) -> String {
 }
 
 /// Characters that are escaped where text is shown: control characters, of C0 and C1; those that
-/// set the direction of text; line and paragraph separators; and what takes no room at all. Jitter
+/// set the direction of text; line and paragraph separators; and what takes no room at all. Variation
 /// selectors are part of the sign before them.
 fn is_hidden(c: char) -> bool {
     c.is_control()

@@ -35,8 +35,8 @@ pub struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     pub fn parse(form: &'a Form, text: &'a str) -> Result<Self, String> {
-        let mut values = BTreeMap::new();
-        let mut entries = Vec::new();
+        let legal: Vec<_> = form.keys.iter().chain(&COMMON).copied().collect();
+        let (mut values, mut entries) = (BTreeMap::new(), Vec::new());
         for pair in text.split(',').map(str::trim).filter(|pair| form.is_list || !pair.is_empty()) {
             if form.is_list && !pair.contains('=') {
                 entries.push(pair);
@@ -44,8 +44,7 @@ impl<'a> Keys<'a> {
             }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, value) = (key.trim(), value.trim());
-            if !form.keys.iter().chain(&COMMON).any(|legal| *legal == key) {
-                let legal: Vec<_> = form.keys.iter().chain(&COMMON).copied().collect();
+            if !legal.contains(&key) {
                 return Err(format!(
                     "{} has no key {key:?}; legal are {}, as in: {}",
                     form.name,

@@ -108,12 +108,9 @@ impl Interruptible {
                 }
                 Vec::new()
             };
-            self.interrupter = Some(Heartbeat::start(
-                "interrupter",
-                "ends statements",
-                LOOK_INTERVAL,
-                end_operation,
-            )?);
+            let thread =
+                Heartbeat::start("interrupter", "ends statements", LOOK_INTERVAL, end_operation)?;
+            self.interrupter = Some(thread);
         }
         Ok(())
     }
@@ -176,12 +173,9 @@ impl Store for Interruptible {
         self.during(Operation::Search, |store| store.start_watchdog(token))?;
         if let Some(interval) = lock(&self.store).heartbeat() {
             let store = self.store.clone();
-            self.heartbeat = Some(Heartbeat::start(
-                "session heartbeat",
-                "sees after the connections",
-                interval,
-                move || lock(&store).look_after(),
-            )?);
+            let look_after = move || lock(&store).look_after();
+            let (name, what) = ("session heartbeat", "sees after the connections");
+            self.heartbeat = Some(Heartbeat::start(name, what, interval, look_after)?);
         }
         Ok(())
     }

@@ -195,10 +195,8 @@ impl StateDir {
             Ok(())
         });
         if let Err(error) = saved {
-            log::warn!(
-                "could not write the cursor {}: {error:#}",
-                self.path().join(name).display()
-            );
+            let path = self.path().join(name);
+            log::warn!("could not write the cursor {}: {error:#}", path.display());
         }
     }
 

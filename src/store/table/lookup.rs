@@ -184,12 +184,8 @@ impl Lookup<'_> {
     /// is, it must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
         let mut column = self.expected(&mapping.inserted, "--set date_inserted=COLUMN")?;
-        let (name, table) = (&column.name, &self.table.name);
-        let declared = &column.declared;
-        ensure!(
-            column.holds.dates(),
-            "column {name} of table {table} holds no date: it is {declared}"
-        );
+        let what = format!("column {} of table {}", column.name, self.table.name);
+        ensure!(column.holds.dates(), "{what} holds no date: it is {}", column.declared);
         let samples = self.catalog.samples(&self.table, &column)?;
         let spelling = samples.iter().find_map(|value| Spelling::of(value, &mapping.dates));
         let other = samples.iter().find(|value| !is_never(value));
@@ -198,8 +194,7 @@ impl Lookup<'_> {
             (None, Some(value)) if mapping.inserted.is_given => {
                 let format = mapping.dates.format;
                 let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-                let (column, table, value) = (&column.name, &self.table.name, value.shown());
-                bail!("column {column} of table {table} holds no date{format}, but {value}");
+                bail!("{what} holds no date{format}, but {}", value.shown());
             }
             (None, _) => {}
         }
@@ -240,45 +235,36 @@ impl Lookup<'_> {
 
 /// Makes sure that no column is written that must stay as it is, and none for two reasons.
 fn check_roles(table: &Table) -> Result<()> {
-    let kept = table.id.iter().map(|column| ("the record's id", column));
-    let kept: Vec<_> = kept.chain([("the insertion date", &table.inserted)]).collect();
-    let written = [
-        ("the status", table.statuses.column.as_ref()),
-        ("the count of failures", table.failures.as_ref()),
-        ("the last failure", table.last_failure.as_ref()),
-        ("the last error", table.last_error.as_ref()),
-    ];
-    let written = written.map(|(role, column)| column.map(|column| (role, column)));
+    let id = table.id.iter().map(|column| ("the record's id", column));
+    let mut kept: Vec<_> = id.chain([("the insertion date", &table.inserted)]).collect();
     let mut taken = kept.clone();
-    for (role, column) in written.into_iter().flatten() {
+    for (role, column) in [
+        ("the status", &table.statuses.column),
+        ("the count of failures", &table.failures),
+        ("the last failure", &table.last_failure),
+        ("the last error", &table.last_error),
+    ] {
+        let Some(column) = column else { continue };
         if let Some((other, _)) = taken.iter().find(|(_, it)| it.name == column.name) {
             bail!("column {} cannot be {role} as well: it is {other}", column.name);
         }
         taken.push((role, column));
     }
+    kept.extend(table.statuses.column.iter().map(|column| ("the status", column)));
     for (key, effects) in [
         ("on_success", &table.on_success),
         ("on_failure", &table.on_failure),
         ("on_archive", &table.on_archive),
     ] {
         for Effect { column, to } in effects {
-            let counters = [&table.failures, &table.last_failure].into_iter().flatten();
-            let is_counted = counters.into_iter().any(|it| it.name == column.name);
+            let name = &column.name;
+            let mut counters = table.failures.iter().chain(&table.last_failure);
+            let is_counted = counters.any(|it| it.name == *name);
             let is_twice = key == "on_failure" || matches!(to, Assigned::Add(_));
-            ensure!(
-                !(is_counted && is_twice),
-                "{key} cannot set {}: it is counted already",
-                column.name
-            );
-            ensure!(
-                !column.is_generated,
-                "{key} cannot set {}: the table computes it",
-                column.name
-            );
-            let status = table.statuses.column.iter().map(|column| ("the status", column));
-            let mut not_to_be_set = kept.iter().copied().chain(status);
-            if let Some((role, _)) = not_to_be_set.find(|(_, it)| it.name == column.name) {
-                bail!("{key} cannot set {}: it is {role}", column.name);
+            ensure!(!(is_counted && is_twice), "{key} cannot set {name}: it is counted already");
+            ensure!(!column.is_generated, "{key} cannot set {name}: the table computes it");
+            if let Some((role, _)) = kept.iter().find(|(_, it)| it.name == *name) {
+                bail!("{key} cannot set {name}: it is {role}");
             }
         }
     }

@@ -17,16 +17,16 @@ impl Statuses {
     /// An error says which value does not fit the column.
     pub fn new(column: Option<Column>, values: StatusValues) -> Result<Self> {
         let Some(column) = column else { return Ok(Self { column, values }) };
+        let values = values.map(|values| values.iter().map(|it| column.hold(it)).collect());
         for (status, values) in Status::OURS.iter().zip(&values) {
-            for value in values {
-                let held = column.hold(value);
+            for held in values {
                 let legal = match &column.legal {
                     Some(legal) => format!("it takes {}", legal.join(", ")),
                     None if column.holds == Holds::Booleans => "say true or false".into(),
                     None => "say which number it is".into(),
                 };
                 ensure!(
-                    column.fits(&held),
+                    column.fits(held),
                     "{} is to be {} in column {}, which is {}: {legal}",
                     status.name(),
                     held.shown(),
@@ -35,7 +35,6 @@ impl Statuses {
                 );
             }
         }
-        let values = values.map(|values| values.iter().map(|value| column.hold(value)).collect());
         Ok(Self { column: Some(column), values })
     }
 
@@ -97,16 +96,15 @@ impl Statuses {
         in_queue: bool,
         failed: Option<bool>,
     ) -> (Status, String) {
-        match self.status(&|mapped| Some(mapped) == value, in_queue, failed) {
-            Status::Foreign if self.column.is_none() => (Status::Foreign, "not pending".into()),
-            Status::Foreign => {
+        let status = self.status(&|mapped| Some(mapped) == value, in_queue, failed);
+        let shown = match (status == Status::Foreign, &self.column) {
+            (false, _) => status.name().into(),
+            (true, None) => "not pending".into(),
+            (true, Some(_)) => {
                 let text = value.map(Value::to_string).unwrap_or_default();
-                let aside = if in_queue { "" } else { ", but not in the queue" };
-                (Status::Foreign, format!("{text}{aside}"))
+                text + if in_queue { "" } else { ", but not in the queue" }
             }
-            status @ (Status::New | Status::Error | Status::Success | Status::Archived) => {
-                (status, status.name().into())
-            }
-        }
+        };
+        (status, shown)
     }
 }

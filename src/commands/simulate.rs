@@ -116,7 +116,13 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<MemoryRow>, Vec<Cr
         .collect();
     let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
-        CronLine::new(schedule, Capabilities::counting(counts))
+        let capabilities = Capabilities {
+            has_counter: counts,
+            can_snooze: counts,
+            can_archive: true,
+            ..Capabilities::default()
+        };
+        CronLine::new(schedule, capabilities)
     };
     (rows, schedules.into_iter().map(line).collect())
 }

@@ -77,6 +77,15 @@ impl Line {
     }
 }
 
+fn capabilities(is_counted: bool) -> Capabilities {
+    Capabilities {
+        has_counter: is_counted,
+        can_snooze: is_counted,
+        can_archive: true,
+        ..Capabilities::default()
+    }
+}
+
 fn options(every_secs: i64, salt: u64) -> Options {
     Options { every_secs, salt, spread: None }
 }
@@ -114,10 +123,6 @@ impl Table {
         self.dir.path().join("backlog.db")
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::counting(self.is_counted)
-    }
-
     /// One pass of a line.
     fn pass(&self, line: &mut Line, now: i64, log: &Arc<Mutex<Vec<(Id, i64)>>>) {
         let database = Location::File(self.path());
@@ -130,7 +135,7 @@ impl Table {
             store: database.into_store(&state, None, clock).unwrap(),
             line: CronLine {
                 cursor: line.cursor.clone(),
-                ..CronLine::new(schedule(line.policy.clone()), self.capabilities())
+                ..CronLine::new(schedule(line.policy.clone()), capabilities(self.is_counted))
             },
             began_at: Instant(now),
             order: Order::Newest,
@@ -192,7 +197,7 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
         script: Script::Never,
     };
     let policy = line.policy.clone();
-    let line = CronLine::new(schedule(policy), Capabilities::counting(is_counted));
+    let line = CronLine::new(schedule(policy), capabilities(is_counted));
     let run = simulation::run(&scenario, &line, clock(0));
     let mut tried = Tried::new();
     for attempt in run.unwrap().attempts {

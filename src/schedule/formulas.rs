@@ -72,9 +72,10 @@ fn secs(secs: u64) -> u64 {
 }
 
 /// A function that leads from a shortest to a longest delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Curve {
+    #[default]
     Linear,
     Arithmetic,
     Geometric,

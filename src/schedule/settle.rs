@@ -23,18 +23,6 @@ pub struct Capabilities {
     pub series: Option<SeriesSource>,
 }
 
-impl Capabilities {
-    /// Those of a table that can archive, and has both counter columns or none.
-    pub fn counting(is_counted: bool) -> Self {
-        Self {
-            has_counter: is_counted,
-            can_snooze: is_counted,
-            can_archive: true,
-            ..Self::default()
-        }
-    }
-}
-
 /// The limits that the user sets to the retries of a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryLimits {

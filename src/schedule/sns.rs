@@ -12,62 +12,52 @@ type Phases = (Delays, u32);
 
 /// As AWS writes it; what is left out is as AWS documents its defaults.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default, expecting = "a retry policy")]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a retry policy")]
 struct Sns {
+    #[serde(default = "usual::<20>")]
     min_delay_target: i64,
+    #[serde(default = "usual::<20>")]
     max_delay_target: i64,
+    #[serde(default = "usual::<3>")]
     num_retries: i64,
+    #[serde(default)]
     num_no_delay_retries: i64,
+    #[serde(default)]
     num_min_delay_retries: i64,
+    #[serde(default)]
     num_max_delay_retries: i64,
+    #[serde(default)]
     backoff_function: Curve,
 }
 
-impl Default for Sns {
-    fn default() -> Self {
-        Self {
-            min_delay_target: 20,
-            max_delay_target: 20,
-            num_retries: 3,
-            num_no_delay_retries: 0,
-            num_min_delay_retries: 0,
-            num_max_delay_retries: 0,
-            backoff_function: Curve::Linear,
-        }
-    }
+/// A default that is not 0.
+fn usual<const NUMBER: i64>() -> i64 {
+    NUMBER
 }
 
 /// Zaqar's `_retry_policy`, with Zaqar's defaults.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a retry policy")]
+#[serde(deny_unknown_fields, expecting = "a retry policy")]
 struct Zaqar {
+    #[serde(default = "usual::<3>")]
     retries_with_no_delay: i64,
+    #[serde(default = "usual::<3>")]
     minimum_delay_retries: i64,
+    #[serde(default = "usual::<5>")]
     minimum_delay: i64,
+    #[serde(default = "usual::<30>")]
     maximum_delay: i64,
+    #[serde(default = "usual::<3>")]
     maximum_delay_retries: i64,
+    #[serde(default)]
     retry_backoff_function: Curve,
     /// Of the subscription it is written in; nothing to a table.
-    #[serde(rename = "ignore_subscription_override")]
+    #[serde(default, rename = "ignore_subscription_override")]
     _ignore_subscription_override: bool,
 }
 
 /// How many retries Zaqar's backoff phase has: its policy cannot say.
 const ZAQAR_BACKOFF_RETRIES: u32 = 5;
-
-impl Default for Zaqar {
-    fn default() -> Self {
-        Self {
-            retries_with_no_delay: 3,
-            minimum_delay_retries: 3,
-            minimum_delay: 5,
-            maximum_delay: 30,
-            maximum_delay_retries: 3,
-            retry_backoff_function: Curve::Linear,
-            _ignore_subscription_override: false,
-        }
-    }
-}
 
 /// Reads a policy from what its file holds; an error names the key.
 pub fn parse(text: &[u8]) -> Result<Phases, String> {

@@ -34,16 +34,11 @@ impl Claims {
     /// Claims the record, unless another process or this one holds it.
     pub fn claim(&mut self, id: &Id) -> io::Result<bool> {
         let offset = offset(id);
-        if !self.held.insert(offset) {
-            return Ok(false);
+        let is_free = !self.held.contains(&offset) && lock_at(&self.file, offset)?;
+        if is_free {
+            self.held.insert(offset);
         }
-        match lock_at(&self.file, offset) {
-            Ok(true) => Ok(true),
-            refused => {
-                self.held.remove(&offset);
-                refused
-            }
-        }
+        Ok(is_free)
     }
 
     pub fn release(&mut self, id: &Id) {

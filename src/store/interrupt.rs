@@ -70,8 +70,8 @@ impl StoreStop {
 /// A store whose statements end when its pass is to stop.
 pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.
-    interrupter: Option<Heartbeat>,
-    heartbeat: Option<Heartbeat>,
+    interrupter: Option<OwnedThread>,
+    heartbeat: Option<OwnedThread>,
     store: Arc<Mutex<Box<dyn Store + Send>>>,
     stop: Arc<StoreStop>,
 }
@@ -108,8 +108,7 @@ impl Interruptible {
                 }
                 Vec::new()
             };
-            let thread =
-                Heartbeat::start("interrupter", "ends statements", LOOK_INTERVAL, end_operation)?;
+            let thread = heartbeat("interrupter", "ends statements", LOOK_INTERVAL, end_operation)?;
             self.interrupter = Some(thread);
         }
         Ok(())
@@ -175,7 +174,7 @@ impl Store for Interruptible {
             let store = self.store.clone();
             let look_after = move || lock(&store).look_after();
             let (name, what) = ("session heartbeat", "sees after the connections");
-            self.heartbeat = Some(Heartbeat::start(name, what, interval, look_after)?);
+            self.heartbeat = Some(heartbeat(name, what, interval, look_after)?);
         }
         Ok(())
     }
@@ -190,49 +189,52 @@ impl Store for Interruptible {
     }
 }
 
-/// A thread that does something now and then, until this is dropped.
-struct Heartbeat {
-    /// Closed to end the thread, which polls its other end.
-    stop: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+/// A heartbeat: does something in each interval, and at once if there is anything to be read from the
+/// sockets that it returned last. `what` says in an error what the thread does.
+fn heartbeat(
+    name: &str,
+    what: &'static str,
+    interval: Duration,
+    mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
+) -> Result<OwnedThread> {
+    let interval = Timespec::try_from(interval).context("no time to wait")?;
+    let beat = move |end: &OwnedFd| {
+        let mut sockets = Vec::new();
+        loop {
+            let watched = std::iter::once(end).chain(sockets.iter().map(Arc::as_ref));
+            let mut polled: Vec<_> = watched.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+            // A signal is no reason to do otherwise.
+            let _ = poll(&mut polled, Some(&interval));
+            if polled.first().is_none_or(|end| !end.revents().is_empty()) {
+                return;
+            }
+            sockets = act();
+        }
+    };
+    OwnedThread::start(name, &format!("could not start the thread that {what}"), beat)
 }
 
-impl Heartbeat {
-    /// Does it in each interval, and at once if there is anything to be read from the sockets that
-    /// it returned last. `what` says in an error what the thread does.
-    fn start(
+/// A thread that is ended and waited for when this is dropped.
+pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
+
+impl OwnedThread {
+    /// `run` is to return once it can read the end of the pipe that it is handed; `failure` says that
+    /// the thread could not be started.
+    pub fn start(
         name: &str,
-        what: &'static str,
-        interval: Duration,
-        mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
+        failure: &str,
+        run: impl FnOnce(&OwnedFd) + Send + 'static,
     ) -> Result<Self> {
-        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
-        let interval = Timespec::try_from(interval).context("no time to wait")?;
-        let thread = std::thread::Builder::new()
-            .name(name.into())
-            .spawn(move || {
-                let mut sockets = Vec::new();
-                loop {
-                    let watched = std::iter::once(&stopped).chain(sockets.iter().map(Arc::as_ref));
-                    let mut polled: Vec<_> =
-                        watched.map(|it| PollFd::new(it, PollFlags::IN)).collect();
-                    // A signal is no reason to do otherwise.
-                    let _ = poll(&mut polled, Some(&interval));
-                    if polled.first().is_none_or(|stop| !stop.revents().is_empty()) {
-                        return;
-                    }
-                    sockets = act();
-                }
-            })
-            .with_context(|| format!("could not start the thread that {what}"))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&end));
+        Ok(Self(Some((open, thread.with_context(|| failure.to_string())?))))
     }
 }
 
-impl Drop for Heartbeat {
+impl Drop for OwnedThread {
     fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some((open, thread)) = self.0.take() {
+            drop(open);
             let _ = thread.join();
         }
     }

@@ -118,20 +118,14 @@ impl Memory {
         }
         row.due_at = None;
         row.status = change.settlement.status(change.record.status);
-        match &change.settlement.counter {
-            Counter::AsBefore => {
-                row.failures = change.record.failures;
-                row.last_failure_at = change.record.last_failure_at;
-            }
-            Counter::Reset => (row.failures, row.last_failure_at) = (0, None),
-            Counter::Set { failures, last_failure_at, .. } => {
-                (row.failures, row.last_failure_at) = (*failures, Some(*last_failure_at));
-            }
-        }
-        if change.begins() {
-            WriteResult::Charged(Charged::default())
-        } else {
-            WriteResult::Written
+        (row.failures, row.last_failure_at) = match &change.settlement.counter {
+            Counter::AsBefore => (change.record.failures, change.record.last_failure_at),
+            Counter::Reset => (0, None),
+            Counter::Set { failures, last_failure_at, .. } => (*failures, Some(*last_failure_at)),
+        };
+        match change.begins() {
+            true => WriteResult::Charged(Charged::default()),
+            false => WriteResult::Written,
         }
     }
 

@@ -49,6 +49,9 @@ pub use watchdog::run_watchdog;
 /// The last word on whether a record is due.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 
+/// The work on each record of a scan, which an error ends.
+pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<()>;
+
 /// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
     /// The ids of a stretch of records that are due, read to the end at once. The selection says
@@ -63,12 +66,7 @@ pub trait Reader {
 pub trait Survey {
     /// Hands every record with one of these statuses to `each`, in order; all records if
     /// `statuses` is empty. As far as they are to be shown: no row has a payload.
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()>;
+    fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
 
     /// How many rows there are of each status and of each age.
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;

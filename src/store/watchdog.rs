@@ -22,7 +22,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,6 +30,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::interrupt::OwnedThread;
 use super::orphans::{Mark, WATCHDOG, own_beginning};
 use crate::exit::usage;
 use crate::lock::lock;
@@ -46,9 +46,8 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// A watchdog at work, as the pass holds it.
 pub struct Watchdog {
     watch: Arc<Mutex<Watched>>,
-    /// Closed to have the supervisor end, which sees the watchdog die.
-    wakeup: Option<OwnedFd>,
-    supervisor: Option<JoinHandle<()>>,
+    /// Sees the watchdog die.
+    supervisor: Option<OwnedThread>,
 }
 
 /// The process, and what another one needs to take its place.
@@ -71,13 +70,10 @@ impl Watchdog {
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
         let watch = Watched { child, line, claims, token: token.into(), marker: Some(marker) };
         let watch = Arc::new(Mutex::new(watch));
-        let (waking, wakeup) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let seen = watch.clone();
-        let supervisor = std::thread::Builder::new()
-            .name("watchdog".into())
-            .spawn(move || supervise(&seen, &waking))
-            .context("could not start a thread for the watchdog of the handlers")?;
-        Ok(Self { watch, wakeup: Some(wakeup), supervisor: Some(supervisor) })
+        let failure = "could not start a thread for the watchdog of the handlers";
+        let supervisor = OwnedThread::start("watchdog", failure, move |end| supervise(&seen, end))?;
+        Ok(Self { watch, supervisor: Some(supervisor) })
     }
 }
 
@@ -85,10 +81,7 @@ impl Drop for Watchdog {
     /// Tells the watchdog that the pass ended well. In a panic it is told nothing: handlers may
     /// still be running.
     fn drop(&mut self) {
-        self.wakeup = None;
-        if let Some(supervisor) = self.supervisor.take() {
-            let _ = supervisor.join();
-        }
+        self.supervisor = None;
         let mut watch = lock(&self.watch);
         // In a panic the watchdog would take this process for a handler.
         watch.marker = None;
@@ -100,20 +93,20 @@ impl Drop for Watchdog {
     }
 }
 
-/// Replaces the watchdog whenever it dies, until it is woken up to end.
-fn supervise(watch: &Mutex<Watched>, wakeup: &OwnedFd) {
+/// Replaces the watchdog whenever it dies, until the pipe ends.
+fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
     for _ in 0..MAX_RESTARTS {
         let Ok(line) = lock(watch).line.try_clone() else { break };
         // Nothing comes from a watchdog that watches, but its end.
-        let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(wakeup, PollFlags::IN)];
+        let mut events = [PollFd::new(&line, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         if retry_on_intr(|| poll(&mut events, None)).is_err() || !events[1].revents().is_empty() {
             return;
         }
         log::warn!("the watchdog of the handlers died; starting another");
         if let Err(error) = lock(watch).replace() {
             log::warn!("{error:#}; trying again");
-            let mut woken = [PollFd::new(wakeup, PollFlags::IN)];
-            if retry_on_intr(|| poll(&mut woken, Some(&PAUSE))).is_ok_and(|ready| ready > 0) {
+            let mut ended = [PollFd::new(end, PollFlags::IN)];
+            if retry_on_intr(|| poll(&mut ended, Some(&PAUSE))).is_ok_and(|ready| ready > 0) {
                 return;
             }
         }

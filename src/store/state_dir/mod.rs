@@ -52,24 +52,22 @@ impl StateDir {
     /// before the first file is needed. `database` is the metadata of the database.
     pub fn shared(path: PathBuf, database: Metadata) -> Self {
         let scope = format!("{}-{} ", database.dev(), database.ino());
-        Self::new(Place { path, is_named: true, database: Some(database) }, scope)
+        Self::new(path, true, Some(database), scope)
     }
 
     /// A directory of this user's, for databases that are no files; `identity` tells one of them
     /// from others.
     pub fn own(path: PathBuf, identity: &str) -> Self {
-        let scope = format!("{identity} ");
-        Self::new(Place { path, is_named: true, database: None }, scope)
+        Self::new(path, true, None, format!("{identity} "))
     }
 
     /// The directory beside a database, which is its own.
     pub fn beside(path: PathBuf, database: Metadata) -> Self {
-        let place = Place { path, is_named: false, database: Some(database) };
-        Self::new(place, String::new())
+        Self::new(path, false, Some(database), String::new())
     }
 
-    fn new(place: Place, scope: String) -> Self {
-        Self { place, scope, opened: Arc::default() }
+    fn new(path: PathBuf, is_named: bool, database: Option<Metadata>, scope: String) -> Self {
+        Self { place: Place { path, is_named, database }, scope, opened: Arc::default() }
     }
 
     /// Whether claims are a server's business, and only the rest is kept here.

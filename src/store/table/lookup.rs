@@ -154,12 +154,10 @@ impl Lookup<'_> {
 
     /// What is just usual need not be there, and an empty name is that of none.
     fn named(&self, name: &Name) -> Result<Option<Column>> {
-        if name.is_given && name.text.is_empty() {
-            Ok(None)
-        } else if name.is_given {
-            self.required(&name.text).map(Some)
-        } else {
-            Ok(self.optional(&name.text))
+        match (name.is_given, name.text.as_str()) {
+            (false, usual) => Ok(self.optional(usual)),
+            (true, "") => Ok(None),
+            (true, given) => self.required(given).map(Some),
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::client::{
+    verify_server_cert_signed_by_trust_anchor as verify_chain, verify_server_name,
+};
 use rustls::crypto::{
     WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
@@ -196,14 +198,7 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         let parsed = ParsedCertificate::try_from(certificate)?;
-        let algorithms = self.algorithms.all;
-        match verify_server_cert_signed_by_trust_anchor(
-            &parsed,
-            roots,
-            intermediates,
-            now,
-            algorithms,
-        ) {
+        match verify_chain(&parsed, roots, intermediates, now, self.algorithms.all) {
             // `openssl req -x509` makes an authority of every certificate that signs itself. One
             // that is trusted by name needs no other; its dates were checked before this.
             Err(TlsError::InvalidCertificate(error))

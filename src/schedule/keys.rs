@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::spec::{Options, Shape};
 use crate::time::DAY;
 
 /// No wait is longer unless `max=` says so.
@@ -15,7 +16,7 @@ const MOST_RETRIES: u32 = 100;
 /// The keys of every policy.
 const COMMON: [&str; 2] = ["max", "spread"];
 
-/// The written form of a policy.
+/// One policy: how it is written, and how its waits come about.
 pub struct Form {
     pub name: &'static str,
     /// Without the keys that every policy has.
@@ -23,6 +24,7 @@ pub struct Form {
     /// Whether there are values without a key, which are in a list.
     pub is_list: bool,
     pub example: &'static str,
+    pub make: fn(&Keys, Options) -> Result<Shape, String>,
 }
 
 /// The keys and values behind a policy's name.
@@ -85,7 +87,7 @@ impl<'a> Keys<'a> {
         format!("{}: {key}={value}: {error}", self.form.name)
     }
 
-    fn parsed<T>(
+    pub fn parsed<T>(
         &self,
         key: &str,
         parse: impl Fn(&str) -> Result<T, String>,
@@ -157,15 +159,6 @@ impl<'a> Keys<'a> {
         };
         self.parsed("retries", retries)?.ok_or_else(|| self.missing("retries"))
     }
-
-    pub fn percent(&self, key: &str) -> Result<Option<u8>, String> {
-        self.parsed(key, percent)
-    }
-
-    /// A factor above 1: `2`, `1.5`, `5/4`.
-    pub fn ratio(&self, key: &str) -> Result<Option<(u64, u64)>, String> {
-        self.parsed(key, ratio)
-    }
 }
 
 /// `30%`, or `30`: from 0 to 100.
@@ -175,7 +168,8 @@ pub fn percent(text: &str) -> Result<u8, String> {
     percent.ok_or_else(|| "must be from 0% to 100%".into())
 }
 
-fn ratio(text: &str) -> Result<(u64, u64), String> {
+/// A factor above 1: `2`, `1.5`, `5/4`.
+pub fn ratio(text: &str) -> Result<(u64, u64), String> {
     let parsed = match text.split_once('/') {
         Some((over, under)) => over.trim().parse().ok().zip(under.trim().parse().ok()),
         None => decimal(text),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, Delays, Jitter};
 use super::formulas::{self, Curve};
-use super::keys::{Form, Keys, MAX_MS};
+use super::keys::{Form, Keys, MAX_MS, percent, ratio};
 use super::sns;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
@@ -43,14 +43,8 @@ pub fn duration(secs: i64) -> String {
     humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
-/// One policy: how it is written, and how its waits come about.
-struct Kind {
-    form: Form,
-    make: fn(&Keys, Options) -> Result<Shape, String>,
-}
-
 /// The shape of a policy: base delays and jitter.
-struct Shape {
+pub struct Shape {
     base: Delays,
     /// Where the policy draws its waits unless it is told to spread them.
     drawn: Option<Jitter>,
@@ -58,43 +52,40 @@ struct Shape {
     mean: Option<Delays>,
 }
 
-const KINDS: [Kind; 10] = [
-    kind("constant", &["delay"], "constant:delay=5m", constant),
-    kind("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
-    kind(
+const FORMS: [Form; 10] = [
+    form("constant", &["delay"], "constant:delay=5m", constant),
+    form("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
+    form(
         "exponential",
         &["first", "base", "offset", "min", "retries", "jitter"],
         "exponential:first=1m,base=2,offset=3m",
         exponential,
     ),
-    kind("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", |keys, _| {
+    form("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", |keys, _| {
         between(keys, Curve::Linear)
     }),
-    kind("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", |keys, _| {
+    form("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", |keys, _| {
         between(keys, Curve::Arithmetic)
     }),
-    kind(
+    form(
         "geometric",
         &["first", "ratio", "min", "retries"],
         "geometric:first=1m,ratio=5/4,max=24h",
         geometric,
     ),
-    kind("even", &["first", "ratio"], "even", even),
-    kind("sidekiq", &[], "sidekiq", sidekiq),
-    kind("buckets", &[], "buckets", buckets),
-    Kind {
-        form: Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" },
-        make: list,
-    },
+    form("even", &["first", "ratio"], "even", even),
+    form("sidekiq", &[], "sidekiq", sidekiq),
+    form("buckets", &[], "buckets", buckets),
+    Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h", make: list },
 ];
 
-const fn kind(
+const fn form(
     name: &'static str,
     keys: &'static [&'static str],
     example: &'static str,
     make: fn(&Keys, Options) -> Result<Shape, String>,
-) -> Kind {
-    Kind { form: Form { name, keys, is_list: false, example }, make }
+) -> Form {
+    Form { name, keys, is_list: false, example, make }
 }
 
 /// The path of the file that a specification names, `sns:FILE`.
@@ -125,17 +116,17 @@ pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backof
         let phases = sns::parse(file).map_err(|error| format!("sns: {rest}: {error}"));
         return phases.map(|(waits, last)| backoff(waits, spread(None), Some(last)));
     }
-    let Some(kind) = KINDS.iter().find(|kind| kind.form.name == name) else {
-        let names: Vec<_> = KINDS.iter().map(|kind| kind.form.name).collect();
+    let Some(form) = FORMS.iter().find(|form| form.name == name) else {
+        let names: Vec<_> = FORMS.iter().map(|form| form.name).collect();
         return Err(format!(
             "there is no policy {name:?}; legal are {} and sns, as in: {}, sns:FILE",
             names.join(", "),
-            KINDS.map(|kind| kind.form.example).join(", ")
+            FORMS.map(|form| form.example).join(", ")
         ));
     };
-    let keys = Keys::parse(&kind.form, rest)?;
-    let shape = (kind.make)(&keys, options)?;
-    let percent = keys.percent("spread")?.or(options.spread);
+    let keys = Keys::parse(form, rest)?;
+    let shape = (form.make)(&keys, options)?;
+    let percent = keys.parsed("spread", percent)?.or(options.spread);
     Ok(match (shape.drawn, percent) {
         (Some(drawn), None) => backoff(shape.base, drawn, None),
         (Some(_), Some(_)) if keys.has("jitter") => {
@@ -199,11 +190,11 @@ fn exponential(keys: &Keys, _: Options) -> Result<Shape, String> {
         return between(keys, Curve::Exponential);
     }
     let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
-    let base = keys.ratio("base")?.ok_or_else(|| keys.missing("base"))?;
+    let base = keys.parsed("base", ratio)?.ok_or_else(|| keys.missing("base"))?;
     let offset = keys.duration("offset")?.unwrap_or(0);
     let max = keys.max_above("first", first.saturating_add(offset))?;
     let base = formulas::exponential(first, base, offset, max);
-    let drawn = keys.percent("jitter")?.map(|percent| Jitter::Drawn {
+    let drawn = keys.parsed("jitter", percent)?.map(|percent| Jitter::Drawn {
         unit_ms: 1,
         widths: Delays::listed(
             (0..base.len() as u64).map(|n| base.wait(n) * u64::from(percent) / 100),
@@ -218,16 +209,15 @@ fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
         return between(keys, Curve::Geometric);
     }
     let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
-    let ratio = keys.ratio("ratio")?.ok_or_else(|| keys.missing("ratio"))?;
+    let ratio = keys.parsed("ratio", ratio)?.ok_or_else(|| keys.missing("ratio"))?;
     let max = keys.max_above("first", first)?;
     Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
 }
 
-/// A geometric one with so small a ratio that the load of records that fail together, once it is
-/// spread, falls evenly.
+/// [`geometric`] with the first delay, the ratio and the longest delay that are usual for `even`.
 fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
     let first = keys.above_zero("first")?.unwrap_or(formulas::EVEN_FIRST_MS);
-    let ratio = keys.ratio("ratio")?.unwrap_or(formulas::EVEN_RATIO);
+    let ratio = keys.parsed("ratio", ratio)?.unwrap_or(formulas::EVEN_RATIO);
     let max = keys.duration("max")?.unwrap_or(formulas::EVEN_MAX_MS);
     keys.in_order("first", first, max)?;
     Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))

@@ -15,6 +15,7 @@
 //! state directory remains; see [`super::state_dir`].
 
 use std::fs;
+use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -180,11 +181,11 @@ pub fn run_watchdog() -> Result<()> {
     // Whoever cannot be told that the watchdog watches has gone already: that is seen below.
     let _ = rustix::io::write(io::stdin(), b".");
     match pass.read_exact(&mut [0]) {
-        Ok(()) => return Ok(()),
-        Err(error) if is_end(&error) => {}
-        Err(error) => return Err(error).context("could not wait for the end of the pass"),
+        Ok(()) => Ok(()),
+        // It is reset if it was closed before all was read that was sent to it.
+        Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => mark.kill_all(),
+        Err(error) => Err(error).context("could not wait for the end of the pass"),
     }
-    mark.kill_all()
 }
 
 /// Fails unless a pass has started this: anybody else could only have processes killed with it.
@@ -200,9 +201,4 @@ fn require_descriptors() -> Result<()> {
         usage("watchdog is started by `process` alone; there is nothing to watch over")
     );
     Ok(())
-}
-
-/// Whether the other end was closed. It is reset if it was before all was read that was sent to it.
-fn is_end(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }

@@ -156,14 +156,11 @@ impl StateDir {
             let roots = Directory::make(&place).and_then(|it| it.file(&name, Purpose::Make));
             let Some(roots) = noted(roots).flatten() else { return Ok(None) };
             pass_note::end_orphans(&roots, None)?;
-            match PassNote::write(roots, token) {
-                Ok(note) => {
-                    // It may have gone with the note of a pass that has just ended.
-                    let note = note.temporary(Path::new(ROOTS_NOTES).join(&name));
-                    if note.is_some() {
-                        return Ok(note);
-                    }
-                }
+            let path = Path::new(ROOTS_NOTES).join(&name);
+            match PassNote::write(roots, token).map(|note| note.temporary(path)) {
+                // The file has gone with the note of a pass that has just ended.
+                Ok(None) => {}
+                Ok(note) => return Ok(note),
                 Err(error) => written = Err(error),
             }
         }

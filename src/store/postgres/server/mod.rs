@@ -78,10 +78,8 @@ impl Server {
         let versions = tls::versions(&parameters)?;
         let has_tls = mode != Mode::Disable
             && endpoints.iter().any(|endpoint| matches!(endpoint.place, Place::Tcp { .. }));
-        let tls = match has_tls {
-            true => Some(tls::connector(mode, &versions, &parameters, home.as_deref())?),
-            false => None,
-        };
+        let connector = || tls::connector(mode, &versions, &parameters, home.as_deref());
+        let tls = has_tls.then(connector).transpose()?;
         let timeout = match parameters.text("connect_timeout") {
             Some(_) => parameters.seconds("connect_timeout")?,
             None => Some(CONNECT_TIMEOUT),
@@ -243,6 +241,8 @@ fn own_name() -> Result<String> {
 
 /// What every connection has, whichever host it is to.
 fn common_config(parameters: &Parameters) -> Result<Config> {
+    use ChannelBinding::{Disable, Prefer, Require};
+    use TargetSessionAttrs::{Any, ReadOnly, ReadWrite};
     let mut config = Config::new();
     config.application_name(parameters.text("application_name").unwrap_or("backlog"));
     if let Some(options) = parameters.text("options") {
@@ -262,23 +262,10 @@ fn common_config(parameters: &Parameters) -> Result<Config> {
     if let Some(millis) = parameters.number("tcp_user_timeout")?.filter(|it| *it > 0) {
         config.tcp_user_timeout(Duration::from_millis(millis.into()));
     }
-    let wanted = parameters.choice(
-        "target_session_attrs",
-        &[
-            ("any", TargetSessionAttrs::Any),
-            ("read-write", TargetSessionAttrs::ReadWrite),
-            ("read-only", TargetSessionAttrs::ReadOnly),
-        ],
-    )?;
-    config.target_session_attrs(wanted.unwrap_or(TargetSessionAttrs::Any));
-    let binding = parameters.choice(
-        "channel_binding",
-        &[
-            ("disable", ChannelBinding::Disable),
-            ("prefer", ChannelBinding::Prefer),
-            ("require", ChannelBinding::Require),
-        ],
-    )?;
-    config.channel_binding(binding.unwrap_or(ChannelBinding::Prefer));
+    let targets = [("any", Any), ("read-write", ReadWrite), ("read-only", ReadOnly)];
+    config
+        .target_session_attrs(parameters.choice("target_session_attrs", &targets)?.unwrap_or(Any));
+    let bindings = [("disable", Disable), ("prefer", Prefer), ("require", Require)];
+    config.channel_binding(parameters.choice("channel_binding", &bindings)?.unwrap_or(Prefer));
     Ok(config)
 }

@@ -42,8 +42,12 @@ impl DueRule {
         let snoozed_until = facts
             .snoozed_until
             .filter(|until| facts.status == Status::Error && *until > self.time.now);
+        let scheduled = || match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
+            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
+            None => self.schedule.policy.verdict(facts, self.time),
+        };
         let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
-            None => later(self.scheduled(facts), snoozed_until),
+            None => later(scheduled(), snoozed_until),
             Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
@@ -52,13 +56,6 @@ impl DueRule {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
-        }
-    }
-
-    fn scheduled(&self, facts: Facts<'_>) -> Verdict {
-        match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
-            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
-            None => self.schedule.policy.verdict(facts, self.time),
         }
     }
 

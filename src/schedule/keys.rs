@@ -82,18 +82,14 @@ impl<'a> Keys<'a> {
         format!("{} needs {key}=, as in: {}", self.form.name, self.form.example)
     }
 
-    fn wrong(&self, key: &str, error: &str) -> String {
-        let value = self.values.get(key).copied().unwrap_or_default();
-        format!("{}: {key}={value}: {error}", self.form.name)
-    }
-
     pub fn parsed<T>(
         &self,
         key: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, String> {
-        let parsed = self.values.get(key).map(|value| parse(value));
-        parsed.transpose().map_err(|error| self.wrong(key, &error))
+        let Some(value) = self.values.get(key) else { return Ok(None) };
+        let wrong = |error| format!("{}: {key}={value}: {error}", self.form.name);
+        parse(value).map(Some).map_err(wrong)
     }
 
     pub fn duration(&self, key: &str) -> Result<Option<u64>, String> {
@@ -110,11 +106,10 @@ impl<'a> Keys<'a> {
             self.in_order("an entry", wait, max)?;
             Ok(wait)
         };
-        let entries: Vec<u64> = self.entries.iter().map(entry).collect::<Result<_, String>>()?;
-        if entries.is_empty() {
+        if self.entries.is_empty() {
             return Err(format!("{name} needs waits, as in: {}", self.form.example));
         }
-        Ok(entries)
+        self.entries.iter().map(entry).collect()
     }
 
     pub fn required(&self, key: &str) -> Result<u64, String> {
@@ -122,10 +117,10 @@ impl<'a> Keys<'a> {
     }
 
     pub fn above_zero(&self, key: &str) -> Result<Option<u64>, String> {
-        match self.duration(key)? {
-            Some(0) => Err(self.wrong(key, "must be more than 0")),
-            other => Ok(other),
-        }
+        self.parsed(key, |text| match milliseconds(text)? {
+            0 => Err("must be more than 0".into()),
+            ms => Ok(ms),
+        })
     }
 
     pub fn max(&self) -> Result<u64, String> {

@@ -136,14 +136,13 @@ pub fn possible_writes(
     capabilities: Capabilities,
     limits: RetryLimits,
 ) -> Vec<Vec<Settlement>> {
-    let RetryLimits { max_attempts, max_age_secs } = limits;
-    let unlimited = RetryLimits::default();
     let failure = Outcome::Failure { error: "rehearsal".into() };
     let mut ends = vec![
         settle(record, &Outcome::Success, now, capabilities, limits),
-        settle(record, &failure, now, capabilities, unlimited),
+        settle(record, &failure, now, capabilities, RetryLimits::default()),
     ];
-    if capabilities.may_give_up || max_attempts.is_some() || max_age_secs.is_some() {
+    let is_limited = limits.max_attempts.is_some() || limits.max_age_secs.is_some();
+    if capabilities.may_give_up || is_limited {
         ends.push(expire(now));
     }
     let charge = capabilities.has_counter.then(|| charge(record, now, capabilities));

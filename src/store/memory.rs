@@ -128,17 +128,6 @@ impl Memory {
             false => WriteResult::Written,
         }
     }
-
-    /// Puts a row that a pass is done with on the agenda again.
-    fn put_off(&mut self, id: &Id) {
-        let Some(&index) = self.by_id.get(id) else { return };
-        let facts = self.rows[index].facts();
-        if facts.status.is_pending()
-            && let Some(at) = (self.next_at)(facts, self.now)
-        {
-            self.agenda.entry(at).or_default().push(index);
-        }
-    }
 }
 
 impl Reader for MemoryStore {
@@ -184,8 +173,16 @@ impl Store for MemoryStore {
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
+    /// Puts the row on the agenda again.
     fn release(&mut self, id: &Id) {
-        self.memory().put_off(id);
+        let memory = &mut *self.memory();
+        let Some(&index) = memory.by_id.get(id) else { return };
+        let facts = memory.rows[index].facts();
+        if facts.status.is_pending()
+            && let Some(at) = (memory.next_at)(facts, memory.now)
+        {
+            memory.agenda.entry(at).or_default().push(index);
+        }
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {

@@ -138,15 +138,12 @@ pub fn give_passwords(
 
 /// The addresses of a host.
 pub fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, Refusal> {
-    match (host, port).to_socket_addrs() {
-        Ok(found) => Ok(found.map(|address| address.ip()).collect()),
-        Err(error) => {
-            let cause = error.to_string();
-            // The resolver's words for EAI_AGAIN, of glibc and of musl.
-            let is_temporary =
-                ["Temporary failure", "Try again"].iter().any(|it| cause.contains(it));
-            let reason = if is_temporary { Reason::NoAnswer } else { Reason::UnknownHost };
-            Err(Refusal::new(reason, cause))
-        }
-    }
+    let found = (host, port).to_socket_addrs().map_err(|error| {
+        let cause = error.to_string();
+        // The resolver's words for EAI_AGAIN, of glibc and of musl.
+        let is_temporary = ["Temporary failure", "Try again"].iter().any(|it| cause.contains(it));
+        let reason = if is_temporary { Reason::NoAnswer } else { Reason::UnknownHost };
+        Refusal::new(reason, cause)
+    })?;
+    Ok(found.map(|address| address.ip()).collect())
 }

@@ -135,14 +135,11 @@ impl Refusal {
         } else if in_handshake {
             Reason::NoTls
         } else if cause == "password missing" {
-            Reason::PasswordMissing
+            return Self::new(Reason::PasswordMissing, "the server wants a password");
         } else {
             Reason::Other
         };
-        // Two that the crates say in words of their own.
-        if reason == Reason::PasswordMissing {
-            return Self::new(reason, "the server wants a password");
-        }
+        // The crate says that in words of its own.
         if reason == Reason::OldCertificate {
             return Self::new(reason, "the certificate of the server is of X.509 version 1");
         }

@@ -41,12 +41,12 @@ impl LineState {
             add_key(&mut json["stuck"], key);
         }
         if !kept.is_empty() {
-            json["kept"] = kept.iter().map(kept_to_json).collect();
+            json["kept"] = kept_to_json(kept);
         }
         let Some((slot, kept)) = ahead else { return json.to_string() };
         json["ahead"] = slot_to_json(*slot);
-        let kept: Json = kept.iter().map(kept_to_json).collect();
-        format!("{json}\n{}", json!({ "ahead": slot_to_json(*slot), "kept": kept }))
+        let more = json!({ "ahead": slot_to_json(*slot), "kept": kept_to_json(kept) });
+        format!("{json}\n{more}")
     }
 
     /// What a file says that may be damaged: what cannot be read counts as not said.
@@ -54,7 +54,10 @@ impl LineState {
         let lines = text.split(|byte| *byte == b'\n');
         let mut lines = lines.map(|it| serde_json::from_slice::<Json>(it).unwrap_or_default());
         let json = lines.next().unwrap_or_default();
-        let slot = |name: &str| json.get(name).and_then(slot_from_json);
+        let slot = |name: &str| {
+            let (tick, phase) = Deserialize::deserialize(json.get(name)?).ok()?;
+            Some(Slot { tick, phase })
+        };
         let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);
         let key = || key_from_json(&json).map(Position::Key);
         let ahead =
@@ -94,16 +97,12 @@ fn add_key(json: &mut Json, key: &Key) {
     json["id"] = json!(key.id);
 }
 
-fn kept_to_json(kept: &Kept) -> Json {
-    json!([kept.id, kept.slot.tick, kept.slot.phase, kept.begun])
+fn kept_to_json(kept: &[Kept]) -> Json {
+    kept.iter().map(|it| json!([it.id, it.slot.tick, it.slot.phase, it.begun])).collect()
 }
 
 fn slot_to_json(slot: Slot) -> Json {
     json!([slot.tick, slot.phase])
-}
-
-fn slot_from_json(json: &Json) -> Option<Slot> {
-    Some(Slot { tick: json.get(0)?.as_i64()?, phase: json.get(1)?.as_u64()? })
 }
 
 fn key_from_json(json: &Json) -> Option<Key> {

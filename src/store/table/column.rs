@@ -90,10 +90,7 @@ impl Column {
 
     /// Whether its type is too small for a number.
     pub fn is_too_small_for(&self, value: &Value) -> bool {
-        match (value, self.most_number) {
-            (Value::Integer(number), Some(most)) => *number > most,
-            _ => false,
-        }
+        matches!((value, self.most_number), (Value::Integer(number), Some(most)) if *number > most)
     }
 
     /// Text, cut to the length that the type declares, as in VARCHAR(255).

@@ -43,13 +43,6 @@ impl Slots {
         }
     }
 
-    fn salt(&self) -> u64 {
-        match self {
-            Self::Progressive(tiers) => tiers.salt,
-            Self::ByAge(backoff) => backoff.salt,
-        }
-    }
-
     /// What a pass at `now` works off, if the last one came to `reached`; without a last one,
     /// the current tick. A `drain` catches up in one go.
     pub fn span(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Span {
@@ -71,7 +64,10 @@ impl Slots {
 
     /// The record's first slot behind `after`; `None` if there is none any more.
     pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
-        let phase = phase(id, self.salt());
+        let phase = match self {
+            Self::Progressive(tiers) => phase(id, tiers.salt),
+            Self::ByAge(backoff) => phase(id, backoff.salt),
+        };
         // In the tick where the last pass stopped, only higher phases are left.
         let behind = if phase > after.phase { after.tick.saturating_sub(1) } else { after.tick };
         let tick = match self {

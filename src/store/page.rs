@@ -92,9 +92,8 @@ impl Query {
     /// Whether records that no age can be told of are to be looked for: it goes by age, and does
     /// not go on with an earlier one.
     pub fn misses_undated(&self) -> bool {
-        let goes_by_age =
-            matches!(&self.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
-        goes_by_age && self.after.is_none()
+        let is_by_age = matches!(self.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
+        is_by_age && self.after.is_none()
     }
 }
 

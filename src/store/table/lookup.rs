@@ -145,11 +145,10 @@ impl Lookup<'_> {
 
     /// What is just usual may have to be said; `how` says by what.
     fn expected(&self, name: &Name, how: &str) -> Result<Column> {
-        let found = self.required(&name.text);
-        if name.is_given {
-            return found;
-        }
-        found.map_err(|error| anyhow!("{error}; say which with {how}"))
+        self.required(&name.text).map_err(|error| match name.is_given {
+            true => error,
+            false => anyhow!("{error}; say which with {how}"),
+        })
     }
 
     /// What is just usual need not be there, and an empty name is that of none.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::table::{Table, typed_id};
+use super::table::{Cells, Table};
 use crate::date::Spelling;
 use crate::record::{Status, Value};
 use crate::time::Instant;
 
 /// The inspection of a table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Inspection {
     /// What else there is to say of it.
     pub aside: String,
@@ -68,10 +68,11 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Takes one more into account.
-    pub fn add(&mut self, table: &Table, ids: &[Value], inserted: &Value) {
+    /// Takes one more into account, of a row that is its id and its insertion date.
+    pub fn add(&mut self, table: &Table, row: &dyn Cells) {
         self.rows += 1;
-        let id = match typed_id(ids) {
+        let inserted = &row.value(&table.inserted, table.id.len());
+        let id = match table.typed_id(row) {
             Ok(id) => id,
             Err(shown) => {
                 self.without_id.get_or_insert((0, shown)).0 += 1;
@@ -126,6 +127,14 @@ impl Undated {
         self.rows += 1;
         if self.named.len() < Self::NAMED {
             self.named.push(format!("{id} with {}", date.shown()));
+        }
+    }
+
+    /// Adds the record of a row that is its id and its insertion date, if that is none.
+    pub fn add_row(&mut self, table: &Table, row: &dyn Cells) {
+        let inserted = row.value(&table.inserted, table.id.len());
+        if table.dates.read(&inserted).is_none() {
+            self.add(&table.shown_id(row), &inserted);
         }
     }
 

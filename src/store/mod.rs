@@ -11,6 +11,7 @@ mod orphans;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod sql;
 mod sqlite;
 mod state_dir;
 mod table;

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use postgres::Error as SqlError;
 
-use super::query::{id_text, pending, row};
+use super::query::{id_text, row};
 use super::session::{Backend, Session};
 use super::sql::Param;
 use crate::hash::{fnv1a64, splitmix64};
@@ -202,7 +202,7 @@ pub fn still_pending(table: &Table, ids: &[Id]) -> (String, Vec<Param>) {
         names.join(", "),
         table.sql,
         has_id(table, "\"backlog given\"", &names),
-        pending(table),
+        table.pending(),
     );
     (sql, params)
 }

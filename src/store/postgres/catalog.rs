@@ -9,7 +9,7 @@ use postgres::{Error as SqlError, Row};
 
 use super::errors::{is_forbidden, is_lost, words};
 use super::session::Session;
-use super::sql::{Param, value};
+use super::sql::{DIALECT, Param, value};
 use crate::date::Spelling;
 use crate::record::Value;
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
@@ -36,7 +36,7 @@ impl PgCatalog<'_> {
              JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
              WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
              ORDER BY a.attnum",
-            &[Param::Text(Some(table.into()))],
+            &[Param::text(table)],
         )?;
         Ok(rows.iter().map(column).collect())
     }
@@ -95,7 +95,7 @@ impl Catalog for PgCatalog<'_> {
              OR lower(n.nspname || '.' || c.relname) = lower($1)) \
              ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC, \
              lower(c.relname) = c.relname DESC LIMIT 1",
-            &[Param::Text(Some(name.into()))],
+            &[Param::text(name)],
         )?;
         let Some(row) = rows.first() else {
             let others = self.query(
@@ -118,7 +118,7 @@ impl Catalog for PgCatalog<'_> {
         if ["v", "m"].contains(&kind.as_str()) {
             bail!("{name} is a view; name the table behind it");
         }
-        Ok(Listed { columns: self.columns(&sql)?, sql, name })
+        Ok(Listed { columns: self.columns(&sql)?, name, sql, dialect: &DIALECT })
     }
 
     /// Of just any rows: which are the newest could only be told by reading the whole table, and

@@ -2,8 +2,8 @@
 //! round trip. Every row is guarded: one that is not what it was expected to be any more is left
 //! alone.
 
-use super::query::{as_text, id_text, is_pending};
-use super::sql::{Param, param, quoted};
+use super::query::{id_text, is_pending};
+use super::sql::{Param, as_text, literal, param};
 use crate::record::Status;
 use crate::store::RowWrite;
 use crate::store::table::{Action, Column, Set, Table, quote};
@@ -200,8 +200,7 @@ pub fn insert(
     ];
     if let Some((column, value)) = status {
         names.push(quote(&column.name));
-        let value = param(value).map_or_else(|| "NULL".into(), |text| quoted(&text));
-        values.push(format!("{value}::{}", column.declared));
+        values.push(format!("{}::{}", literal(value), column.declared));
     }
     let sql = format!(
         "INSERT INTO {} ({}) SELECT {} FROM unnest($1::text[]) AS given(payload)",

@@ -1,16 +1,68 @@
-//! Inspection of a PostgreSQL table before it is worked off. Nothing here writes.
+//! The survey of a PostgreSQL table: what commands read of all of it. Nothing here writes.
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
+use postgres::Row;
 
 use super::PgDatabase;
-use super::query::{self, as_text};
+use super::errors::explain;
+use super::query;
+use super::reader::Selected;
 use super::sql::{Param, value};
-use crate::query::{Order, Query, Window};
-use crate::record::Status;
-use crate::store::inspection::is_lasting;
-use crate::store::table::{Table, quote, typed_id};
-use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
-use crate::time::{DAY, Instant};
+use crate::record::Record;
+use crate::store::sql::{SqlDatabase, duplicate, recent};
+use crate::store::table::{Cells, Column, Table, count, has_failed, names, quote};
+use crate::store::{Count, Inspection, MissingIndex, Unread};
+use crate::time::Instant;
+
+impl SqlDatabase for PgDatabase {
+    fn each_row(&mut self, sql: &str, each: &mut dyn FnMut(&Table, &dyn Cells)) -> Result<()> {
+        let Self { session, table, place, .. } = self;
+        let read = session.each(sql, &[], &mut |row| {
+            each(table, row);
+            true
+        });
+        read.map_err(|error| explain(place, &error, "read"))
+    }
+
+    fn each_record(&mut self, from: &str, each: &mut dyn FnMut(Record) -> bool) -> Result<()> {
+        let Self { session, table, place, .. } = self;
+        let (sql, shown) =
+            (format!("SELECT {} {from}", query::shown(table)), Selected::shown(table));
+        let read = session.each(&sql, &[], &mut |row| shown.record(row, 0).is_none_or(&mut *each));
+        read.map_err(|error| explain(place, &error, "read"))
+    }
+
+    fn count_by_age(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        let sql = query::census(&self.table, bounds, now);
+        // Where the server counts each date, several counts are of one age.
+        let mut counts = BTreeMap::new();
+        for row in self.query(&sql, &[])? {
+            let count = self.count(&row, bounds, now);
+            let key = (count.text.clone(), count.band);
+            counts.entry(key).and_modify(|it: &mut Count| it.rows += count.rows).or_insert(count);
+        }
+        Ok(counts.into_values().collect())
+    }
+
+    fn aside(&mut self, unread: &mut Unread) -> String {
+        let version = self.query("SELECT current_setting('server_version')", &[]);
+        let version = unread.or_nothing("the version", version);
+        format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)))
+    }
+
+    /// The tables of a queue are pgmq's business.
+    fn inspect_further(&mut self, by_count: bool, found: &mut Inspection) {
+        if self.queue.is_some() {
+            return;
+        }
+        let unread = &mut found.unread;
+        found.triggers = unread.or_nothing("the triggers", self.triggers());
+        found.missing = unread.or_nothing("indexes", self.missing_indexes(by_count).map(Some));
+        found.duplicate = unread.or_nothing("the ids", duplicate(self));
+    }
+}
 
 impl PgDatabase {
     /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
@@ -25,8 +77,8 @@ impl PgDatabase {
         for (privilege, columns) in [("SELECT", read), ("UPDATE", written)] {
             let sql = "SELECT name FROM unnest($2::text[]) AS given(name) \
                        WHERE NOT has_column_privilege($1, name, $3)";
-            let text = |text: &str| Param::Text(Some(text.into()));
-            let params = [text(&self.table.sql), Param::Texts(columns), text(privilege)];
+            let params =
+                [Param::text(&self.table.sql), Param::Texts(columns), Param::text(privilege)];
             let missing = self.query(sql, &params)?;
             let missing: Vec<String> = missing.iter().map(|row| row.get(0)).collect();
             if !missing.is_empty() {
@@ -48,7 +100,7 @@ impl PgDatabase {
     ) -> Result<Option<String>> {
         for table in tables {
             for privilege in privileges {
-                let params = [table.as_str(), privilege].map(|it| Param::Text(Some(it.into())));
+                let params = [table.as_str(), privilege].map(Param::text);
                 let rows = self.query("SELECT has_table_privilege($1, $2)", &params)?;
                 if !rows.iter().all(|row| row.get(0)) {
                     return Ok(Some(format!("GRANT {privilege} ON {table} is missing")));
@@ -58,126 +110,93 @@ impl PgDatabase {
         Ok(None)
     }
 
-    pub fn examined(&mut self, by_count: bool) -> Inspection {
-        let mut unread = Unread::default();
-        let mut pending = Pending::default();
-        let read = self.read_pending(&mut pending);
-        pending.is_cut = read.is_err();
-        unread.or_nothing("the pending records", read);
-        let version = unread.or_nothing("the version", self.version());
-        let rows = unread.or_nothing("the number of rows", self.rows().map(Some));
-        let values = unread.or_nothing("the statuses", self.status_values());
-        // The tables of a queue are pgmq's business.
-        let (mut triggers, mut missing, mut duplicate) = (Vec::new(), Some(Vec::new()), None);
-        if self.queue.is_none() {
-            triggers = unread.or_nothing("the triggers", self.triggers());
-            missing = unread.or_nothing("indexes", self.missing_indexes(by_count).map(Some));
-            duplicate = unread.or_nothing("the ids", self.duplicate());
-        }
-        Inspection {
-            aside: format!("PostgreSQL {version}"),
-            rows,
-            values,
-            pending,
-            triggers,
-            refused: Vec::new(),
-            missing,
-            duplicate,
-            reuses_ids: false,
-            unread,
-        }
-    }
-
-    fn rows(&mut self) -> Result<u64> {
-        let count = format!("SELECT count(*) FROM {}", self.table.sql);
-        let rows = self.query(&count, &[])?;
-        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).unsigned_abs()))
-    }
-
-    fn version(&mut self) -> Result<String> {
-        let version = self.query("SELECT current_setting('server_version')", &[])?;
-        Ok(version.first().map_or_else(String::new, |row| row.get(0)))
-    }
-
-    /// Those before one that cannot be read are taken into account.
-    fn read_pending(&mut self, pending: &mut Pending) -> Result<()> {
-        let Self { session, table, place, .. } = self;
-        let columns: Vec<_> = table.id.iter().chain([&table.inserted]).map(as_text).collect();
-        let sql = format!(
-            "SELECT {} FROM {} WHERE {}",
-            columns.join(", "),
-            table.sql,
-            query::pending(table)
+    fn count(&self, row: &Row, bounds: &[i64], now: Instant) -> Count {
+        let table = &self.table;
+        let held = |column: &Option<Column>, index: usize| {
+            column.as_ref().map(|column| value(column, row.get(index)))
+        };
+        let date: Option<&str> = row.get(5);
+        let at = date.and_then(|date| table.dates.read(&value(&table.inserted, Some(date))));
+        let failed = has_failed(
+            held(&table.failures, 2).map(|it| count(&it)),
+            held(&table.last_failure, 3).map(|it| table.other_dates.read(&it)),
+            at,
         );
-        let read = session.each(&sql, &[], &mut |row| {
-            let ids = table.id_values(row);
-            pending.add(table, &ids, &value(&table.inserted, row.get(ids.len())));
-            true
-        });
-        read.map_err(|error| super::errors::explain(place, &error, "read"))
-    }
-
-    fn status_values(&mut self) -> Result<Vec<StatusValue>> {
-        let Some(column) = self.table.statuses.column.clone() else { return Ok(Vec::new()) };
-        let text = as_text(&column);
-        let sql = format!(
-            "SELECT {text}, count(*) FROM {} GROUP BY {text} ORDER BY 2 DESC",
-            self.table.sql
-        );
-        let rows = self.query(&sql, &[])?;
-        let found = rows.iter().map(|row| {
-            let rows = u64::try_from(row.get::<_, i64>(1)).unwrap_or(0);
-            StatusValue::new(&self.table, &value(&column, row.get(0)), rows)
-        });
-        Ok(found.collect())
+        let (status, text) =
+            table.statuses.of(held(&table.statuses.column, 1).as_ref(), row.get(0), failed);
+        let band = match row.get::<_, Option<i64>>(4) {
+            Some(band) => usize::try_from(band).ok(),
+            None => at.map(|at| {
+                let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
+                bounds.iter().position(is_within).unwrap_or(bounds.len())
+            }),
+        };
+        Count { status, text, band, rows: row.count(6) }
     }
 
     fn triggers(&mut self) -> Result<Vec<String>> {
         let sql = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal ORDER BY 1";
-        let rows = self.query(sql, &[Param::Text(Some(self.table.sql.clone()))])?;
+        let rows = self.query(sql, &[Param::text(&self.table.sql)])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
-    }
-
-    /// An id that more than one row has.
-    fn duplicate(&mut self) -> Result<Option<String>> {
-        let columns: Vec<_> = self.table.id.iter().map(as_text).collect();
-        let sql = format!(
-            "SELECT {} FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
-            columns.join(", "),
-            self.table.sql,
-            self.table.has_ids(),
-            self.table.ids()
-        );
-        let rows = self.query(&sql, &[])?;
-        Ok(rows
-            .first()
-            .map(|row| typed_id(&self.table.id_values(row)).unwrap_or_else(|shown| shown)))
     }
 
     /// The indexes without which a pass reads the whole table.
     fn missing_indexes(&mut self, by_count: bool) -> Result<Vec<MissingIndex>> {
-        let sql = "SELECT relkind::text FROM pg_class WHERE oid = $1::text::regclass";
-        let kind = self.query(sql, &[Param::Text(Some(self.table.sql.clone()))])?;
-        // Else nobody could write while it is built. On a partitioned table there is no such way.
-        let is_partitioned = kind.iter().any(|row| row.get::<_, String>(0) == "p");
-        let create = if is_partitioned { "INDEX" } else { "INDEX CONCURRENTLY" };
         let mut missing = Vec::new();
-        for (probes, index) in probes(&self.table, by_count, create) {
-            for probe in probes {
-                if !self.is_served(&probe)? {
-                    missing.push(index);
-                    break;
-                }
-            }
+        let Table { sql, id, inserted, failures, last_failure, .. } = &self.table;
+        let only = self.table.lasting_condition().map(|it| format!(" WHERE {it}"));
+        let only = only.unwrap_or_default();
+        let dated = names([inserted].into_iter().chain(id));
+        let counted = self.table.statuses.column.as_ref().filter(|_| by_count);
+        let counted = counted.and(failures.as_ref()).zip(last_failure.as_ref());
+        let counted = counted.map(|(failures, last_failure)| {
+            let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
+            let probe = format!("SELECT 1 FROM {sql}{only} AND {count} = 1 AND {at} < now()");
+            (probe, format!("{count}, {at}"))
+        });
+        let pending = self.table.any(&self.table.pending());
+        let recent = query::due(&self.table, &recent()).0;
+        if !self.is_served(&pending)? || !self.is_served(&recent)? {
+            missing.push(self.index("pending records", "INDEX", "backlog", &dated, &only)?);
+        }
+        if let Some((probe, columns)) = counted
+            && !self.is_served(&probe)?
+        {
+            let finds = "what is due by its count of failures";
+            missing.push(self.index(finds, "INDEX", "backlog_waiting", &columns, &only)?);
         }
         if !self.finds_ids()? {
-            let (bare, name, ids) = (bare(&self.table), &self.table.sql, self.table.ids());
-            let index = quote(&format!("{bare}_backlog_id"));
-            let statement = format!("CREATE UNIQUE {create} {index} ON {name} ({ids})");
-            missing.push(MissingIndex { finds: "a record by its id", statement });
+            let ids = self.table.ids();
+            missing.push(self.index(
+                "a record by its id",
+                "UNIQUE INDEX",
+                "backlog_id",
+                &ids,
+                "",
+            )?);
         }
         Ok(missing)
+    }
+
+    fn index(
+        &mut self,
+        finds: &'static str,
+        kind: &str,
+        suffix: &str,
+        columns: &str,
+        only: &str,
+    ) -> Result<MissingIndex> {
+        let sql = "SELECT relkind::text FROM pg_class WHERE oid = $1::text::regclass";
+        let found = self.query(sql, &[Param::text(&self.table.sql)])?;
+        // Else nobody could write while it is built. On a partitioned table there is no such way.
+        let is_partitioned = found.iter().any(|row| row.get::<_, &str>(0) == "p");
+        let concurrently = if is_partitioned { "" } else { " CONCURRENTLY" };
+        let Table { name, sql, .. } = &self.table;
+        // Without the schema's.
+        let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
+        let statement = format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}");
+        Ok(MissingIndex { finds, statement })
     }
 
     /// Whether an index leads to an id, in each partition. One in which other columns come first is
@@ -196,7 +215,7 @@ impl PgDatabase {
              AND NOT EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = part.oid \
              AND a.attnum = k.attnum AND a.attname = ANY ($2::text[])))) LIMIT 1";
         let ids = self.table.id.iter().map(|column| Some(column.name.clone())).collect();
-        let params = [Param::Text(Some(self.table.sql.clone())), Param::Texts(ids)];
+        let params = [Param::text(&self.table.sql), Param::Texts(ids)];
         Ok(self.query(sql, &params)?.is_empty())
     }
 
@@ -213,58 +232,4 @@ impl PgDatabase {
             !line.contains("Seq Scan") && !is_left_out
         }))
     }
-}
-
-/// Indexes that a pass needs besides that on the id, and statements that each of them serves.
-fn probes(table: &Table, by_count: bool, create: &str) -> Vec<(Vec<String>, MissingIndex)> {
-    let recent = Query {
-        window: Window::Inserted { from: Instant(DAY), until: None },
-        statuses: Status::PENDING.to_vec(),
-        order: Order::Newest,
-        after: None,
-        up_to: None,
-        limit: 1,
-    };
-    let index = |what: &str| quote(&format!("{}_{what}", bare(table)));
-    let (name, all_ids) = (&table.sql, table.ids());
-    // Of the pending rows only, if what makes them so is something that an index can have.
-    let only = match &table.statuses.column {
-        Some(_) => Some(query::status_in(table, &Status::PENDING)),
-        None => table.condition.clone().filter(|it| is_lasting(it)),
-    };
-    let only = only.map_or_else(String::new, |it| format!(" WHERE {}", it.replace("\n)", ")")));
-    let mut probes = vec![(
-        vec![table.any(&query::pending(table)), query::due(table, &recent).0],
-        MissingIndex {
-            finds: "pending records",
-            statement: format!(
-                "CREATE {create} {} ON {name} ({}, {all_ids}){only}",
-                index("backlog"),
-                quote(&table.inserted.name)
-            ),
-        },
-    )];
-    if let (true, Some(failures), Some(last_failure), Some(_)) =
-        (by_count, &table.failures, &table.last_failure, &table.statuses.column)
-    {
-        let [failures, last_failure] = [failures, last_failure].map(|it| quote(&it.name));
-        probes.push((
-            vec![format!(
-                "SELECT 1 FROM {name}{only} AND {failures} = 1 AND {last_failure} < now()"
-            )],
-            MissingIndex {
-                finds: "what is due by its count of failures",
-                statement: format!(
-                    "CREATE {create} {} ON {name} ({failures}, {last_failure}){only}",
-                    index("backlog_waiting")
-                ),
-            },
-        ));
-    }
-    probes
-}
-
-/// Its name without the schema's.
-fn bare(table: &Table) -> &str {
-    table.name.rsplit('.').next().unwrap_or(&table.name)
 }

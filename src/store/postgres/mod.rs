@@ -149,7 +149,7 @@ pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<()> {
     let place = server.shown();
     let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: &SqlError| errors::explain(&place, error, "create the table in");
-    let named = [Param::Text(Some(table.to_lowercase()))];
+    let named = [Param::text(table.to_lowercase())];
     let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);
     if !there.map_err(|error| explain(&error))?.is_empty() {
         anyhow::bail!("table {table} already exists in {place}");

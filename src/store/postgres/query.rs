@@ -2,42 +2,17 @@
 //! except for statuses and instants: those are literals, because only literals are served by a
 //! partial index.
 
-use super::sql::{Param, literal, param, quoted};
+use super::sql::{Param, as_text, literal, param, quoted};
 use crate::date::Stretch;
 use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
+use crate::store::sql::by_count;
 use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, quote};
 use crate::time::{Instant, WRITABLE};
 
-/// Rows with one of these statuses, whichever queue they belong to; all rows if there is no status
-/// column.
-pub fn status_in(table: &Table, statuses: &[Status]) -> String {
-    let Some(column) = &table.statuses.column else {
-        return statuses.iter().any(|status| status.is_pending()).to_string();
-    };
-    let values: Vec<_> = table.statuses.all_values(statuses).into_iter().map(literal).collect();
-    if values.is_empty() {
-        return "false".into();
-    }
-    format!("{} IN ({})", quote(&column.name), values.join(", "))
-}
-
-/// Pending rows of the queue.
-pub fn pending(table: &Table) -> String {
-    statuses(table, &Status::PENDING)
-}
-
-/// Rows of the queue with one of these statuses, or more of them: where the status column does
-/// not tell NEW from ERROR, the reader has the last word.
-pub fn statuses(table: &Table, statuses: &[Status]) -> String {
-    let condition = table.condition.iter().cloned();
-    let terms: Vec<_> = std::iter::once(status_in(table, statuses)).chain(condition).collect();
-    terms.join(" AND ")
-}
-
 /// What a policy goes by, of the records that can be due, in the order asked for.
 pub fn due(table: &Table, selection: &Query) -> (String, Vec<Param>) {
-    let mut terms = vec![statuses(table, &selection.statuses)];
+    let mut terms = vec![table.of_statuses(&selection.statuses)];
     match &selection.window {
         Window::All => {}
         Window::Inserted { from, until } => {
@@ -64,16 +39,6 @@ pub fn due(table: &Table, selection: &Query) -> (String, Vec<Param>) {
         table.order_by(selection.order)
     );
     (sql, params)
-}
-
-/// A column as text, from which a cast makes the same value again. Times are as JSON has them.
-pub fn as_text(column: &Column) -> String {
-    let name = quote(&column.name);
-    if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
-        format!("(to_json({name}) #>> '{{}}')")
-    } else {
-        format!("{name}::text")
-    }
 }
 
 /// Columns as text, under names of their own: an order that names a column means what the table
@@ -174,29 +139,18 @@ fn stretch(column: &str, stretch: &Stretch) -> String {
 /// the reader has to.
 fn failed(table: &Table, before: &[Instant], future: Instant) -> Option<String> {
     let (failures, last_failure) = (table.failures.as_ref()?, table.last_failure.as_ref()?);
-    if last_failure.holds != Holds::Instants || failures.holds != Holds::Integers {
+    let can = last_failure.holds == Holds::Instants && failures.holds == Holds::Integers;
+    if !can || before.is_empty() {
         return None;
     }
     let (count, at) = (quote(&failures.name), quote(&last_failure.name));
-    let shown =
-        |at: &Instant| quoted(&Instant(at.0.clamp(*WRITABLE.start(), *WRITABLE.end())).to_string());
-    let (last, others) = before.split_last()?;
-    let arms: String = others
-        .iter()
-        .zip(1..)
-        .map(|(at, failures)| format!(" WHEN {failures} THEN {}::timestamptz", shown(at)))
-        .collect();
-    let bound = match before.first() {
-        // What is below 1 counts as 1.
-        Some(first) if !others.is_empty() => format!(
-            "CASE WHEN {count} < 1 THEN {}::timestamptz ELSE CASE {count}{arms} \
-             ELSE {}::timestamptz END END",
-            shown(first),
-            shown(last)
-        ),
-        _ => format!("{}::timestamptz", shown(last)),
+    let shown = |at: &Instant| {
+        let at = Instant(at.0.clamp(*WRITABLE.start(), *WRITABLE.end()));
+        format!("{}::timestamptz", quoted(&at.to_string()))
     };
-    let new = table.statuses.tell().then(|| status_in(table, &[Status::New]));
+    let bounds: Vec<_> = before.iter().map(shown).collect();
+    let bound = by_count(&count, &format!("{count} < 1"), &bounds);
+    let new = table.statuses.tell().then(|| table.status_in(&[Status::New]));
     let new = new.map_or_else(String::new, |new| format!("{new} OR "));
     Some(format!(
         "({new}{count} IS NULL OR {at} IS NULL OR {at} < {bound} OR {at} >= {})",
@@ -217,13 +171,7 @@ pub fn undated(table: &Table, selection: &Query) -> String {
         }
         (_, Window::All | Window::Failed { .. }) => "false".into(),
     };
-    let columns: Vec<_> = table.id.iter().chain([&table.inserted]).map(as_text).collect();
-    format!(
-        "SELECT {} FROM {} WHERE {} AND {none}",
-        columns.join(", "),
-        table.sql,
-        statuses(table, &selection.statuses)
-    )
+    table.dated(&format!("{} AND {none}", table.of_statuses(&selection.statuses)))
 }
 
 /// Every column, and at the end whether the row belongs to the queue.
@@ -233,7 +181,7 @@ pub fn row(table: &Table) -> String {
 
 /// What is shown of a row: the known columns, the beginning of the last error if there is one, and
 /// at the end whether the row belongs to the queue.
-fn shown(table: &Table) -> String {
+pub fn shown(table: &Table) -> String {
     let error = table.last_error.as_ref().map(as_text);
     let error = error.map_or_else(String::new, |it| format!(", left({it}, {SHOWN_ERROR})"));
     format!("{}{error}, {}", selected(table.known_columns()), table.is_in_queue())
@@ -241,7 +189,7 @@ fn shown(table: &Table) -> String {
 
 /// Whether a row is pending, after it was written.
 pub fn is_pending(table: &Table) -> String {
-    format!("({}) IS TRUE", pending(table))
+    format!("({}) IS TRUE", table.pending())
 }
 
 /// What is shown of at most two rows with an id: the second shows that the id is not unique.
@@ -253,16 +201,6 @@ pub fn by_id(table: &Table) -> String {
         .map(|(it, number)| format!("{} = ${number}::text::{}", quote(&it.name), it.declared))
         .collect();
     format!("SELECT {} FROM {} WHERE {} LIMIT 2", shown(table), table.sql, terms.join(" AND "))
-}
-
-/// What is shown of all rows of the queue; without a status column also those that are not pending.
-pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
-    let condition = match of_statuses {
-        [] => table.of_the_queue().into(),
-        of_statuses => statuses(table, of_statuses),
-    };
-    let (shown, order) = (shown(table), table.order_by(order));
-    format!("SELECT {shown} FROM {} WHERE {condition} {order}", table.sql)
 }
 
 /// How many rows there are: whether they are in the queue, by status, by whether they have failed
@@ -289,18 +227,12 @@ pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
     };
     let (band, date) = match at {
         Some(at) => {
-            let arms: String = bounds
-                .iter()
-                .enumerate()
-                .map(|(band, bound)| {
-                    let from = quoted(&now.saturating_sub(*bound).to_string());
-                    format!(" WHEN {at} >= {from} THEN {band}")
-                })
-                .collect();
-            let band = format!(
-                "CASE WHEN {at} IS NULL OR NOT isfinite({at}) THEN NULL{arms} ELSE {} END",
-                bounds.len()
-            );
+            let arms = bounds.iter().map(|bound| now.saturating_sub(*bound).to_string()).zip(0..);
+            let arms =
+                arms.map(|(from, band)| format!(" WHEN {at} >= {} THEN {band}", quoted(&from)));
+            let (arms, is_none) =
+                (arms.collect::<String>(), format!("{at} IS NULL OR NOT isfinite({at})"));
+            let band = format!("CASE WHEN {is_none} THEN NULL{arms} ELSE {} END", bounds.len());
             (band, "NULL".into())
         }
         None => ("NULL".into(), as_text(&table.inserted)),

@@ -92,7 +92,7 @@ impl Sessions {
         for Backend { pid, since } in old.collect::<Vec<_>>() {
             let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                        WHERE pid = $1::text::integer AND backend_start::text = $2";
-            let params = [pid.to_string(), since].map(|text| Param::Text(Some(text)));
+            let params = [pid.to_string(), since].map(Param::text);
             self.database.session.query(sql, &params)?;
         }
         self.note_backends()

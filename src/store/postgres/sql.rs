@@ -7,7 +7,8 @@ use postgres::types::{ToSql, Type};
 use serde::de::IgnoredAny;
 
 use crate::record::Value;
-use crate::store::table::{Cell, Cells, Column, Holds};
+use crate::store::sql::Dialect;
+use crate::store::table::{Cell, Cells, Column, Holds, quote};
 
 /// A parameter of a statement.
 #[derive(Debug, Clone)]
@@ -19,12 +20,28 @@ pub enum Param {
 }
 
 impl Param {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Some(text.into()))
+    }
+
     pub fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
         match self {
             Self::Text(text) => (text, Type::TEXT),
             Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
             Self::Keys(keys) => (keys, Type::INT8_ARRAY),
         }
+    }
+}
+
+pub static DIALECT: Dialect = Dialect { literal, cell: as_text, bytewise: "", is_verbatim: false };
+
+/// A column as text, from which a cast makes the same value again. Times are as JSON has them.
+pub fn as_text(column: &Column) -> String {
+    let name = quote(&column.name);
+    if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+        format!("(to_json({name}) #>> '{{}}')")
+    } else {
+        format!("{name}::text")
     }
 }
 
@@ -64,6 +81,10 @@ impl Cells for Row {
             Some(text) if column.holds.is_text() => Ok(text),
             text => Err(value(column, text)),
         }
+    }
+
+    fn count(&self, index: usize) -> u64 {
+        self.get::<_, i64>(index).unsigned_abs()
     }
 }
 

@@ -123,8 +123,7 @@ impl PgDatabase {
         // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
         let sql = "SELECT 1 FROM pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
-        let named = [Param::Text(Some(self.table.sql.clone()))];
-        let found = !self.session.query(sql, &named)?.is_empty();
+        let found = !self.session.query(sql, &[Param::text(&self.table.sql)])?.is_empty();
         self.has_after_triggers = Some(found);
         Ok(found)
     }

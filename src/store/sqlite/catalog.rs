@@ -9,7 +9,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error as SqlError, OptionalExtension};
 
 use super::errors::{is_busy, is_of_the_row, words};
-use super::sql::value;
+use super::sql::{DIALECT, value};
 use crate::date::Spelling;
 use crate::lock::lock;
 use crate::record::Value;
@@ -40,7 +40,8 @@ impl Catalog for SqliteCatalog<'_> {
         if kind == "view" {
             bail!("{name} is a view; name the table behind it");
         }
-        Ok(Listed { columns: columns(connection, name)?, sql: quote(name), name: name.clone() })
+        let (columns, sql) = (columns(connection, name)?, quote(name));
+        Ok(Listed { name: name.clone(), sql, dialect: &DIALECT, columns })
     }
 
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {

@@ -146,6 +146,11 @@ impl SqliteDatabase {
         Ok(())
     }
 
+    /// What was read, or the error as the user is told it.
+    pub fn reading<T>(&self, read: rusqlite::Result<T>) -> Result<T> {
+        read.map_err(|error| self.explain(&error, "read"))
+    }
+
     /// A database error as the user is told it.
     pub fn explain(&self, error: &SqlError, verb: &str) -> anyhow::Error {
         explain(&self.path, error, verb)

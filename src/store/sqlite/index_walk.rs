@@ -7,11 +7,12 @@
 
 use rusqlite::{Connection, Result};
 
-use super::query::{bounds_and_order, facts, status_in, statuses};
+use super::query::{bounds_and_order, facts};
 use super::sql::literal;
 use crate::date::{Spelling, Unit, text_bound};
 use crate::query::{Query, Window};
 use crate::record::{Status, Value};
+use crate::store::sql::by_count;
 use crate::store::table::{Column, Table, quote};
 use crate::time::Instant;
 
@@ -50,7 +51,7 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
     let counts = counts(table, failures);
     let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
     let name = &table.sql;
-    let (new, errors) = (statuses(table, &[Status::New]), statuses(table, &[Status::Error]));
+    let [new, errors] = [Status::New, Status::Error].map(|status| table.of_statuses(&[status]));
     if !is_served(connection, table)? || !is_spelt(connection, table, &counts, &errors, &spelling)?
     {
         return Ok(None);
@@ -62,7 +63,13 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
             "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
         )
     };
-    let bound = |shown: &dyn Fn(Instant) -> String| by_count(&n, before, shown);
+    let (is_none, count) = (
+        format!("typeof({n}) NOT IN ('integer', 'real') OR {n} < 1"),
+        format!("CAST({n} AS INTEGER)"),
+    );
+    let bound = |shown: &dyn Fn(Instant) -> String| {
+        by_count(&count, &is_none, &before.iter().map(|at| shown(*at)).collect::<Vec<_>>())
+    };
     let text = |at: Instant| {
         let shown = |at: &Instant| spelling.write(*at, zone).to_string();
         literal(&Value::Text(text_bound(at, &shown)))
@@ -98,27 +105,11 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
     )))
 }
 
-/// A bound for each count of failures: the first holds for what is no number or below 1, the
-/// last for all that are higher.
-fn by_count(n: &str, before: &[Instant], shown: &dyn Fn(Instant) -> String) -> String {
-    let bounds: Vec<String> = before.iter().map(|at| shown(*at)).collect();
-    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return "NULL".into() };
-    if bounds.len() == 1 {
-        return first.clone();
-    }
-    let arms: String =
-        bounds.iter().zip(1..).map(|(at, f)| format!(" WHEN {f} THEN {at}")).collect();
-    format!(
-        "CASE WHEN typeof({n}) NOT IN ('integer', 'real') OR {n} < 1 THEN {first} ELSE \
-         CASE CAST({n} AS INTEGER){arms} ELSE {last} END END"
-    )
-}
-
 /// The counts that there are, one after the other.
 fn counts(table: &Table, failures: &Column) -> String {
     let (all, name, failures) = (counts_name(table), &table.sql, quote(&failures.name));
     let n = count_column(table);
-    let pending = status_in(table, &Status::PENDING);
+    let pending = table.status_in(&Status::PENDING);
     format!(
         "WITH RECURSIVE {all}({n}) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
          SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > {n}) \
@@ -131,12 +122,15 @@ pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
     let Some(failures) = &table.failures else { return Ok(false) };
     let all = counts_name(table);
     let n = count_column(table);
-    let sql = format!("EXPLAIN QUERY PLAN {} SELECT {n} FROM {all}", counts(table, failures));
-    let mut statement = connection.prepare(&sql)?;
-    let steps = statement.query_map([], |row| row.get::<_, String>(3))?;
+    let steps = plan(connection, &format!("{} SELECT {n} FROM {all}", counts(table, failures)))?;
     let (search, to_next) = (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
-    let steps = steps.collect::<Result<Vec<_>>>()?;
     Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
+}
+
+/// The steps in which SQLite would carry out a statement, whatever its parameters are.
+pub fn plan(connection: &Connection, sql: &str) -> Result<Vec<String>> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+    statement.raw_query().mapped(|step| step.get(3)).collect()
 }
 
 /// Whether the first and the last text of each count are in this spelling, which sorts.

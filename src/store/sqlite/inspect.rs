@@ -1,91 +1,70 @@
-//! Inspection of a SQLite table before it is worked off. Nothing here writes.
+//! The survey of a SQLite table: what commands read of all of it. Nothing here writes.
 
-use rusqlite::{OptionalExtension, Row};
+use anyhow::Result;
 
 use super::errors::{is_refusal, words};
 use super::sql::value;
 use super::{SqliteDatabase, index_walk, query};
-use crate::query::{Order, Query, Window};
-use crate::record::Status;
-use crate::store::inspection::is_lasting;
-use crate::store::table::{quote, typed_id};
-use crate::store::{Inspection, MissingIndex, Pending, StatusValue, Unread};
+use crate::record::{Record, Status};
+use crate::store::acting::ActingAs;
+use crate::store::sql::{SqlDatabase, duplicate, recent};
+use crate::store::table::{Cells, Table, names, quote};
+use crate::store::{Count, Inspection, MissingIndex, Unread};
 use crate::time::Instant;
 
+impl SqlDatabase for SqliteDatabase {
+    fn take_rights(&self) -> Result<Option<ActingAs>> {
+        self.connection.rights.take()
+    }
+
+    fn each_row(&mut self, sql: &str, each: &mut dyn FnMut(&Table, &dyn Cells)) -> Result<()> {
+        let read = self.rows(sql, [], |row| {
+            each(&self.table, row);
+            Ok(true)
+        });
+        self.reading(read).map(|_| ())
+    }
+
+    fn each_record(&mut self, from: &str, each: &mut dyn FnMut(Record) -> bool) -> Result<()> {
+        let sql = format!("SELECT {} {from}", query::shown(&self.table));
+        let read = self.rows(&sql, [], |row| Ok(self.record(row)?.is_none_or(&mut *each)));
+        self.reading(read).map(|_| ())
+    }
+
+    fn count_by_age(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        let mut counts = Vec::new();
+        let read = self.rows(&query::census(&self.table, bounds, now), [], |row| {
+            let (raw, failed) = (value(row.get_ref(0)?), row.get(2)?);
+            let (status, text) = self.table.statuses.of(Some(&raw), row.get(1)?, failed);
+            let band: Option<i64> = row.get(3)?;
+            let band = band.and_then(|band| usize::try_from(band).ok());
+            counts.push(Count { status, text, band, rows: row.count(4) });
+            Ok(true)
+        });
+        self.reading(read).map(|_| counts)
+    }
+
+    fn aside(&mut self, unread: &mut Unread) -> String {
+        let mode = self.connection.pragma_query_value(None, "journal_mode", |it| it.get(0));
+        let mode: String = unread.or_nothing("the journal mode", self.reading(mode));
+        format!("journal mode {mode}")
+    }
+
+    fn inspect_further(&mut self, by_count: bool, found: &mut Inspection) {
+        let duplicate = duplicate(self);
+        let unread = &mut found.unread;
+        found.triggers = unread.or_nothing("the triggers", self.reading(self.triggers()));
+        let refused = self.reading(self.refused_writes());
+        found.refused = unread.or_nothing("what is written", refused);
+        let missing = self.reading(self.missing_indexes(by_count)).map(Some);
+        found.missing = unread.or_nothing("indexes", missing);
+        found.duplicate = unread.or_nothing("the ids", duplicate);
+        let reuses_ids = self.reading(self.reuses_ids());
+        found.reuses_ids = unread.or_nothing("the table's key", reuses_ids);
+    }
+}
+
 impl SqliteDatabase {
-    pub fn examined(&self, by_count: bool) -> Inspection {
-        let mut unread = Unread::default();
-        let mut pending = Pending::default();
-        let read = self.read_pending(&mut pending);
-        pending.is_cut = read.is_err();
-        self.look(&mut unread, "the pending records", read);
-        let journal_mode = self.look(&mut unread, "the journal mode", self.journal_mode());
-        Inspection {
-            aside: format!("journal mode {journal_mode}"),
-            rows: self.look(&mut unread, "the number of rows", self.rows().map(Some)),
-            values: self.look(&mut unread, "the statuses", self.status_values()),
-            pending,
-            triggers: self.look(&mut unread, "the triggers", self.triggers()),
-            refused: self.look(&mut unread, "what is written", self.refused_writes()),
-            missing: self.look(&mut unread, "indexes", self.missing_indexes(by_count).map(Some)),
-            duplicate: self.look(&mut unread, "the ids", self.duplicate()),
-            reuses_ids: self.look(&mut unread, "the table's key", self.reuses_ids()),
-            unread,
-        }
-    }
-
-    fn look<T: Default>(
-        &self,
-        unread: &mut Unread,
-        place: &'static str,
-        found: rusqlite::Result<T>,
-    ) -> T {
-        unread.or_nothing(place, found.map_err(|error| self.explain(&error, "read")))
-    }
-
-    fn rows(&self) -> rusqlite::Result<u64> {
-        let count = format!("SELECT count(*) FROM {}", self.table.sql);
-        self.connection.query_row(&count, [], |row| row.get(0)).map(i64::unsigned_abs)
-    }
-
-    fn journal_mode(&self) -> rusqlite::Result<String> {
-        self.connection.pragma_query_value(None, "journal_mode", |it| it.get(0))
-    }
-
-    /// Those before one that cannot be read are taken into account.
-    fn read_pending(&self, pending: &mut Pending) -> rusqlite::Result<()> {
-        let table = &self.table;
-        let sql = format!(
-            "SELECT {}, {} FROM {} WHERE {}",
-            table.ids(),
-            quote(&table.inserted.name),
-            table.sql,
-            query::pending(table)
-        );
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            pending.add(table, &table.id_values(row), &value(row.get_ref(table.id.len())?));
-        }
-        Ok(())
-    }
-
-    fn status_values(&self) -> rusqlite::Result<Vec<StatusValue>> {
-        let table = &self.table;
-        let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
-        let column = quote(&column.name);
-        let sql = format!(
-            "SELECT {column}, count(*) FROM {} GROUP BY {column} COLLATE BINARY ORDER BY 2 DESC",
-            table.sql
-        );
-        let mut statement = self.connection.prepare(&sql)?;
-        let values = statement.query_map([], |row| {
-            let rows = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
-            Ok(StatusValue::new(table, &value(row.get_ref(0)?), rows))
-        })?;
-        values.collect()
-    }
-
     fn triggers(&self) -> rusqlite::Result<Vec<String>> {
         let mut statement = self.connection.prepare(
             "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY 1",
@@ -137,71 +116,68 @@ impl SqliteDatabase {
         Ok(refused)
     }
 
-    /// An id that more than one row has.
-    fn duplicate(&self) -> rusqlite::Result<Option<String>> {
-        let ids = self.table.ids();
-        let sql = format!(
-            "SELECT {ids} FROM {} WHERE {} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
-            self.table.sql,
-            self.table.has_ids()
-        );
-        let ids = |row: &Row<'_>| Ok(self.table.id_values(row));
-        let found = self.connection.query_row(&sql, [], ids).optional()?;
-        Ok(found.map(|ids| typed_id(&ids).unwrap_or_else(|shown| shown)))
-    }
-
     /// The indexes without which a pass reads the whole table.
     fn missing_indexes(&self, by_count: bool) -> rusqlite::Result<Vec<MissingIndex>> {
-        let table = &self.table;
-        let name = &table.sql;
-        let ids = table.ids();
+        let Table { id, inserted, statuses, failures, last_failure, .. } = &self.table;
         let mut missing = Vec::new();
-        let long_ago = Window::Inserted { from: Instant(0), until: None };
-        let selection = Query {
-            window: long_ago,
-            statuses: Status::PENDING.to_vec(),
-            order: Order::Newest,
-            after: None,
-            up_to: None,
-            limit: 1,
-        };
-        if self.scans(&query::due(table, &selection))? {
-            let index = quote(&self.free_name(&format!("{}_backlog", table.name))?);
-            let inserted = quote(&table.inserted.name);
-            let create = format!("CREATE INDEX {index} ON {name} ({inserted}, {ids})");
-            // Of the pending rows only, if what makes them so is something that an index can have.
-            let only = match &table.statuses.column {
-                Some(_) => Some(query::status_in(table, &Status::PENDING)),
-                None => table.condition.clone().filter(|it| is_lasting(it)),
-            };
-            let partial = only.map(|only| format!("{create} WHERE {}", only.replace("\n)", ")")));
-            let partial = partial.filter(|it| self.connection.prepare(it).is_ok());
-            let statement = partial.unwrap_or(create);
-            missing.push(MissingIndex { finds: "pending records", statement });
+        if !self.finds_pending()? {
+            let columns = names([inserted].into_iter().chain(id));
+            let only = self.table.lasting_condition();
+            missing.push(self.index("pending records", "INDEX", "backlog", &columns, only)?);
         }
-        if by_count
-            && let (Some(failures), Some(last_failure), Some(status)) =
-                (&table.failures, &table.last_failure, &table.statuses.column)
-            && table.statuses.tell()
-            && !index_walk::is_served(&self.connection, table)?
+        if let (Some(failures), Some(status), Some(last_failure)) =
+            (failures, &statuses.column, last_failure)
+            && (by_count && statuses.tell())
+            && !index_walk::is_served(&self.connection, &self.table)?
         {
-            let index = quote(&self.free_name(&format!("{}_backlog_waiting", table.name))?);
-            let columns = [failures, status, last_failure].map(|column| quote(&column.name));
-            missing.push(MissingIndex {
-                finds: "what is due by its count of failures",
-                statement: format!(
-                    "CREATE INDEX {index} ON {name} ({}) WHERE {}",
-                    columns.join(", "),
-                    query::status_in(table, &Status::PENDING)
-                ),
-            });
+            let finds = "what is due by its count of failures";
+            let columns = names([failures, status, last_failure]);
+            let only = Some(self.table.status_in(&Status::PENDING));
+            missing.push(self.index(finds, "INDEX", "backlog_waiting", &columns, only)?);
         }
         if !self.finds_ids()? {
-            let index = quote(&self.free_name(&format!("{}_backlog_id", table.name))?);
-            let statement = format!("CREATE UNIQUE INDEX {index} ON {name} ({ids})");
-            missing.push(MissingIndex { finds: "a record by its id", statement });
+            let ids = self.table.ids();
+            let index =
+                self.index("a record by its id", "UNIQUE INDEX", "backlog_id", &ids, None)?;
+            missing.push(index);
         }
         Ok(missing)
+    }
+
+    /// An index of those rows only for which a condition holds, if SQLite takes that.
+    fn index(
+        &self,
+        finds: &'static str,
+        kind: &str,
+        suffix: &str,
+        columns: &str,
+        only: Option<String>,
+    ) -> rusqlite::Result<MissingIndex> {
+        let Table { name, sql, .. } = &self.table;
+        let name = quote(&self.free_name(&format!("{name}_{suffix}"))?);
+        let create = format!("CREATE {kind} {name} ON {sql} ({columns})");
+        let partial = only.map(|only| format!("{create} WHERE {only}"));
+        let partial = partial.filter(|it| self.connection.prepare(it).is_ok());
+        Ok(MissingIndex { finds, statement: partial.unwrap_or(create) })
+    }
+
+    /// Whether no pending record is found by reading the table from one end to the other, in no
+    /// order that an index has.
+    fn finds_pending(&self) -> rusqlite::Result<bool> {
+        let is_scan = |step: &String| step.starts_with("SCAN") && !step.contains(" INDEX ");
+        for sql in query::due(&self.table, &recent()) {
+            if index_walk::plan(&self.connection, &sql)?.iter().any(is_scan) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether an index leads to an id. One in which other columns come first is read from one end
+    /// to the other, or once for each value of those.
+    fn finds_ids(&self) -> rusqlite::Result<bool> {
+        let steps = index_walk::plan(&self.connection, &query::of_id(&self.table, "1"))?;
+        Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }
 
     /// A name that nothing in the database has.
@@ -216,35 +192,5 @@ impl SqliteDatabase {
             }
         }
         Ok(name.into())
-    }
-
-    /// Whether an index leads to an id. One in which other columns come first is read from one end
-    /// to the other, or once for each value of those.
-    fn finds_ids(&self) -> rusqlite::Result<bool> {
-        let steps = self.steps(&query::of_id(&self.table, "1"))?;
-        Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
-    }
-
-    /// Whether a statement reads the table from one end to the other, and in no order that an index
-    /// has.
-    fn scans(&self, statements: &[String]) -> rusqlite::Result<bool> {
-        for sql in statements {
-            let steps = self.steps(sql)?;
-            if steps.iter().any(|step| step.starts_with("SCAN") && !step.contains(" INDEX ")) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// How SQLite would carry out a statement.
-    fn steps(&self, sql: &str) -> rusqlite::Result<Vec<String>> {
-        let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
-        let mut steps = statement.raw_query();
-        let mut found = Vec::new();
-        while let Some(step) = steps.next()? {
-            found.push(step.get(3)?);
-        }
-        Ok(found)
     }
 }

@@ -298,8 +298,7 @@ fn charged(
         return Ok(table.charged(record));
     }
     let mut statement = connection.prepare_cached(&query::guards_by_id(table))?;
-    let ids = record.id.parts().iter().map(sql::id_param);
-    statement.query_row(rusqlite::params_from_iter(ids), |row| {
+    statement.query_row(sql::id_params(&record.id), |row| {
         let columns = 0..row.as_ref().column_count();
         let values = columns.map(|index| row.get_ref(index).map(sql::value));
         Ok(Charged(values.collect::<rusqlite::Result<_>>()?))
@@ -318,5 +317,5 @@ fn is_as_expected(
 
 fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {
     let mut statement = connection.prepare_cached(&query::is_pending(table))?;
-    statement.exists(rusqlite::params_from_iter(record.id.parts().iter().map(sql::id_param)))
+    statement.exists(sql::id_params(&record.id))
 }

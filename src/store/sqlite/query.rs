@@ -12,47 +12,6 @@ use crate::time::Instant;
 /// The bytes of the longest last error that is read where it is only shown.
 const LONGEST_READ: usize = 1 << 20;
 
-/// Rows with one of these statuses, whichever queue they belong to; all rows if there is no status
-/// column.
-pub fn status_in(table: &Table, statuses: &[Status]) -> String {
-    let Some(column) = &table.statuses.column else {
-        let any = statuses.iter().any(|status| status.is_pending());
-        return if any { "1".into() } else { "0".into() };
-    };
-    let values: Vec<_> = table.statuses.all_values(statuses).into_iter().map(literal).collect();
-    let column = quote(&column.name);
-    match &values[..] {
-        [] => "0".into(),
-        // One alone is a narrower search than a list of one.
-        [value] => format!("{column} = {value}"),
-        values => format!("{column} IN ({})", values.join(", ")),
-    }
-}
-
-/// The very text of the partial index's condition, which SQLite looks for.
-pub fn pending(table: &Table) -> String {
-    statuses(table, &Status::PENDING)
-}
-
-/// Rows of the queue with one of these statuses, or more of them: where the status column does
-/// not tell NEW from ERROR, the reader has the last word. Pending ones are asked for in words
-/// that a partial index knows.
-pub fn statuses(table: &Table, statuses: &[Status]) -> String {
-    let mut terms = Vec::new();
-    let is_pending = statuses.iter().all(|status| status.is_pending());
-    if is_pending {
-        terms.push(status_in(table, &Status::PENDING));
-    }
-    if !is_pending || table.statuses.tell() && statuses != Status::PENDING {
-        terms.push(status_in(table, statuses));
-    }
-    terms.extend(table.condition.clone());
-    if terms.len() > 1 {
-        terms.retain(|term| term != "1");
-    }
-    terms.join(" AND ")
-}
-
 /// What a policy goes by, of the records that can be due, in the order asked for: one statement
 /// for each stretch of the date column that can hold them.
 pub fn due(table: &Table, selection: &Query) -> Vec<String> {
@@ -61,7 +20,7 @@ pub fn due(table: &Table, selection: &Query) -> Vec<String> {
             "SELECT {} FROM {} WHERE {}{condition}{}",
             facts(table, &selection.window),
             table.sql,
-            statuses(table, &selection.statuses),
+            table.of_statuses(&selection.statuses),
             bounds_and_order(table, selection),
         )
     };
@@ -187,15 +146,8 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
         }
         places.push(format!("{lower}{column} < ''"));
     }
-    let arm = |place: &String| {
-        format!(
-            "SELECT {}, {column} FROM {} WHERE {} AND {place} AND {} IS NULL",
-            table.ids(),
-            table.sql,
-            statuses(table, of_statuses),
-            instant(&table.inserted.name),
-        )
-    };
+    let (statuses, at) = (table.of_statuses(of_statuses), instant(&table.inserted.name));
+    let arm = |place: &String| table.dated(&format!("{statuses} AND {place} AND {at} IS NULL"));
     places.iter().map(arm).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
@@ -217,7 +169,7 @@ fn shown_error(column: &Column) -> String {
 }
 
 /// Whether a row belongs to the queue, and what is shown of it, under the names of the columns.
-fn shown(table: &Table) -> String {
+pub fn shown(table: &Table) -> String {
     let known = table.known_columns().into_iter().map(|column| quote(&column.name));
     let error = table.last_error.as_ref().map(shown_error);
     [table.is_in_queue()].into_iter().chain(known).chain(error).collect::<Vec<_>>().join(", ")
@@ -261,34 +213,21 @@ pub fn due_by_row_number(table: &Table, selection: &Query) -> String {
         "SELECT {} FROM {} NOT INDEXED WHERE rowid = :row AND {}{}",
         facts(table, &selection.window),
         table.sql,
-        statuses(table, &selection.statuses),
+        table.of_statuses(&selection.statuses),
         bounds(table, selection),
     )
 }
 
 /// Whether the row with an id is pending.
 pub fn is_pending(table: &Table) -> String {
-    format!("{} AND {}", of_id(table, "1"), pending(table))
-}
-
-/// What is shown of all rows of the queue; without a status column also those that are not pending.
-pub fn scan(table: &Table, of_statuses: &[Status], order: Order) -> String {
-    let condition = match of_statuses {
-        [] => table.of_the_queue().into(),
-        of_statuses => statuses(table, of_statuses),
-    };
-    let (shown, order) = (shown(table), table.order_by(order));
-    format!("SELECT {shown} FROM {} WHERE {condition} {order}", table.sql)
+    format!("{} AND {}", of_id(table, "1"), table.pending())
 }
 
 /// How many rows there are: by status, whether they are in the queue, whether they have failed
 /// before, and age.
 pub fn census(table: &Table, bounds: &[i64], now: Instant) -> String {
-    let arms: String = bounds
-        .iter()
-        .enumerate()
-        .map(|(band, bound)| format!(" WHEN at >= {} THEN {band}", now.saturating_sub(*bound).0))
-        .collect();
+    let arms = bounds.iter().map(|bound| now.saturating_sub(*bound).0).zip(0..);
+    let arms: String = arms.map(|(from, band)| format!(" WHEN at >= {from} THEN {band}")).collect();
     let or_null = |column: &Option<Column>| {
         column.as_ref().map_or_else(|| "NULL".into(), |column| quote(&column.name))
     };

@@ -1,11 +1,11 @@
-//! Reads of a SQLite table: due ids, one record afresh, a scan, a census.
+//! The reads of a pass in a SQLite table: due ids, one record afresh.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
 use rusqlite::types::ValueRef;
-use rusqlite::{Error as SqlError, Row, Statement, ToSql};
+use rusqlite::{Error as SqlError, Params, Row, Statement, ToSql};
 
 use super::errors::{is_of_the_row, words};
 use super::sql::value;
@@ -13,9 +13,8 @@ use super::{SqliteDatabase, index_walk, query, sql};
 use crate::query::{Order, Query};
 use crate::record::{self, Facts, Id, Record, Status, Value};
 use crate::store::page::PageBuilder;
-use crate::store::table::{FactColumns, typed_id};
-use crate::store::{Count, Found, Inspection, Page, Reader, Survey, Undated};
-use crate::time::Instant;
+use crate::store::table::FactColumns;
+use crate::store::{Found, Page, Reader, Undated};
 
 impl Reader for SqliteDatabase {
     fn due(
@@ -28,64 +27,18 @@ impl Reader for SqliteDatabase {
             return Ok(Page::default());
         }
         let mut builder = PageBuilder::new(selection, self.undated(selection)?, is_due);
-        if let Err(error) = self.gather_all(selection, &mut builder) {
-            if !is_of_the_row(&error) {
-                return Err(self.explain(&error, "read"));
+        match self.gather_all(selection, &mut builder) {
+            Err(error) if is_of_the_row(&error) => {
+                self.gather_around(selection, &mut builder, &error);
             }
-            self.gather_around(selection, &mut builder, &error);
+            gathered => self.reading(gathered)?,
         }
         Ok(builder.finish(&self.table.inserted.name, &mut self.reported))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         let _acting = self.connection.rights.take()?;
-        let found = self.read_row(&query::shown_by_id(&self.table), id);
-        found.map_err(|error| self.explain(&error, "read"))
-    }
-}
-
-impl Survey for SqliteDatabase {
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        let _acting = self.connection.rights.take()?;
-        let sql = query::scan(&self.table, statuses, order);
-        self.each_record(&sql, &mut |record| {
-            let is_wanted = statuses.is_empty() || statuses.contains(&record.status);
-            if is_wanted { each(record) } else { Ok(()) }
-        })
-    }
-
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
-        let _acting = self.connection.rights.take()?;
-        let sql = query::census(&self.table, bounds, now);
-        let mut statement = self.prepare(&sql)?;
-        let counts = statement.query_map([], |row| {
-            let (raw, failed) = (value(row.get_ref(0)?), row.get(2)?);
-            let (status, text) = self.table.statuses.of(Some(&raw), row.get(1)?, failed);
-            Ok(Count {
-                status,
-                text,
-                band: row.get::<_, Option<i64>>(3)?.and_then(|band| usize::try_from(band).ok()),
-                rows: u64::try_from(row.get::<_, i64>(4)?).unwrap_or(0),
-            })
-        })?;
-        counts.collect::<rusqlite::Result<_>>().map_err(|error| self.explain(&error, "read"))
-    }
-
-    fn any_mapped(&mut self) -> Result<bool> {
-        let _acting = self.connection.rights.take()?;
-        let mut statement =
-            self.prepare(&self.table.any(&query::status_in(&self.table, &Status::OURS)))?;
-        statement.exists([]).map_err(|error| self.explain(&error, "read"))
-    }
-
-    fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
-        let _acting = self.connection.rights.take()?;
-        Ok(self.examined(by_count))
+        self.reading(self.read_row(&query::shown_by_id(&self.table), id))
     }
 }
 
@@ -132,11 +85,11 @@ impl SqliteDatabase {
     }
 
     fn row_numbers(&self, order: Order, numbers: &mut BTreeSet<i64>) -> rusqlite::Result<()> {
-        let mut statement = self.connection.prepare(&query::row_numbers(&self.table, order))?;
-        for number in statement.query_map([], |row| row.get(0))? {
-            numbers.insert(number?);
-        }
-        Ok(())
+        let read = self.rows(&query::row_numbers(&self.table, order), [], |row| {
+            numbers.insert(row.get(0)?);
+            Ok(true)
+        });
+        read.map(|_| ())
     }
 
     /// Gathers the ids of one statement. False if the page is full.
@@ -147,40 +100,30 @@ impl SqliteDatabase {
         selection: &Query,
         builder: &mut PageBuilder<'_>,
     ) -> rusqlite::Result<bool> {
-        let mut statement = self.connection.prepare_cached(sql)?;
         let params: Vec<_> =
             params.iter().map(|(name, value)| (name.as_str(), value as &dyn ToSql)).collect();
-        let mut rows = statement.query(&params[..])?;
         let selected = query::fact_columns(&self.table, &selection.window);
         let columns = FactColumns::new(&self.table, &selected, &selection.window);
-        while let Some(row) = rows.next()? {
-            if !builder.row(&columns, row) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.rows(sql, &params[..], |row| Ok(builder.row(&columns, row)))
     }
 
     /// Whether there is any record with one of these statuses: mostly there is none.
     fn has_any(&self, statuses: &[Status]) -> Result<bool> {
-        let mut statement =
-            self.prepare(&self.table.any(&query::statuses(&self.table, statuses)))?;
-        match statement.exists([]) {
+        let sql = self.table.any(&self.table.of_statuses(statuses));
+        match self.connection.prepare_cached(&sql).and_then(|mut any| any.exists([])) {
             // Whoever looks for them says what cannot be read.
             Err(error) if is_of_the_row(&error) => Ok(true),
-            any => any.map_err(|error| self.explain(&error, "read")),
+            any => self.reading(any),
         }
     }
 
     /// The record with an id, by a statement that reads it.
     pub fn read_row(&self, by_id: &str, id: &Id) -> rusqlite::Result<Found> {
-        let parts = id.parts().iter().map(sql::id_param);
         let mut found = Vec::with_capacity(1);
-        let mut statement = self.connection.prepare_cached(by_id)?;
-        let mut rows = statement.query(rusqlite::params_from_iter(parts))?;
-        while let Some(row) = rows.next()? {
+        self.rows(by_id, sql::id_params(id), |row| {
             found.extend(self.record(row)?);
-        }
+            Ok(true)
+        })?;
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),
@@ -205,47 +148,41 @@ impl SqliteDatabase {
         if !selection.misses_undated() {
             return Ok(None);
         }
-        let explain = |error| self.explain(&error, "read");
         let mut undated = Undated::default();
-        match self.add_undated(selection, &mut undated) {
+        let read = self.rows(&query::undated(&self.table, &selection.statuses), [], |row| {
+            undated.add_row(&self.table, row);
+            Ok(true)
+        });
+        match read {
             // Whoever looks for what is due says what cannot be read.
-            Err(error) if is_of_the_row(&error) => Ok(Some(undated)),
-            added => added.map_err(explain).map(|()| Some(undated)),
+            Err(error) if is_of_the_row(&error) => {}
+            read => self.reading(read).map(|_| ())?,
         }
+        Ok(Some(undated))
     }
 
-    fn add_undated(&self, selection: &Query, undated: &mut Undated) -> rusqlite::Result<()> {
-        let sql = query::undated(&self.table, &selection.statuses);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([])?;
+    /// Hands each row of a statement to `each`, as long as that says true. False if it did not to
+    /// the end.
+    pub fn rows(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut each: impl FnMut(&Row<'_>) -> rusqlite::Result<bool>,
+    ) -> rusqlite::Result<bool> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
         while let Some(row) = rows.next()? {
-            let id = typed_id(&self.table.id_values(row));
-            let inserted = row.get_ref(self.table.id.len()).map(value)?;
-            undated.add(&id.unwrap_or_else(|shown| shown), &inserted);
-        }
-        Ok(())
-    }
-
-    fn prepare(&self, sql: &str) -> Result<rusqlite::CachedStatement<'_>> {
-        self.connection.prepare_cached(sql).map_err(|error| self.explain(&error, "read"))
-    }
-
-    fn each_record(&self, sql: &str, each: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        let explain = |error| self.explain(&error, "read");
-        let mut statement = self.prepare(sql)?;
-        let mut rows = statement.query([]).map_err(explain)?;
-        while let Some(row) = rows.next().map_err(explain)? {
-            if let Some(record) = self.record(row).map_err(explain)? {
-                each(record)?;
+            if !each(row)? {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A row as a record, if it can be one. Its first column is whether it belongs to the queue.
     /// How many there are is asked of the row, because a column may have been added since the
     /// statement was prepared.
-    fn record(&self, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
+    pub fn record(&self, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
         let columns = self.names(row.as_ref());
         let in_queue = row.get(0)?;
         require_memory(row, columns.len())?;

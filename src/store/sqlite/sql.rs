@@ -4,11 +4,19 @@
 use std::fmt::{self, Write};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Row, ToSql};
+use rusqlite::{Params, Row, ToSql, params_from_iter};
 
 use super::RowWrite;
 use crate::record::{Id, Record, Status, Value};
+use crate::store::sql::Dialect;
 use crate::store::table::{Action, Cell, Cells, Charged, Column, Quoted, Set, Table, quote};
+
+pub static DIALECT: Dialect = Dialect {
+    literal,
+    cell: |column| quote(&column.name),
+    bytewise: " COLLATE BINARY",
+    is_verbatim: true,
+};
 
 /// A value as SQL.
 pub fn literal(value: &Value) -> String {
@@ -45,6 +53,11 @@ pub fn id_param(part: &Id) -> Value {
     }
 }
 
+/// The parameters of a statement that asks for an id, and for nothing before it.
+pub fn id_params(id: &Id) -> impl Params {
+    params_from_iter(id.parts().iter().map(id_param))
+}
+
 /// A value as it was read.
 pub fn value(value: ValueRef<'_>) -> Value {
     match value {
@@ -61,6 +74,10 @@ impl Cells for Row<'_> {
         // Every statement selects what is read of it.
         let found = self.get_ref(index).unwrap_or(ValueRef::Null);
         found.as_str().map_err(|_| value(found))
+    }
+
+    fn count(&self, index: usize) -> u64 {
+        self.get(index).map_or(0, i64::unsigned_abs)
     }
 }
 

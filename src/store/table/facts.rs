@@ -14,15 +14,18 @@ pub type Cell<'a> = Result<&'a str, Value>;
 pub trait Cells {
     /// The cell at a place, which is one of this column.
     fn cell(&self, column: &Column, index: usize) -> Cell<'_>;
+
+    /// The same as a value of its own.
+    fn value(&self, column: &Column, index: usize) -> Value {
+        self.cell(column, index).map_or_else(|value| value, |text| Value::Text(text.into()))
+    }
+
+    /// A number of rows.
+    fn count(&self, index: usize) -> u64;
 }
 
 fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
-}
-
-/// The same as a value of its own.
-fn owned(cell: Cell<'_>) -> Value {
-    cell.map_or_else(|value| value, |text| Value::Text(text.into()))
 }
 
 /// A column, and its place among those that are selected.
@@ -72,7 +75,7 @@ impl<'a> FactColumns<'a> {
     }
 
     pub fn inserted(&self, row: &impl Cells) -> Value {
-        owned(row.cell(&self.table.inserted, self.inserted))
+        row.value(&self.table.inserted, self.inserted)
     }
 
     pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells) -> Facts<'id> {
@@ -103,8 +106,17 @@ impl<'a> FactColumns<'a> {
 }
 
 impl Table {
-    /// The values of a row whose first columns are its id.
-    pub fn id_values(&self, row: &impl Cells) -> Vec<Value> {
-        self.id.iter().zip(0..).map(|(column, index)| owned(row.cell(column, index))).collect()
+    /// The id of a row that begins with it, as it is typed; the error shows what cannot be one.
+    pub fn typed_id(&self, row: &dyn Cells) -> Result<String, String> {
+        let values = self.id.iter().zip(0..).map(|(column, index)| row.value(column, index));
+        let values: Vec<_> = values.collect();
+        let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
+        let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
+        parts.map(|parts| Id::of(parts).full()).map_err(|_| shown())
+    }
+
+    /// The same, whatever it is.
+    pub fn shown_id(&self, row: &dyn Cells) -> String {
+        self.typed_id(row).unwrap_or_else(|shown| shown)
     }
 }

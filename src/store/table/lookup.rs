@@ -12,6 +12,7 @@ use crate::mapping::{
     usual_values,
 };
 use crate::record::Value;
+use crate::store::sql::Dialect;
 
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
@@ -35,6 +36,7 @@ pub struct Listed {
     pub name: String,
     /// As SQL has it.
     pub sql: String,
+    pub dialect: &'static Dialect,
     pub columns: Vec<Column>,
 }
 
@@ -122,6 +124,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         other_dates,
         name: lookup.table.name,
         sql: lookup.table.sql,
+        dialect: lookup.table.dialect,
         columns: lookup.table.columns,
     })
 }

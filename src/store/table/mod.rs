@@ -13,13 +13,14 @@ pub use change::{Action, Charged, Set};
 pub use column::{Column, Holds, distinct};
 pub use facts::{Cell, Cells, FactColumns};
 pub use lookup::{Catalog, Listed};
-pub use sql::{Quoted, SHOWN_ERROR, SNOOZED, Trial, quote};
+pub use sql::{EVERY, Quoted, SHOWN_ERROR, SNOOZED, Trial, names, quote};
 pub use statuses::Statuses;
 
 use crate::date::Dates;
 use crate::mapping::Assigned;
 use crate::record::series::SeriesSource;
 use crate::record::{Id, Record, Row, Status, Value};
+use crate::store::sql::Dialect;
 use crate::time::Instant;
 
 /// A table that was found to have what the mapping says ([`Table::find`]). Names are spelt as the
@@ -29,6 +30,7 @@ pub struct Table {
     pub name: String,
     /// As SQL has it.
     pub sql: String,
+    pub dialect: &'static Dialect,
     /// All of them, as the table has them.
     pub columns: Vec<Column>,
     pub id: Vec<Column>,
@@ -204,13 +206,6 @@ pub fn id(value: &Value) -> Result<Id, &'static str> {
         Value::Blob(_) => Err("a Blob; ids are integers or text"),
         Value::Boolean(_) | Value::Json(_) => Err("neither an integer nor text"),
     }
-}
-
-/// The id of a record, as it is typed; the error shows what cannot be one.
-pub fn typed_id(values: &[Value]) -> Result<String, String> {
-    let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
-    let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
-    parts.map(|parts| Id::of(parts).full()).map_err(|_| shown())
 }
 
 /// A count of failures, as the column holds it; what is no number counts as none.

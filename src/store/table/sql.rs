@@ -8,7 +8,7 @@ use super::{Column, Table, distinct};
 use crate::query::{Order, Window};
 
 /// What holds for every row. A column may be called `true`, and SQLite would take that.
-const EVERY: &str = "1 = 1";
+pub const EVERY: &str = "1 = 1";
 
 /// A name as SQL.
 pub fn quote(name: &str) -> String {
@@ -27,10 +27,15 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
+/// The names of columns.
+pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
+    columns.into_iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
+}
+
 impl Table {
     /// The columns of the id.
     pub fn ids(&self) -> String {
-        self.id.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
+        names(&self.id)
     }
 
     /// Whether every column of the id has a value.

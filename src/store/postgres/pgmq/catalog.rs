@@ -11,7 +11,7 @@ use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, usual_values};
 use crate::record::Value;
 use crate::store::postgres::errors::words;
 use crate::store::postgres::session::Session;
-use crate::store::postgres::sql::Param;
+use crate::store::postgres::sql::{DIALECT, Param};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
 
 /// Looks the queue up. An error names the queues that there are.
@@ -32,12 +32,11 @@ fn query(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>>
 /// Makes a queue, unless there is one of this name.
 pub fn create(session: &mut Session, name: &str) -> Result<()> {
     ensure!(look_up(session, name)?.is_none(), "queue {name} already exists");
-    query(session, "SELECT pgmq.create($1)", &[Param::Text(Some(name.into()))]).map(|_| ())
+    query(session, "SELECT pgmq.create($1)", &[Param::text(name)]).map(|_| ())
 }
 
 /// None if there is no such queue.
 fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
-    let text = |text: &str| Param::Text(Some(text.into()));
     let schema = query(session, "SELECT 1 WHERE to_regnamespace('pgmq') IS NOT NULL", &[])?;
     ensure!(!schema.is_empty(), "there is no pgmq in this database: CREATE EXTENSION pgmq");
     let found = query(
@@ -48,7 +47,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
          WHERE c.relnamespace = to_regnamespace('pgmq') AND a.relnamespace = c.relnamespace \
          AND c.relname = pgmq.format_table_name($1, 'q') \
          AND a.relname = pgmq.format_table_name($1, 'a')",
-        &[text(name)],
+        &[Param::text(name)],
     )?;
     let Some(row) = found.first() else { return Ok(None) };
     let [waiting, archive] =
@@ -104,6 +103,7 @@ impl Catalog for Queue {
         Ok(Listed {
             name: name.clone(),
             sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
+            dialect: &DIALECT,
             columns: columns(),
         })
     }

@@ -77,7 +77,7 @@ impl Queue {
     /// Adds messages with these payloads.
     pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
         let messages = payloads.iter().map(|payload| Some(payload.clone())).collect();
-        let params = [Param::Text(Some(self.name.clone())), Param::Texts(messages)];
+        let params = [Param::text(&self.name), Param::Texts(messages)];
         ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
     }
 

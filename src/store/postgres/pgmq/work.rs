@@ -71,12 +71,12 @@ impl Work {
     }
 
     fn name(&self) -> Param {
-        Param::Text(Some(self.queue.name.clone()))
+        Param::text(&self.queue.name)
     }
 
     fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
-        let text = |number: String| Param::Text(Some(number));
-        let params = [self.name(), text(HIDDEN_SECS.to_string()), text(most.to_string())];
+        let params =
+            [self.name(), Param::text(HIDDEN_SECS.to_string()), Param::text(most.to_string())];
         let rows = self.database.session.query(READ, &params)?;
         let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         let records = self.database.records(&numbers)?;
@@ -135,7 +135,7 @@ impl Work {
 
     /// Has messages seen again in so many seconds.
     fn show(&mut self, numbers: Vec<i64>, secs: u64) -> Result<(), SqlError> {
-        let params = [self.name(), Param::Keys(numbers), Param::Text(Some(secs.to_string()))];
+        let params = [self.name(), Param::Keys(numbers), Param::text(secs.to_string())];
         self.database.session.query(SHOW_IN, &params).map(|_| ())
     }
 

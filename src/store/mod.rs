@@ -250,6 +250,11 @@ impl<'a> RowWrite<'a> {
     pub fn begins(&self) -> bool {
         self.settlement.transition == Transition::Begun
     }
+
+    /// Whether it writes that the record is finished.
+    pub fn ends(&self) -> bool {
+        self.settlement.transition.is_end()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -264,6 +269,27 @@ pub enum WriteResult {
     /// The table refuses the change, by a constraint or a trigger's error, or just does not make
     /// it.
     Refused(String),
+}
+
+/// Writes changes by what writes all or none of them, or says why the table refuses that. One row
+/// that it refuses must not take the others' outcomes with it.
+fn write_all(
+    changes: &[RowWrite],
+    mut write: impl FnMut(&[RowWrite]) -> Result<Result<Vec<WriteResult>, String>>,
+) -> Result<Vec<WriteResult>> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Ok(applied) = write(changes)? {
+        return Ok(applied);
+    }
+    let one = |change: &[RowWrite]| {
+        Ok(match write(change)? {
+            Ok(applied) => applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile),
+            Err(why) => WriteResult::Refused(why),
+        })
+    };
+    changes.chunks(1).map(one).collect()
 }
 
 /// One line of a census: how many rows there are of one status and one age.

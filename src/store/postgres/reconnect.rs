@@ -9,7 +9,7 @@ use postgres::Error as SqlError;
 use super::PgDatabase;
 use super::errors::{explain, is_busy, is_lost, is_refusal, words};
 use crate::clock::Clock;
-use crate::store::{Database, RowWrite, StoreStop, WriteResult};
+use crate::store::{Database, RowWrite, StoreStop, WriteResult, write_all};
 
 /// How often something is tried again that somebody else is in the way of. An outcome is not given
 /// up lightly.
@@ -155,31 +155,20 @@ pub trait Patient: Sized {
         })
     }
 
-    /// Writes changes with what writes all or none of them. One row that the table refuses must
-    /// not take the others' outcomes with it, and an attempt is not begun on one that somebody else
-    /// keeps locked.
-    fn write_all(&mut self, changes: &[RowWrite], write: Write<Self>) -> Result<Vec<WriteResult>> {
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut write = |changes: &[RowWrite]| {
+    /// Writes changes with what writes all or none of them, and is told whether it may have done so
+    /// before. An attempt is not begun on a row that somebody else keeps locked.
+    fn write_all(
+        &mut self,
+        changes: &[RowWrite],
+        write: fn(
+            &mut Self,
+            &[RowWrite],
+            bool,
+        ) -> Result<Result<Vec<WriteResult>, String>, SqlError>,
+    ) -> Result<Vec<WriteResult>> {
+        write_all(changes, |changes| {
             let gives_way = changes.iter().any(RowWrite::begins);
             self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))
-        };
-        if let Ok(applied) = write(changes)? {
-            return Ok(applied);
-        }
-        let one = |change: &[RowWrite]| {
-            Ok(match write(change)? {
-                Ok(applied) => applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile),
-                Err(why) => WriteResult::Refused(why),
-            })
-        };
-        changes.chunks(1).map(one).collect()
+        })
     }
 }
-
-/// Writes changes, all or none; is told whether it may have done so before. The inner error says
-/// what the table refuses.
-pub type Write<S> =
-    fn(&mut S, &[RowWrite], bool) -> Result<Result<Vec<WriteResult>, String>, SqlError>;

@@ -35,7 +35,7 @@ impl Sessions {
         }
         // Without a status column nothing but the condition makes a row finished.
         let is_to_be_seen = database.table.statuses.column.is_none()
-            && mine.iter().any(|(_, change)| change.settlement.transition.is_end());
+            && mine.iter().any(|(_, change)| change.ends());
         let begun: Vec<_> = mine.iter().copied().filter(|(_, change)| change.begins()).collect();
         let looks_again = !begun.is_empty() && database.looks_again()?;
         if is_to_be_seen || looks_again {
@@ -44,7 +44,7 @@ impl Sessions {
         for Seen { number, is_pending, charged } in database.ask(&mine, Ask::Write)? {
             let change = &changes[number];
             applied[number] = written(change, charged);
-            if is_to_be_seen && is_pending && change.settlement.transition.is_end() {
+            if is_to_be_seen && is_pending && change.ends() {
                 database.session.batch("ROLLBACK")?;
                 return Ok(Err(STILL_PENDING.into()));
             }
@@ -148,7 +148,7 @@ impl PgDatabase {
                     Err(error) => return Err(error),
                 };
                 match seen {
-                    Some(seen) if settlement.transition.is_end() && seen.is_pending => {
+                    Some(seen) if change.ends() && seen.is_pending => {
                         return refused(self, STILL_PENDING);
                     }
                     Some(_) => {}

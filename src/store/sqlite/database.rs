@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Null;
-use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, Error as SqlError, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 use super::busy_handler::BusyHandler;
@@ -146,6 +146,11 @@ impl SqliteDatabase {
         Ok(())
     }
 
+    /// A transaction in which nobody else writes from the beginning.
+    pub fn begin(&self) -> rusqlite::Result<Transaction<'_>> {
+        Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+    }
+
     /// What was read, or the error as the user is told it.
     pub fn reading<T>(&self, read: rusqlite::Result<T>) -> Result<T> {
         read.map_err(|error| self.explain(&error, "read"))
@@ -185,8 +190,8 @@ impl Database for SqliteDatabase {
         let payload = table.require_payload()?;
         let inserted = table.inserted.spelling.write(now, &table.dates.zone);
         let (sql, status) = insert(table, payload);
-        let mut insert = || {
-            let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let insert = || {
+            let tx = self.begin()?;
             let mut statement = tx.prepare_cached(&sql)?;
             for payload in payloads {
                 match &status {

@@ -17,18 +17,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rusqlite::{Connection, Error as SqlError, TransactionBehavior};
+use rusqlite::Error as SqlError;
 
 pub use database::{SqliteDatabase, create};
 
 use super::claims::Claims;
 
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, Table};
+use super::table::{Charged, Column};
 use super::watchdog::Watchdog;
 use super::{
     Claim, Database, Found, Interrupter, Moved, NOT_TAKEN, Reader, Rehearsal, RowWrite,
-    STILL_PENDING, Store, WriteResult,
+    STILL_PENDING, Store, WriteResult, write_all,
 };
 use crate::lock::lock;
 use crate::record::{Id, Record, Settlement};
@@ -58,8 +58,7 @@ impl SqliteStore {
         let claims = Arc::new(Mutex::new(claims));
         // What ends a pass before that ends the waiting as well.
         database.busy_handler.of_a_pass(Duration::MAX);
-        let looks_again =
-            looks_again(&database).map_err(|error| database.explain(&error, "read"))?;
+        let looks_again = database.reading(database.looks_again())?;
         let state = state.clone();
         Ok(Self { watchdog: None, claims, wal_sync: None, state, looks_again, database })
     }
@@ -79,8 +78,7 @@ impl SqliteStore {
 
     /// Reads what is claimed, all of it as it is at one moment after it was claimed.
     fn read_claimed(&mut self, ids: &[Id], claimed: &[bool]) -> Result<Vec<(Id, Claim)>> {
-        let begun = self.database.connection.unchecked_transaction();
-        let moment = begun.map_err(|error| self.database.explain(&error, "read"))?;
+        let moment = self.database.reading(self.database.connection.unchecked_transaction())?;
         let read = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
@@ -90,7 +88,7 @@ impl SqliteStore {
                 Ok(Found::Gone) => Claim::Gone,
                 Ok(Found::Ambiguous) => Claim::Ambiguous,
                 Err(error) if is_of_the_row(&error) => Claim::Unreadable(words(&error)),
-                Err(error) => return Err(self.database.explain(&error, "read")),
+                Err(error) => return self.database.reading(Err(error)),
             };
             Ok((id.clone(), claim))
         };
@@ -99,72 +97,82 @@ impl SqliteStore {
         claims
     }
 
-    fn write(&mut self, changes: &[RowWrite]) -> rusqlite::Result<Vec<WriteResult>> {
-        let table = &self.database.table;
-        let tx =
-            self.database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut applied = Vec::with_capacity(changes.len());
-        for change in changes {
-            // Without a status column nothing but the condition makes a row finished.
-            let is_to_be_seen =
-                table.statuses.column.is_none() && change.settlement.transition.is_end();
-            if is_to_be_seen {
-                tx.execute_batch("SAVEPOINT settled")?;
-            }
-            applied.push(match write(&tx, sql::write(table, change))? {
-                0 if is_as_expected(&tx, table, change.record, change.charged)? => {
-                    WriteResult::Refused(NOT_TAKEN.into())
-                }
-                0 => WriteResult::ChangedMeanwhile,
-                1 if is_to_be_seen && is_pending(&tx, table, change.record)? => {
-                    tx.execute_batch("ROLLBACK TO settled")?;
-                    WriteResult::Refused(STILL_PENDING.into())
-                }
-                1 if change.begins() => {
-                    WriteResult::Charged(charged(&tx, table, change.record, self.looks_again)?)
-                }
-                1 => WriteResult::Written,
-                _ => return Err(SqlError::StatementChangedRows(2)),
-            });
-        }
+    fn write(&self, changes: &[RowWrite]) -> rusqlite::Result<Vec<WriteResult>> {
+        let tx = self.database.begin()?;
+        // Without a status column nothing but the condition makes a row finished.
+        let sees_ends = self.database.table.statuses.column.is_none();
+        let applied = changes.iter().map(|change| self.write_row(change, sees_ends));
+        let applied = applied.collect::<rusqlite::Result<_>>()?;
         tx.commit()?;
         Ok(applied)
     }
 
+    /// Makes a change. An end that leaves its record pending is refused, if `sees_ends`.
+    fn write_row(&self, change: &RowWrite, sees_ends: bool) -> rusqlite::Result<WriteResult> {
+        let (database, record) = (&self.database, change.record);
+        let sees_end = sees_ends && change.ends();
+        if sees_end {
+            database.connection.execute_batch("SAVEPOINT settled")?;
+        }
+        Ok(match database.execute(sql::write(&database.table, change))? {
+            0 if database.execute(sql::as_expected(&database.table, record, change.charged))?
+                > 0 =>
+            {
+                WriteResult::Refused(NOT_TAKEN.into())
+            }
+            0 => WriteResult::ChangedMeanwhile,
+            1 if sees_end && database.is_pending(record)? => {
+                database.connection.execute_batch("ROLLBACK TO settled")?;
+                WriteResult::Refused(STILL_PENDING.into())
+            }
+            1 if change.begins() => WriteResult::Charged(self.charged(record)?),
+            1 => WriteResult::Written,
+            _ => return Err(SqlError::StatementChangedRows(2)),
+        })
+    }
+
+    /// What a charge has made of a row.
+    fn charged(&self, record: &Record) -> rusqlite::Result<Charged> {
+        let SqliteDatabase { connection, table, .. } = &self.database;
+        if !self.looks_again {
+            return Ok(table.charged(record));
+        }
+        let mut statement = connection.prepare_cached(&query::guards_by_id(table))?;
+        statement.query_row(sql::id_params(&record.id), |row| {
+            let columns = 0..row.as_ref().column_count();
+            let values = columns.map(|index| row.get_ref(index).map(sql::value));
+            Ok(Charged(values.collect::<rusqlite::Result<_>>()?))
+        })
+    }
+
     /// Writes each chain, and takes it back.
     fn try_out(
-        &mut self,
+        &self,
         record: &Record,
         possible_writes: &[Vec<Settlement>],
     ) -> rusqlite::Result<Rehearsal> {
-        let looks_again = self.looks_again;
-        let SqliteDatabase { connection, table, path, .. } = &mut self.database;
-        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if !is_as_expected(&tx, table, record, None)? {
-            return Ok(Rehearsal::ChangedMeanwhile);
-        }
+        let tx = self.database.begin()?;
         for chain in possible_writes {
             tx.execute_batch("SAVEPOINT rehearsal")?;
-            let mut begun: Option<Charged> = None;
+            let mut charged: Option<Charged> = None;
             for settlement in chain {
-                let change = RowWrite::new(record, begun.as_ref(), settlement.clone());
-                let why = match write(&tx, sql::write(table, &change)) {
-                    Ok(1) if settlement.transition.is_end() && is_pending(&tx, table, record)? => {
-                        Some(STILL_PENDING.into())
+                let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
+                let why = match self.write_row(&change, true) {
+                    Ok(WriteResult::Written) => continue,
+                    Ok(WriteResult::Charged(row)) => {
+                        charged = Some(row);
+                        continue;
                     }
-                    Ok(1) => None,
-                    Ok(_) => Some(NOT_TAKEN.into()),
-                    Err(error) if is_refused(&error) => Some(words(&error)),
+                    Ok(WriteResult::Refused(why)) => why,
+                    // Until the end of the transaction nobody else can change it.
+                    Ok(_) if charged.is_some() => NOT_TAKEN.into(),
+                    Ok(_) => return Ok(Rehearsal::ChangedMeanwhile),
+                    Err(error) if is_refused(&error) => words(&error),
                     Err(error) => return Err(error),
                 };
-                if let Some(why) = why {
-                    let status = settlement.status(record.status);
-                    let place = path.display().to_string();
-                    return Ok(Rehearsal::refused(&place, table, status, &why));
-                }
-                if change.begins() {
-                    begun = Some(charged(&tx, table, record, looks_again)?);
-                }
+                let status = settlement.status(record.status);
+                let SqliteDatabase { path, table, .. } = &self.database;
+                return Ok(Rehearsal::refused(&path.display().to_string(), table, status, &why));
             }
             tx.execute_batch("ROLLBACK TO rehearsal")?;
         }
@@ -204,24 +212,11 @@ impl Store for SqliteStore {
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
         let _acting = self.database.connection.rights.take()?;
-        match self.write(changes) {
-            // One row that the table refuses must not take the others' outcomes with it.
-            Err(error) if is_refused(&error) => changes
-                .iter()
-                .map(|change| match self.write(std::slice::from_ref(change)) {
-                    Ok(applied) => {
-                        Ok(applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile))
-                    }
-                    Err(error) if is_refused(&error) => Ok(WriteResult::Refused(words(&error))),
-                    Err(error) => Err(self.database.explain(&error, "write to")),
-                })
-                .collect(),
-            result => result.map_err(|error| self.database.explain(&error, "write to")),
-        }
+        write_all(changes, |changes| match self.write(changes) {
+            Err(error) if is_refused(&error) => Ok(Err(words(&error))),
+            written => written.map(Ok).map_err(|error| self.database.explain(&error, "write to")),
+        })
     }
 
     fn rehearse(
@@ -262,60 +257,33 @@ impl Store for SqliteStore {
     }
 }
 
-/// How many rows a statement changed, or found if it changes none.
-fn write(connection: &Connection, statement: Statement) -> rusqlite::Result<usize> {
-    let mut prepared = connection.prepare_cached(&statement.sql)?;
-    let params = rusqlite::params_from_iter(statement.params);
-    if prepared.readonly() {
-        prepared.exists(params).map(usize::from)
-    } else {
-        prepared.execute(params)
+impl SqliteDatabase {
+    /// How many rows a statement changed, or found if it changes none.
+    fn execute(&self, statement: Statement) -> rusqlite::Result<usize> {
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let params = rusqlite::params_from_iter(statement.params);
+        if prepared.readonly() {
+            prepared.exists(params).map(usize::from)
+        } else {
+            prepared.execute(params)
+        }
     }
-}
 
-/// Whether something else than a charge itself may change, with it, what shows that a row is still
-/// the same.
-fn looks_again(database: &SqliteDatabase) -> rusqlite::Result<bool> {
-    let SqliteDatabase { connection, table, .. } = database;
-    let written: Vec<_> = table.counter_columns().map(|column| column.name.as_str()).collect();
-    let is_affected =
-        |column: &&Column| column.is_generated || written.contains(&column.name.as_str());
-    if table.guard_columns().iter().any(is_affected) {
-        return Ok(true);
+    fn is_pending(&self, record: &Record) -> rusqlite::Result<bool> {
+        let mut statement = self.connection.prepare_cached(&query::is_pending(&self.table))?;
+        statement.exists(sql::id_params(&record.id))
     }
-    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
-    connection.prepare(sql)?.exists([&table.name])
-}
 
-/// What a charge has made of a row.
-fn charged(
-    connection: &Connection,
-    table: &Table,
-    record: &Record,
-    looks_again: bool,
-) -> rusqlite::Result<Charged> {
-    if !looks_again {
-        return Ok(table.charged(record));
+    /// Whether something else than a charge itself may change, with it, what shows that a row is
+    /// still the same.
+    fn looks_again(&self) -> rusqlite::Result<bool> {
+        let written: Vec<_> = self.table.counter_columns().map(|column| &column.name).collect();
+        let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
+        if self.table.guard_columns().iter().any(is_affected) {
+            return Ok(true);
+        }
+        let sql =
+            "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
+        self.connection.prepare(sql)?.exists([&self.table.name])
     }
-    let mut statement = connection.prepare_cached(&query::guards_by_id(table))?;
-    statement.query_row(sql::id_params(&record.id), |row| {
-        let columns = 0..row.as_ref().column_count();
-        let values = columns.map(|index| row.get_ref(index).map(sql::value));
-        Ok(Charged(values.collect::<rusqlite::Result<_>>()?))
-    })
-}
-
-/// Whether the row still is what an update of it would ask for.
-fn is_as_expected(
-    connection: &Connection,
-    table: &Table,
-    record: &Record,
-    charged: Option<&Charged>,
-) -> rusqlite::Result<bool> {
-    write(connection, sql::as_expected(table, record, charged)).map(|found| found > 0)
-}
-
-fn is_pending(connection: &Connection, table: &Table, record: &Record) -> rusqlite::Result<bool> {
-    let mut statement = connection.prepare_cached(&query::is_pending(table))?;
-    statement.exists(sql::id_params(&record.id))
 }

@@ -11,6 +11,7 @@ use crate::record::{Id, Record, Status, Value};
 use crate::store::sql::Dialect;
 use crate::store::table::{Action, Cell, Cells, Charged, Column, Quoted, Set, Table, quote};
 
+/// SQLite's spelling.
 pub static DIALECT: Dialect = Dialect {
     literal,
     cell: |column| quote(&column.name),

@@ -18,12 +18,9 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
 
-pub struct SqliteCatalog<'a>(pub &'a mut Connection);
-
-impl Catalog for SqliteCatalog<'_> {
+impl Catalog for Connection {
     fn table(&self, name: &str) -> Result<Listed> {
-        let Self(connection) = self;
-        let found: Vec<(String, String)> = connection
+        let found: Vec<(String, String)> = self
             .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<rusqlite::Result<_>>()?;
@@ -40,13 +37,12 @@ impl Catalog for SqliteCatalog<'_> {
         if kind == "view" {
             bail!("{name} is a view; name the table behind it");
         }
-        let (columns, sql) = (columns(connection, name)?, quote(name));
+        let (columns, sql) = (columns(self, name)?, quote(name));
         Ok(Listed { name: name.clone(), sql, dialect: &DIALECT, columns })
     }
 
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
-        let Self(connection) = self;
-        let has_no_row_numbers = connection
+        let has_no_row_numbers = self
             .query_row(
                 "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1",
                 [&table.name],
@@ -56,7 +52,7 @@ impl Catalog for SqliteCatalog<'_> {
         let newest = if has_no_row_numbers == Some(true) { "" } else { "ORDER BY rowid DESC" };
         let (column, table) = (quote(&column.name), &table.sql);
         let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
-        let mut statement = connection.prepare(&sql)?;
+        let mut statement = self.prepare(&sql)?;
         let mut rows = statement.query([])?;
         let mut values = Vec::new();
         loop {
@@ -71,7 +67,6 @@ impl Catalog for SqliteCatalog<'_> {
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
-        let Self(connection) = self;
         let read = Arc::new(Mutex::new(HashSet::new()));
         let (reader, of_table) = (read.clone(), table.name.clone());
         let note = move |context: AuthContext<'_>| {
@@ -82,11 +77,11 @@ impl Catalog for SqliteCatalog<'_> {
             }
             Authorization::Allow
         };
-        connection.authorizer(Some(note))?;
+        self.authorizer(Some(note))?;
         // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+        self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
         let trials = Trial::both(condition, &table.sql, "");
-        let checked = trials.iter().try_for_each(|trial| match connection.prepare(&trial.sql()) {
+        let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql()) {
             Ok(statement) if statement.parameter_count() > 0 => {
                 bail!("{condition:?} is no condition: write values, not parameters")
             }
@@ -95,9 +90,9 @@ impl Catalog for SqliteCatalog<'_> {
             Err(error) if is_busy(&error) => Err(error.into()),
             Err(error) => Err(trial.complaint(&words(&error), place(&error))),
         });
-        connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+        self.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
         // What else stands in the database may go by it.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
+        self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
         checked?;
         let read = lock(&read);
         Ok(read.clone())

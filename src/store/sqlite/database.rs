@@ -14,7 +14,6 @@ use rusqlite::{Connection, Error as SqlError, OpenFlags, Transaction, Transactio
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 use super::busy_handler::BusyHandler;
-use super::catalog::SqliteCatalog;
 use super::errors::explain;
 use super::rights::{Owned, Rights};
 use super::sql::{insert, value};
@@ -89,7 +88,7 @@ impl SqliteDatabase {
             let limited = connection.execute_batch("PRAGMA query_only = 1");
             limited.map_err(|error| explain(&path, &error, "open"))?;
         }
-        let table = Table::find(&mut SqliteCatalog(&mut connection), mapping).map_err(|error| {
+        let table = Table::find(&mut *connection, mapping).map_err(|error| {
             match error.downcast::<SqlError>() {
                 Ok(error) => explain(&path, &error, "read"),
                 Err(error) => error.context(format!("could not use {}", path.display())),

@@ -178,7 +178,6 @@ fn is_spelt(
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalog::SqliteCatalog;
     use super::*;
     use crate::mapping::Mapping;
     use crate::query::Order;
@@ -200,7 +199,7 @@ mod tests {
                 "INSERT INTO BACKLOG (ID, STATUS, FAILURES, LAST_FAILURE) VALUES {rows}"
             ))
             .unwrap();
-        let table = Table::find(&mut SqliteCatalog(&mut connection), &Mapping::default()).unwrap();
+        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
         (connection, table)
     }
 

@@ -24,7 +24,7 @@ pub use database::{SqliteDatabase, create};
 use super::claims::Claims;
 
 use super::state_dir::StateDir;
-use super::table::{Charged, Column};
+use super::table::{Charged, Column, names};
 use super::watchdog::Watchdog;
 use super::{
     Claim, Database, Found, Interrupter, Moved, NOT_TAKEN, Reader, Rehearsal, RowWrite,
@@ -137,7 +137,8 @@ impl SqliteStore {
         if !self.looks_again {
             return Ok(table.charged(record));
         }
-        let mut statement = connection.prepare_cached(&query::guards_by_id(table))?;
+        let mut statement =
+            connection.prepare_cached(&query::of_id(table, &names(table.guard_columns())))?;
         statement.query_row(sql::id_params(&record.id), |row| {
             let columns = 0..row.as_ref().column_count();
             let values = columns.map(|index| row.get_ref(index).map(sql::value));

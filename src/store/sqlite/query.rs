@@ -74,39 +74,38 @@ pub fn bounds_and_order(table: &Table, selection: &Query) -> String {
 
 fn bounds(table: &Table, selection: &Query) -> String {
     let mut sql = String::new();
-    if selection.after.is_some() {
-        sql += &format!(" AND {}", behind(table, selection.order, ":after"));
-    }
-    if selection.up_to.is_some() {
-        sql += &format!(" AND NOT {}", behind(table, selection.order, ":up_to"));
+    let mut first = 1;
+    for (key, not) in [(&selection.after, ""), (&selection.up_to, "NOT ")] {
+        if key.is_some() {
+            sql += &format!(" AND {not}{}", behind(table, selection.order, first));
+            first += 1 + table.id.len();
+        }
     }
     sql
 }
 
-/// The parameters of each statement of [`due`].
-pub fn due_params(selection: &Query) -> Vec<(String, Value)> {
-    let of_key = |name: &str, key: &Key| {
-        let date = (format!(":{name}_date"), key.inserted.clone());
-        let ids = key.id.parts().iter().zip(0..);
-        let ids = ids.map(|(part, number)| (format!(":{name}_id{number}"), id_param(part)));
-        std::iter::once(date).chain(ids).collect::<Vec<_>>()
-    };
-    let after = selection.after.iter().flat_map(|key| of_key("after", key));
-    after.chain(selection.up_to.iter().flat_map(|key| of_key("up_to", key))).collect()
+/// The parameters of each statement of [`due`]: a date and an id for each bound.
+pub fn due_params(selection: &Query) -> Vec<Value> {
+    let keys = selection.after.iter().chain(&selection.up_to);
+    keys.flat_map(|Key { inserted, id }| {
+        std::iter::once(inserted.clone()).chain(id.parts().iter().map(id_param))
+    })
+    .collect()
 }
 
-/// Whether a row comes after a key in the order. NULL sorts below everything.
-fn behind(table: &Table, order: Order, key: &str) -> String {
-    let (date, ids) = (quote(&table.inserted.name), table.ids());
+/// Whether a row comes after the key in the order whose parameters begin with this one. NULL sorts
+/// below everything.
+fn behind(table: &Table, order: Order, first: usize) -> String {
+    let (date, ids, at) = (quote(&table.inserted.name), table.ids(), format!("?{first}"));
     let (cmp, null_behind) = match order {
-        Order::Newest => ("<", format!("{date} IS NULL AND {key}_date IS NOT NULL")),
-        Order::Oldest => (">", format!("{date} IS NOT NULL AND {key}_date IS NULL")),
+        Order::Newest => ("<", format!("{date} IS NULL AND {at} IS NOT NULL")),
+        Order::Oldest => (">", format!("{date} IS NOT NULL AND {at} IS NULL")),
     };
-    let key_ids: Vec<_> = (0..table.id.len()).map(|number| format!("{key}_id{number}")).collect();
+    let key_ids = (first + 1..).take(table.id.len()).map(|number| format!("?{number}"));
+    let key_ids = key_ids.collect::<Vec<_>>().join(", ");
     format!(
-        "coalesce({date} {cmp} {key}_date OR ({null_behind}) \
-         OR ({date} IS {key}_date AND ({ids}) {cmp} ({})), 0)",
-        key_ids.join(", ")
+        "coalesce({date} {cmp} {at} OR ({null_behind}) \
+         OR ({date} IS {at} AND ({ids}) {cmp} ({key_ids})), 0)"
     )
 }
 
@@ -151,12 +150,6 @@ pub fn undated(table: &Table, of_statuses: &[Status]) -> String {
     places.iter().map(arm).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-/// Whether the row belongs to the queue, and every column: at the end, because there may be one
-/// more at any time.
-fn row(table: &Table) -> String {
-    format!("{}, *", table.is_in_queue())
-}
-
 /// The beginning of a last error, under its name. To cut it SQLite reads all of it, so of one that
 /// no handler wrote it says only how long it is.
 fn shown_error(column: &Column) -> String {
@@ -181,38 +174,25 @@ pub fn of_id(table: &Table, columns: &str) -> String {
     format!("SELECT {columns} FROM {} WHERE {}", table.sql, terms.join(" AND "))
 }
 
-/// At most two rows with an id: the second shows that the id is not unique.
+/// Whether the row with an id belongs to the queue, and every column: at the end, because there may
+/// be one more at any time.
 pub fn by_id(table: &Table) -> String {
-    format!("{} LIMIT 2", of_id(table, &row(table)))
-}
-
-/// The same of what is shown of them.
-pub fn shown_by_id(table: &Table) -> String {
-    format!("{} LIMIT 2", of_id(table, &shown(table)))
-}
-
-/// The columns that show whether the row with an id is still the same.
-pub fn guards_by_id(table: &Table) -> String {
-    let columns: Vec<_> = table.guard_columns().iter().map(|it| quote(&it.name)).collect();
-    of_id(table, &columns.join(", "))
+    of_id(table, &format!("{}, *", table.is_in_queue()))
 }
 
 /// The numbers that SQLite itself has for the rows of a table, from one end or the other, without
 /// reading more of them than that.
 pub fn row_numbers(table: &Table, order: Order) -> String {
-    let direction = match order {
-        Order::Newest => "DESC",
-        Order::Oldest => "ASC",
-    };
-    format!("SELECT rowid FROM {} NOT INDEXED ORDER BY rowid {direction}", table.sql)
+    format!("SELECT rowid FROM {} NOT INDEXED ORDER BY rowid {}", table.sql, order.direction())
 }
 
-/// The facts of the row with such a number, as far as the selection wants it.
+/// The facts of the row with such a number, the last parameter, as far as the selection wants it.
 pub fn due_by_row_number(table: &Table, selection: &Query) -> String {
     format!(
-        "SELECT {} FROM {} NOT INDEXED WHERE rowid = :row AND {}{}",
+        "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",
         facts(table, &selection.window),
         table.sql,
+        due_params(selection).len() + 1,
         table.of_statuses(&selection.statuses),
         bounds(table, selection),
     )
@@ -256,13 +236,12 @@ mod tests {
     use super::*;
     use rusqlite::Connection;
 
-    use super::super::catalog::SqliteCatalog;
     use crate::mapping::Mapping;
     use crate::time::DAY;
 
     fn table(connection: &mut Connection) -> Table {
         connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
-        Table::find(&mut SqliteCatalog(connection), &Mapping::default()).unwrap()
+        Table::find(connection, &Mapping::default()).unwrap()
     }
 
     fn plan(connection: &Connection, sql: &str) -> String {
@@ -317,7 +296,7 @@ mod tests {
         // looks for nothing.
         let schema = include_str!("../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
         connection.execute_batch(&schema).unwrap();
-        let table = Table::find(&mut SqliteCatalog(&mut connection), &Mapping::default()).unwrap();
+        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
         let plan = plan(&connection, &undated(&table, &Status::PENDING));
         assert_eq!(
             plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),

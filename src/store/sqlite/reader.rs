@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rusqlite::types::ValueRef;
-use rusqlite::{Error as SqlError, Params, Row, Statement, ToSql};
+use rusqlite::{Error as SqlError, Params, Row, Statement, params_from_iter};
 
 use super::errors::{is_of_the_row, words};
 use super::sql::value;
@@ -38,7 +38,7 @@ impl Reader for SqliteDatabase {
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         let _acting = self.connection.rights.take()?;
-        self.reading(self.read_row(&query::shown_by_id(&self.table), id))
+        self.reading(self.read_row(&query::of_id(&self.table, &query::shown(&self.table)), id))
     }
 }
 
@@ -69,10 +69,9 @@ impl SqliteDatabase {
             }
         }
         let sql = query::due_by_row_number(&self.table, selection);
-        let mut params = query::due_params(selection);
+        let bounds = query::due_params(selection);
         for number in numbers {
-            params.retain(|(name, _)| name != ":row");
-            params.push((":row".into(), Value::Integer(number)));
+            let params = [&bounds[..], &[Value::Integer(number)]].concat();
             match self.gather(&sql, &params, selection, builder) {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -96,15 +95,13 @@ impl SqliteDatabase {
     fn gather(
         &self,
         sql: &str,
-        params: &[(String, Value)],
+        params: &[Value],
         selection: &Query,
         builder: &mut PageBuilder<'_>,
     ) -> rusqlite::Result<bool> {
-        let params: Vec<_> =
-            params.iter().map(|(name, value)| (name.as_str(), value as &dyn ToSql)).collect();
         let selected = query::fact_columns(&self.table, &selection.window);
         let columns = FactColumns::new(&self.table, &selected, &selection.window);
-        self.rows(sql, &params[..], |row| Ok(builder.row(&columns, row)))
+        self.rows(sql, params_from_iter(params), |row| Ok(builder.row(&columns, row)))
     }
 
     /// Whether there is any record with one of these statuses: mostly there is none.
@@ -117,12 +114,13 @@ impl SqliteDatabase {
         }
     }
 
-    /// The record with an id, by a statement that reads it.
+    /// The record with an id, by a statement that reads it. A second row shows that the id is not
+    /// unique.
     pub fn read_row(&self, by_id: &str, id: &Id) -> rusqlite::Result<Found> {
         let mut found = Vec::with_capacity(1);
         self.rows(by_id, sql::id_params(id), |row| {
             found.extend(self.record(row)?);
-            Ok(true)
+            Ok(found.len() < 2)
         })?;
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,

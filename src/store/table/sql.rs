@@ -32,6 +32,15 @@ pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     columns.into_iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
 }
 
+impl Order {
+    pub fn direction(self) -> &'static str {
+        match self {
+            Self::Newest => "DESC",
+            Self::Oldest => "ASC",
+        }
+    }
+}
+
 impl Table {
     /// The columns of the id.
     pub fn ids(&self) -> String {
@@ -63,10 +72,7 @@ impl Table {
     }
 
     pub fn order_by(&self, order: Order) -> String {
-        let direction = match order {
-            Order::Newest => "DESC",
-            Order::Oldest => "ASC",
-        };
+        let direction = order.direction();
         let columns = std::iter::once(&self.inserted).chain(&self.id);
         let term = |column: &Column| format!("{} {direction}", quote(&column.name));
         format!("ORDER BY {}", columns.map(term).collect::<Vec<_>>().join(", "))

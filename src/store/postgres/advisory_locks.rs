@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use postgres::Error as SqlError;
 
 use super::query::{id_text, row};
-use super::session::{Backend, Session};
+use super::session::Session;
 use super::sql::Param;
 use crate::hash::{fnv1a64, splitmix64};
 use crate::record::Id;
@@ -49,7 +49,7 @@ pub struct Claims {
     /// The session of the first locks; made when the first is needed.
     pub session: Option<Session>,
     /// Which of the server's processes serves it.
-    pub backend: Backend,
+    pub backend: String,
     /// Whether it is one for a transaction only.
     pub pooled: bool,
     pub held: HashMap<Id, Keys>,

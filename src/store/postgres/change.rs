@@ -33,7 +33,7 @@ struct Group<'a> {
 enum Verb {
     Update,
     Delete,
-    DueRule,
+    Select,
 }
 
 /// A term of a write: the name of a column, its type and its role.
@@ -99,7 +99,7 @@ fn terms<'a>(
         term(column, Role::Id, Some(id_text(part)));
     }
     if ask == Ask::IsThere {
-        return (Verb::DueRule, terms, values);
+        return (Verb::Select, terms, values);
     }
     let action = table.action(change);
     if ask == Ask::IsWritten {
@@ -110,7 +110,7 @@ fn terms<'a>(
                 }
             }
         }
-        return (Verb::DueRule, terms, values);
+        return (Verb::Select, terms, values);
     }
     for (column, value) in table.expected(change.record, change.charged) {
         term(column, Role::Guard, param(value));
@@ -126,7 +126,7 @@ fn terms<'a>(
             }
             Verb::Update
         }
-        Action::Delete | Action::Set(_) => Verb::DueRule,
+        Action::Delete | Action::Set(_) => Verb::Select,
     };
     (verb, terms, values)
 }
@@ -179,7 +179,7 @@ fn write(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
         Verb::Delete => format!(
             "DELETE FROM {name} USING {given} WHERE {condition} RETURNING {number}, false{guards}"
         ),
-        Verb::DueRule => {
+        Verb::Select => {
             format!("SELECT {number}, {is_pending}{guards} FROM {name}, {given} WHERE {condition}")
         }
     }
@@ -208,6 +208,5 @@ pub fn insert(
         names.join(", "),
         values.join(", ")
     );
-    let payloads = payloads.iter().map(|payload| Some(payload.clone())).collect();
-    (sql, vec![Param::Texts(payloads), Param::Text(at)])
+    (sql, vec![Param::texts(payloads), Param::Text(at)])
 }

@@ -71,25 +71,22 @@ impl PgDatabase {
         if standby.iter().any(|row| row.get(0)) {
             return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
         }
-        let (read, written) = (self.table.columns.iter(), self.table.written_columns());
-        let read = read.map(|column| Some(column.name.clone())).collect();
-        let written = written.into_iter().map(|column| Some(column.name.clone())).collect();
-        for (privilege, columns) in [("SELECT", read), ("UPDATE", written)] {
+        let table = self.table.sql.clone();
+        let read = Param::texts(self.table.columns.iter().map(|column| &column.name));
+        let written = self.table.written_columns().into_iter().map(|column| &column.name);
+        for (privilege, columns) in [("SELECT", read), ("UPDATE", Param::texts(written))] {
             let sql = "SELECT name FROM unnest($2::text[]) AS given(name) \
                        WHERE NOT has_column_privilege($1, name, $3)";
-            let params =
-                [Param::text(&self.table.sql), Param::Texts(columns), Param::text(privilege)];
+            let params = [Param::text(&table), columns, Param::text(privilege)];
             let missing = self.query(sql, &params)?;
-            let missing: Vec<String> = missing.iter().map(|row| row.get(0)).collect();
+            let missing: Vec<&str> = missing.iter().map(|row| row.get(0)).collect();
             if !missing.is_empty() {
-                let (columns, table) = (missing.join(", "), &self.table.sql);
+                let columns = missing.join(", ");
                 return Ok(Some(format!("GRANT {privilege} ({columns}) ON {table} is missing")));
             }
         }
         let deletes = self.table.deletes_finished;
-        let table = self.table.sql.clone();
-        let needed: &[_] = if deletes { &["DELETE"] } else { &[] };
-        self.missing_on_tables(std::slice::from_ref(&table), needed)
+        self.missing_on_tables(&[table], if deletes { &["DELETE"] } else { &[] })
     }
 
     /// What this user may not do with whole tables.
@@ -214,8 +211,8 @@ impl PgDatabase {
              WHERE n <= least(i.indnkeyatts, cardinality($2::text[])) \
              AND NOT EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = part.oid \
              AND a.attnum = k.attnum AND a.attname = ANY ($2::text[])))) LIMIT 1";
-        let ids = self.table.id.iter().map(|column| Some(column.name.clone())).collect();
-        let params = [Param::text(&self.table.sql), Param::Texts(ids)];
+        let ids = Param::texts(self.table.id.iter().map(|column| &column.name));
+        let params = [Param::text(&self.table.sql), ids];
         Ok(self.query(sql, &params)?.is_empty())
     }
 

@@ -36,7 +36,7 @@ use crate::time::Instant;
 use catalog::PgCatalog;
 use pgmq::{Queue, Work};
 use reconnect::Patience;
-use session::{Backend, Session};
+use session::Session;
 use sessions::Sessions;
 use sql::{Param, param};
 
@@ -45,12 +45,10 @@ pub struct PgDatabase {
     server: Arc<Server>,
     session: Session,
     /// Which of the server's processes serves it, once claims depend on that.
-    backend: Backend,
+    backend: String,
     table: Table,
     /// What the table is made of, where it is a queue.
     queue: Option<Queue>,
-    /// Of its columns, for every record.
-    names: Arc<[String]>,
     /// As messages have it.
     place: String,
     reported: Reported,
@@ -72,10 +70,9 @@ impl PgDatabase {
 
     fn new(server: &Arc<Server>, session: Session, table: Table, queue: Option<Queue>) -> Self {
         let place = server.shown();
-        let (server, backend, reported) = (server.clone(), Backend::default(), Reported::default());
-        let names = table.columns.iter().map(|column| column.name.clone()).collect();
+        let (server, backend, reported) = (server.clone(), String::new(), Reported::default());
         let has_after_triggers = None;
-        Self { server, session, backend, table, queue, names, place, reported, has_after_triggers }
+        Self { server, session, backend, table, queue, place, reported, has_after_triggers }
     }
 
     /// Takes another session in place of the one there is.

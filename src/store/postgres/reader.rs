@@ -85,8 +85,7 @@ impl PgDatabase {
 
     /// All of its columns, as [`query::row`] has them.
     pub fn all_columns(&self) -> Selected<'_> {
-        let columns = self.table.columns.iter().collect();
-        Selected { table: &self.table, columns, names: self.names.clone() }
+        Selected::new(&self.table, &self.table.columns)
     }
 }
 
@@ -98,12 +97,15 @@ pub struct Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    /// Those of records that are only shown.
-    pub fn shown(table: &'a Table) -> Self {
-        let columns = table.known_columns().into_iter().chain(&table.last_error);
-        let columns: Vec<_> = columns.collect();
+    fn new(table: &'a Table, columns: impl IntoIterator<Item = &'a Column>) -> Self {
+        let columns: Vec<_> = columns.into_iter().collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Self { table, columns, names }
+    }
+
+    /// Those of records that are only shown.
+    pub fn shown(table: &'a Table) -> Self {
+        Self::new(table, table.known_columns().into_iter().chain(&table.last_error))
     }
 
     /// The record whose columns begin at `first`, with whether it belongs to the queue behind them.

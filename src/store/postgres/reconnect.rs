@@ -43,6 +43,9 @@ impl Patience {
     }
 }
 
+/// What was done, or why the table refuses it.
+pub type OrRefused<T> = Result<Result<T, String>, SqlError>;
+
 /// Sessions that can be made anew.
 pub trait Patient: Sized {
     fn patience(&mut self) -> &mut Patience;
@@ -144,7 +147,7 @@ pub trait Patient: Sized {
     fn patiently_or_refused<T>(
         &mut self,
         gives_way: bool,
-        mut act: impl FnMut(&mut Self, bool) -> Result<Result<T, String>, SqlError>,
+        mut act: impl FnMut(&mut Self, bool) -> OrRefused<T>,
     ) -> Result<Result<T, String>> {
         self.patiently("write to", |it, again| match act(it, again) {
             Err(error) if is_refusal(&error) || gives_way && is_busy(&error) => {
@@ -160,11 +163,7 @@ pub trait Patient: Sized {
     fn write_all(
         &mut self,
         changes: &[RowWrite],
-        write: fn(
-            &mut Self,
-            &[RowWrite],
-            bool,
-        ) -> Result<Result<Vec<WriteResult>, String>, SqlError>,
+        write: fn(&mut Self, &[RowWrite], bool) -> OrRefused<Vec<WriteResult>>,
     ) -> Result<Vec<WriteResult>> {
         write_all(changes, |changes| {
             let gives_way = changes.iter().any(RowWrite::begins);

@@ -8,7 +8,6 @@ use postgres::Error as SqlError;
 use super::PgDatabase;
 use super::advisory_locks::{Claims, Keys, take};
 use super::reconnect::{Patience, Patient};
-use super::session::Backend;
 use super::sessions::Sessions;
 use super::sql::Param;
 use crate::record::Id;
@@ -89,12 +88,10 @@ impl Sessions {
         }
         let old = [(reading, &self.database.backend), (claiming, &self.claims.backend)];
         let old = old.into_iter().filter(|(is_old, _)| *is_old).map(|(_, backend)| backend.clone());
-        for Backend { pid, since } in old.collect::<Vec<_>>() {
-            let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                       WHERE pid = $1::text::integer AND backend_start::text = $2";
-            let params = [pid.to_string(), since].map(Param::text);
-            self.database.session.query(sql, &params)?;
-        }
+        let old = old.map(Some).collect();
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE concat_ws(' ', pid, backend_start) = ANY($1)";
+        self.database.session.query(sql, &[Param::Texts(old)])?;
         self.note_backends()
     }
 

@@ -45,13 +45,6 @@ pub struct Session {
     _line: Arc<Line>,
 }
 
-/// A process of the server. Numbers are used again, so the instant of its start belongs to it.
-#[derive(Debug, Clone, Default)]
-pub struct Backend {
-    pub pid: i32,
-    pub since: String,
-}
-
 impl Session {
     /// See [`Server::connect`].
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
@@ -170,13 +163,13 @@ impl Session {
         self.client.batch_execute(sql)
     }
 
-    /// Which of the server's processes serves this session.
-    pub fn backend(&mut self) -> Result<Backend, SqlError> {
-        let sql = "SELECT pid, backend_start::text FROM pg_stat_activity \
+    /// Which of the server's processes serves this session. Numbers are used again, so the instant
+    /// of its start belongs to it.
+    pub fn backend(&mut self) -> Result<String, SqlError> {
+        let sql = "SELECT concat_ws(' ', pid, backend_start) FROM pg_stat_activity \
                    WHERE pid = pg_backend_pid()";
         let rows = self.query(sql, &[])?;
-        let backend = |row: &Row| Backend { pid: row.get(0), since: row.get(1) };
-        Ok(rows.first().map(backend).unwrap_or_default())
+        Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
     }
 
     /// Whether the server answers.

@@ -40,14 +40,8 @@ pub struct Sessions {
 
 impl Sessions {
     pub fn new(database: PgDatabase, patience: Patience) -> Self {
-        Self {
-            database,
-            claims: Claims::default(),
-            patience,
-            token: None,
-            watchdogs: Vec::new(),
-            used: false,
-        }
+        let (claims, watchdogs) = (Claims::default(), Vec::new());
+        Self { database, claims, patience, token: None, watchdogs, used: false }
     }
 
     /// Makes the session of the first locks, if there is none.

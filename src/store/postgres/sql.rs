@@ -24,6 +24,10 @@ impl Param {
         Self::Text(Some(text.into()))
     }
 
+    pub fn texts(texts: impl IntoIterator<Item: Into<String>>) -> Self {
+        Self::Texts(texts.into_iter().map(|text| Some(text.into())).collect())
+    }
+
     pub fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
         match self {
             Self::Text(text) => (text, Type::TEXT),

@@ -5,6 +5,7 @@ use postgres::{Error as SqlError, Row};
 use super::PgDatabase;
 use super::change::{self, Ask};
 use super::errors::{is_lost, is_refusal, words};
+use super::reconnect::OrRefused;
 use super::sessions::Sessions;
 use super::sql::{Param, value};
 use crate::record::{Record, Settlement, Transition};
@@ -15,11 +16,7 @@ use crate::store::{RowWrite, WriteResult};
 impl Sessions {
     /// Writes changes, all or none. `again` says that this may have been done before, by a
     /// session that was lost before it could say so.
-    pub fn write(
-        &mut self,
-        changes: &[RowWrite],
-        again: bool,
-    ) -> Result<Result<Vec<WriteResult>, String>, SqlError> {
+    pub fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
         let Self { database, claims, .. } = self;
         let mut applied = vec![WriteResult::ChangedMeanwhile; changes.len()];
         let mut mine = Vec::with_capacity(changes.len());

@@ -76,8 +76,7 @@ pub fn number(id: &Id) -> Option<i64> {
 impl Queue {
     /// Adds messages with these payloads.
     pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
-        let messages = payloads.iter().map(|payload| Some(payload.clone())).collect();
-        let params = [Param::text(&self.name), Param::Texts(messages)];
+        let params = [Param::text(&self.name), Param::texts(payloads)];
         ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
     }
 

@@ -14,7 +14,7 @@ use super::Queue;
 use super::orders::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status};
 use crate::store::postgres::PgDatabase;
-use crate::store::postgres::reconnect::{Patience, Patient};
+use crate::store::postgres::reconnect::{OrRefused, Patience, Patient};
 use crate::store::postgres::sql::Param;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
@@ -124,42 +124,34 @@ impl Work {
         if self.given_back.is_empty() {
             return Ok(());
         }
-        let params = pairs(self.given_back.iter());
-        self.database.session.batch(BEGIN)?;
-        let mine = self.database.session.query(&self.queue.unread(), &params)?;
-        self.show(mine.iter().map(|row| row.get(0)).collect(), 0)?;
-        self.database.session.batch("COMMIT")?;
+        self.show(&self.queue.unread(), &pairs(self.given_back.iter()), 0)?;
         self.given_back.clear();
         Ok(())
     }
 
-    /// Has messages seen again in so many seconds.
-    fn show(&mut self, numbers: Vec<i64>, secs: u64) -> Result<(), SqlError> {
-        let params = [self.name(), Param::Keys(numbers), Param::text(secs.to_string())];
-        self.database.session.query(SHOW_IN, &params).map(|_| ())
+    /// Has the messages that a statement names seen again in so many seconds.
+    fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<(), SqlError> {
+        let name = self.name();
+        let session = &mut self.database.session;
+        session.batch(BEGIN)?;
+        let numbers = session.query(sql, params)?.iter().map(|row| row.get(0)).collect();
+        session.query(SHOW_IN, &[name, Param::Keys(numbers), Param::text(secs.to_string())])?;
+        session.batch("COMMIT")
     }
 
     /// Puts off the return of what is in hand.
     fn hide_on(&mut self) -> Result<(), SqlError> {
-        let hidden: Vec<_> = self.held.values().filter(|held| held.is_hidden).collect();
-        if hidden.is_empty() {
+        let mut hidden = self.held.values().filter(|held| held.is_hidden).peekable();
+        if hidden.peek().is_none() {
             return Ok(());
         }
-        let params = pairs(hidden.into_iter());
         // One that the application has locked must not keep the others from being put off.
-        self.database.session.batch(BEGIN)?;
-        let mine = self.database.session.query(&self.queue.held_and_free(), &params)?;
-        self.show(mine.iter().map(|row| row.get(0)).collect(), HIDDEN_SECS)?;
-        self.database.session.batch("COMMIT")
+        self.show(&self.queue.held_and_free(), &pairs(hidden), HIDDEN_SECS)
     }
 
     /// Writes changes in one transaction. `again` says that this may have been done before, by a
     /// session that was lost before it could say so.
-    fn write(
-        &mut self,
-        changes: &[RowWrite],
-        again: bool,
-    ) -> Result<Result<Vec<WriteResult>, String>, SqlError> {
+    fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
         // Reading a message has counted it.
         if changes.iter().all(RowWrite::begins) {
             return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
@@ -195,7 +187,7 @@ impl Work {
     }
 
     /// Writes both ends that a message can have, and takes them back.
-    fn try_out(&mut self, record: &Record) -> Result<Result<(), String>, SqlError> {
+    fn try_out(&mut self, record: &Record) -> OrRefused<()> {
         let number = number(&record.id).unwrap_or_default();
         for orders in [
             Orders { done: vec![number], ..Orders::default() },

@@ -15,7 +15,7 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 use super::busy_handler::BusyHandler;
 use super::errors::explain;
-use super::rights::{Owned, Rights};
+use super::rights::{Owned, Rights, beside};
 use super::sql::{insert, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
@@ -103,22 +103,14 @@ impl SqliteDatabase {
 
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
     /// Says where it is; `None` if the database has none, and commits sync as ever.
-    pub fn defer_sync(&self) -> Result<Option<PathBuf>> {
-        let switch = || {
-            let mode: String =
-                self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-            let in_use = mode == "wal";
-            if in_use {
-                self.connection.pragma_update(None, "synchronous", "normal")?;
-            }
-            Ok(in_use)
-        };
-        if !switch().map_err(|error| self.explain(&error, "write to"))? {
+    pub fn defer_sync(&self) -> rusqlite::Result<Option<PathBuf>> {
+        let mode: String =
+            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        if mode != "wal" {
             return Ok(None);
         }
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        Ok(Some(log.into()))
+        self.connection.pragma_update(None, "synchronous", "normal")?;
+        Ok(Some(beside(&self.path, "-wal")))
     }
 
     /// Fails if another file, or none, is where this one was when it was opened: SQLite would go on
@@ -175,11 +167,7 @@ impl Database for SqliteDatabase {
         let model = self.found.clone();
         Ok(match named {
             Some(path) => StateDir::shared(path.into(), model),
-            None => {
-                let mut name = self.path.clone().into_os_string();
-                name.push(".backlog");
-                StateDir::beside(name.into(), model)
-            }
+            None => StateDir::beside(beside(&self.path, ".backlog"), model),
         })
     }
 

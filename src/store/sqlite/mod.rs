@@ -247,7 +247,8 @@ impl Store for SqliteStore {
         let claims = claims.context("could not duplicate the claims")?;
         self.watchdog = Some(Watchdog::start(Some(claims), token)?);
         let _acting = self.database.connection.rights.take()?;
-        if let Some(log) = self.database.defer_sync()? {
+        let deferred = self.database.defer_sync();
+        if let Some(log) = deferred.map_err(|error| self.database.explain(&error, "write to"))? {
             self.wal_sync = Some(WalSync::start(log, self.claims.clone())?);
         }
         Ok(())

@@ -76,14 +76,20 @@ impl Rights {
     }
 }
 
+/// What is kept beside a database, by its name and an end.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
 /// Fails if something stands beside the database that SQLite would wait for, or that somebody has
 /// put there who may not write the database: SQLite would take what it says for its own.
 fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for end in BESIDE {
-        let mut beside = path.to_path_buf().into_os_string();
-        beside.push(end);
+        let beside = beside(path, end);
         let Ok(found) = std::fs::symlink_metadata(&beside) else { continue };
-        let shown = Path::new(&beside).display();
+        let shown = beside.display();
         if !found.is_file() {
             bail!("could not use {shown}: it is no regular file; remove it");
         }

@@ -148,18 +148,10 @@ pub fn take(
         "WITH wanted AS MATERIALIZED (SELECT key, n FROM unnest($1::bigint[]) \
          WITH ORDINALITY AS given(key, n)), freed AS MATERIALIZED (SELECT count(*) \
          FROM unnest($2::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)) \
-         SELECT n, {function}(key) FROM wanted CROSS JOIN freed"
+         SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
     );
     let rows = session.query(&sql, &[Param::Keys(keys.to_vec()), Param::Keys(freed)])?;
-    let mut granted = vec![false; keys.len()];
-    for row in rows {
-        let number: i64 = row.get(0);
-        let place = usize::try_from(number - 1).ok().and_then(|index| granted.get_mut(index));
-        if let Some(place) = place {
-            *place = row.get(1);
-        }
-    }
-    Ok(granted)
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
@@ -189,14 +181,14 @@ fn has_id(table: &Table, given: &str, names: &[String]) -> String {
     same.collect::<Vec<_>>().join(" AND ")
 }
 
-/// The numbers of those ids whose records are pending.
+/// The numbers of those ids whose records are pending, in their order.
 pub fn still_pending(table: &Table, ids: &[Id]) -> (String, Vec<Param>) {
     let (mut params, names) = given(table, &ids.iter().collect::<Vec<_>>());
     params.push(Param::Keys((0..).take(ids.len()).collect()));
     let arrays: Vec<_> = (1..params.len()).map(|place| format!("${place}::text[]")).collect();
     let sql = format!(
-        "SELECT \"backlog given\".\"backlog number\" FROM unnest({}, ${}::bigint[]) \
-         AS \"backlog given\"({}, \"backlog number\") JOIN {} ON {} WHERE {}",
+        "SELECT DISTINCT \"backlog given\".\"backlog number\" FROM unnest({}, ${}::bigint[]) \
+         AS \"backlog given\"({}, \"backlog number\") JOIN {} ON {} WHERE {} ORDER BY 1",
         arrays.join(", "),
         params.len(),
         names.join(", "),

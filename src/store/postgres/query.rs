@@ -8,18 +8,16 @@ use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
 use crate::store::sql::by_count;
 use crate::store::table::{Column, Holds, SHOWN_ERROR, SNOOZED, Table, quote};
-use crate::time::{Instant, WRITABLE};
+use crate::time::{DAY, Instant, WRITABLE};
 
 /// What a policy goes by, of the records that can be due, in the order asked for.
 pub fn due(table: &Table, selection: &Query) -> (String, Vec<Param>) {
     let mut terms = vec![table.of_statuses(&selection.statuses)];
-    match &selection.window {
-        Window::All => {}
-        Window::Inserted { from, until } => {
-            terms.push(within(table, *from, *until));
-        }
-        Window::Failed { before, future } => terms.extend(failed(table, before, *future)),
-    }
+    terms.extend(match &selection.window {
+        Window::All => None,
+        Window::Inserted { from, until } => Some(within(table, *from, *until)),
+        Window::Failed { before, future } => failed(table, before, *future),
+    });
     let mut params = Vec::new();
     if let Some(key) = &selection.after {
         terms.push(behind(table, selection.order, key, &mut params));
@@ -79,27 +77,21 @@ pub fn id_text(part: &Id) -> String {
 /// Rows that can have been inserted in a window, or more of them.
 fn within(table: &Table, from: Instant, until: Option<Instant>) -> String {
     let column = quote(&table.inserted.name);
-    let bound = |cmp: &str, at: Option<Instant>, shown: &dyn Fn(Instant) -> String| {
-        let at = at.filter(|at| WRITABLE.contains(&at.0))?;
-        Some(format!("{column} {cmp} {}", quoted(&shown(at))))
-    };
-    let both = |from: Option<String>, until: Option<String>| {
-        let terms: Vec<_> = from.into_iter().chain(until).collect();
-        if terms.is_empty() { "true".into() } else { terms.join(" AND ") }
+    let between = |from: Instant, until: Option<Instant>, shown: fn(&Instant) -> String| {
+        let bounds = [(">=", Some(from)), ("<", until)].into_iter();
+        let terms = bounds.filter_map(|(cmp, at)| {
+            let at = at.filter(|at| WRITABLE.contains(&at.0))?;
+            Some(format!("{column} {cmp} {}", quoted(&shown(&at))))
+        });
+        let terms = terms.collect::<Vec<_>>().join(" AND ");
+        if terms.is_empty() { "true".into() } else { terms }
     };
     match table.inserted.holds {
-        Holds::Instants => {
-            let shown = |at: Instant| at.to_string();
-            both(bound(">=", Some(from), &shown), bound("<", until, &shown))
-        }
+        Holds::Instants => between(from, until, Instant::to_string),
         // A day wider on either side, because a clock may differ from UTC.
         Holds::ClockTimes => {
-            let shown = |at: Instant| at.date();
-            let day = |at: Instant, days: i64| at.saturating_add(days * crate::time::DAY);
-            both(
-                bound(">=", Some(day(from, -1)), &shown),
-                bound("<", until.map(|until| day(until, 2)), &shown),
-            )
+            let day = |at: Instant, days: i64| at.saturating_add(days * DAY);
+            between(day(from, -1), until.map(|until| day(until, 2)), Instant::date)
         }
         Holds::Integers | Holds::Reals | Holds::Numbers => {
             let numbers = table.dates.stretches(from, until).into_iter().filter(|it| !it.is_text);

@@ -1,13 +1,12 @@
 //! The reads of a pass in a PostgreSQL table: due ids, one record afresh.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::Result;
 use postgres::{Error as SqlError, Row};
 
 use super::errors::is_no_value;
-use super::sql::{Param, value};
+use super::sql::{Param, number, value};
 use super::{PgDatabase, advisory_locks, query};
 use crate::query::Query;
 use crate::record::{self, Facts, Id, Record};
@@ -59,9 +58,7 @@ impl PgDatabase {
     pub fn pending_of(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
         let (sql, params) = advisory_locks::still_pending(&self.table, ids);
         let rows = self.session.query(&sql, &params)?;
-        let numbers: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
-        let ids = ids.iter().zip(0..);
-        Ok(ids.filter(|(_, number)| numbers.contains(number)).map(|(id, _)| id.clone()).collect())
+        Ok(rows.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect())
     }
 
     fn undated(&mut self, selection: &Query) -> Result<Undated> {

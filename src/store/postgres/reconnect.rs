@@ -111,34 +111,24 @@ pub trait Patient: Sized {
         let clock = self.patience().clock;
         let (mut busy, mut deadline) = (0, None);
         loop {
-            match act(self, busy > 0 || deadline.is_some()) {
-                Err(error) if self.patience().is_at_end() => {
-                    self.roll_back();
-                    return Err(explain(&self.database().place(), &error, verb));
-                }
-                Err(error)
-                    if is_lost(&error) && deadline.is_none_or(|it| !clock.until(it).is_zero()) =>
-                {
-                    deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
-                    self.recover(&error)?;
-                }
-                Err(error) if is_busy(&error) && busy < TRIES => {
-                    let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
-                    log::log!(
-                        level,
-                        "{}: {}; trying again",
-                        self.database().place(),
-                        words(&error)
-                    );
-                    busy += 1;
-                    self.roll_back();
-                }
-                Err(error) => {
-                    self.roll_back();
-                    return Err(explain(&self.database().place(), &error, verb));
-                }
+            let error = match act(self, busy > 0 || deadline.is_some()) {
                 Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let goes_on = !self.patience().is_at_end();
+            if goes_on && is_lost(&error) && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
+                deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
+                self.recover(&error)?;
+                continue;
             }
+            self.roll_back();
+            let place = self.database().place();
+            if !goes_on || !is_busy(&error) || busy == TRIES {
+                return Err(explain(&place, &error, verb));
+            }
+            let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
+            log::log!(level, "{place}: {}; trying again", words(&error));
+            busy += 1;
         }
     }
 

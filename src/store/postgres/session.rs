@@ -65,12 +65,15 @@ impl Session {
 
     /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
+        self.asking(|it| it.ask(sql, params))
+    }
+
+    fn asking<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         self.begin_to_read()?;
-        let rows = self.ask(sql, params);
-        if rows.is_err() {
-            self.end_reading();
-        }
-        rows
+        ask(self).inspect_err(|_| self.end_reading())
     }
 
     fn ask(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
@@ -102,22 +105,16 @@ impl Session {
         params: &[Param],
         each: &mut dyn FnMut(&Row) -> bool,
     ) -> Result<(), SqlError> {
-        self.begin_to_read()?;
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
-        let hand_out = || {
-            let mut rows = self.client.query_typed_raw(sql, params.collect::<Vec<_>>())?;
+        self.asking(|it| {
+            let mut rows = it.client.query_typed_raw(sql, params.collect::<Vec<_>>())?;
             while let Some(row) = rows.next()? {
                 if !each(&row) {
                     break;
                 }
             }
             Ok(())
-        };
-        let handed_out = hand_out();
-        if handed_out.is_err() {
-            self.end_reading();
-        }
-        handed_out
+        })
     }
 
     /// How the server would carry out a statement, under a setting.

@@ -14,7 +14,7 @@ use super::advisory_locks::{Claims, Keys, take, unlock};
 use super::errors::{is_of_the_row, words};
 use super::reconnect::{Patience, Patient};
 use super::session::Session;
-use super::sql::Param;
+use super::sql::{Param, number};
 use super::{PgDatabase, advisory_locks};
 use crate::record::{Id, Record, Settlement};
 use crate::store::watchdog::Watchdog;
@@ -311,8 +311,7 @@ impl PgDatabase {
         let rows = self.session.query(&sql, &params)?;
         let columns = self.all_columns();
         for row in rows {
-            let number: i64 = row.get(0);
-            let place = usize::try_from(number).ok().and_then(|index| claims.get_mut(index));
+            let place = number(&row, 0).and_then(|index| claims.get_mut(index));
             let Some(place) = place else { continue };
             let (granted, is_there): (bool, bool) = (row.get(1), row.get(2));
             *place = Some(match (place.take(), granted, is_there) {

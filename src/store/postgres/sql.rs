@@ -80,6 +80,11 @@ pub fn param(value: &Value) -> Option<String> {
     }
 }
 
+/// The number that the row's change or id has among all that were asked for.
+pub fn number(row: &Row, index: usize) -> Option<usize> {
+    usize::try_from(row.count(index)).ok()
+}
+
 impl Cells for Row {
     fn cell(&self, column: &Column, index: usize) -> Cell<'_> {
         match self.get(index) {

@@ -7,7 +7,7 @@ use super::change::{self, Ask};
 use super::errors::{is_lost, is_refusal, words};
 use super::reconnect::OrRefused;
 use super::sessions::Sessions;
-use super::sql::{Param, value};
+use super::sql::{Param, number, value};
 use crate::record::{Record, Settlement, Transition};
 use crate::store::table::Charged;
 use crate::store::{NOT_TAKEN, Rehearsal, STILL_PENDING};
@@ -18,14 +18,11 @@ impl Sessions {
     /// session that was lost before it could say so.
     pub fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
         let Self { database, claims, .. } = self;
-        let mut applied = vec![WriteResult::ChangedMeanwhile; changes.len()];
-        let mut mine = Vec::with_capacity(changes.len());
-        for (number, change) in changes.iter().enumerate() {
-            if claims.lost.contains(&change.record.id) {
-                applied[number] = WriteResult::ClaimLost;
-            } else {
-                mine.push((number, change));
-            }
+        let mut applied = vec![WriteResult::ClaimLost; changes.len()];
+        let is_mine = |(_, change): &(usize, &RowWrite)| !claims.lost.contains(&change.record.id);
+        let mut mine: Vec<_> = changes.iter().enumerate().filter(is_mine).collect();
+        for (number, _) in &mine {
+            applied[*number] = WriteResult::ChangedMeanwhile;
         }
         if mine.is_empty() {
             return Ok(Ok(applied));
@@ -103,13 +100,10 @@ impl PgDatabase {
         let seen = |row: &Row| {
             let values = guards.iter().zip(2..);
             let values = values.map(|(column, index)| value(column, row.get::<usize, _>(index)));
-            Seen {
-                number: usize::try_from(row.get::<_, i64>(0)).unwrap_or(usize::MAX),
-                is_pending: row.get(1),
-                charged: Charged(values.collect()),
-            }
+            let (number, charged) = (number(row, 0)?, Charged(values.collect()));
+            Some(Seen { number, is_pending: row.get(1), charged })
         };
-        Ok(rows.iter().map(seen).filter(|seen| seen.number < usize::MAX).collect())
+        Ok(rows.iter().filter_map(seen).collect())
     }
 
     /// Whether triggers may change a row after what a statement returns of it.
@@ -135,32 +129,28 @@ impl PgDatabase {
             let mut charged: Option<Charged> = None;
             for settlement in chain {
                 let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
-                let refused = |it: &Self, why: &str| {
-                    let status = settlement.status(record.status);
-                    Ok(Rehearsal::refused(&it.place, &it.table, status, why))
-                };
-                let seen = match self.ask(&[(0, &change)], Ask::Write) {
-                    Ok(seen) => seen.into_iter().next(),
-                    Err(error) if is_refusal(&error) => return refused(self, &words(&error)),
-                    Err(error) => return Err(error),
-                };
-                match seen {
-                    Some(seen) if change.ends() && seen.is_pending => {
-                        return refused(self, STILL_PENDING);
+                let seen = self.ask(&[(0, &change)], Ask::Write).map(|mut seen| seen.pop());
+                let why = match seen {
+                    Ok(Some(seen)) if change.ends() && seen.is_pending => STILL_PENDING.into(),
+                    Ok(Some(_)) if change.begins() => {
+                        let seen = self.ask(&[(0, &change)], Ask::IsThere)?;
+                        charged = seen.into_iter().next().map(|seen| seen.charged);
+                        continue;
                     }
-                    Some(_) => {}
+                    Ok(Some(_)) => continue,
                     // After the first step the row is locked for everybody else.
-                    None if charged.is_none()
-                        && self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() =>
+                    Ok(None)
+                        if charged.is_none()
+                            && self.ask(&[(0, &change)], Ask::IsExpected)?.is_empty() =>
                     {
                         return Ok(Rehearsal::ChangedMeanwhile);
                     }
-                    None => return refused(self, NOT_TAKEN),
-                }
-                if change.begins() {
-                    let seen = self.ask(&[(0, &change)], Ask::IsThere)?;
-                    charged = seen.into_iter().next().map(|seen| seen.charged);
-                }
+                    Ok(None) => NOT_TAKEN.into(),
+                    Err(error) if is_refusal(&error) => words(&error),
+                    Err(error) => return Err(error),
+                };
+                let status = settlement.status(record.status);
+                return Ok(Rehearsal::refused(&self.place, &self.table, status, &why));
             }
             self.session.batch("ROLLBACK TO rehearsal")?;
         }

@@ -18,10 +18,8 @@ const NEVER: &str = "1 = 0";
 pub struct Dialect {
     /// A value. Statuses and reckoned instants are not bound: a partial index serves literals only.
     pub literal: fn(&Value) -> String,
-    /// A column, as it is selected.
+    /// A column, as it is selected, compared byte by byte whatever its collation.
     pub cell: fn(&Column) -> String,
-    /// What has a column compared byte by byte, whatever its collation.
-    pub bytewise: &'static str,
     /// Whether a partial index serves only what repeats its condition word by word.
     pub is_verbatim: bool,
 }
@@ -112,8 +110,8 @@ fn rows(database: &mut impl SqlDatabase) -> Result<u64> {
 fn status_values(database: &mut impl SqlDatabase) -> Result<Vec<StatusValue>> {
     let Table { sql, statuses, dialect, .. } = database.table();
     let Some(column) = statuses.column.clone() else { return Ok(Vec::new()) };
-    let (cell, bytewise) = ((dialect.cell)(&column), dialect.bytewise);
-    let sql = format!("SELECT {cell}{bytewise}, count(*) FROM {sql} GROUP BY 1 ORDER BY 2 DESC");
+    let cell = (dialect.cell)(&column);
+    let sql = format!("SELECT {cell}, count(*) FROM {sql} GROUP BY 1 ORDER BY 2 DESC");
     let mut values = Vec::new();
     database.each_row(&sql, &mut |table, row| {
         values.push(StatusValue::new(table, &row.value(&column, 0), row.count(1)));

@@ -38,7 +38,7 @@ impl Param {
 }
 
 /// PostgreSQL's spelling.
-pub static DIALECT: Dialect = Dialect { literal, cell: as_text, bytewise: "", is_verbatim: false };
+pub static DIALECT: Dialect = Dialect { literal, cell: as_text, is_verbatim: false };
 
 /// A column as text, from which a cast makes the same value again. Times are as JSON has them.
 pub fn as_text(column: &Column) -> String {

@@ -176,15 +176,12 @@ impl Database for SqliteDatabase {
         let table = &self.table;
         let payload = table.require_payload()?;
         let inserted = table.inserted.spelling.write(now, &table.dates.zone);
-        let (sql, status) = insert(table, payload);
+        let sql = insert(table, payload);
         let insert = || {
             let tx = self.begin()?;
             let mut statement = tx.prepare_cached(&sql)?;
             for payload in payloads {
-                match &status {
-                    Some(status) => statement.execute((payload, &inserted, status))?,
-                    None => statement.execute((payload, &inserted))?,
-                };
+                statement.execute((payload, &inserted))?;
             }
             drop(statement);
             tx.commit()

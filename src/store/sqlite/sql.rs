@@ -9,13 +9,12 @@ use rusqlite::{Params, Row, ToSql, params_from_iter};
 use super::RowWrite;
 use crate::record::{Id, Record, Status, Value};
 use crate::store::sql::Dialect;
-use crate::store::table::{Action, Cell, Cells, Charged, Column, Quoted, Set, Table, quote};
+use crate::store::table::{Action, Cell, Cells, Charged, Column, Quoted, Set, Table, names, quote};
 
 /// SQLite's spelling.
 pub static DIALECT: Dialect = Dialect {
     literal,
-    cell: |column| quote(&column.name),
-    bytewise: " COLLATE BINARY",
+    cell: |column| format!("{} COLLATE BINARY", quote(&column.name)),
     is_verbatim: true,
 };
 
@@ -160,18 +159,14 @@ impl Statement {
     }
 }
 
-/// A new pending record with a payload; the id is the database's to give. Its parameters are the
-/// payload, the date and the status that is returned, if there is one.
-pub fn insert(table: &Table, payload: &Column) -> (String, Option<Value>) {
-    let status = table.statuses.value(Status::New).cloned();
-    let columns: Vec<_> = [Some(payload), Some(&table.inserted), table.statuses.column.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(|column| quote(&column.name))
-        .collect();
-    let places = if status.is_some() { "?, ?, ?" } else { "?, ?" };
-    let sql = format!("INSERT INTO {} ({}) VALUES ({places})", table.sql, columns.join(", "));
-    (sql, status)
+/// A new pending record; the id is the database's to give. Its parameters are the payload and the
+/// date.
+pub fn insert(table: &Table, payload: &Column) -> String {
+    let status = table.statuses.column.as_ref().zip(table.statuses.value(Status::New));
+    let (status, value) = status.unzip();
+    let columns = names([payload, &table.inserted].into_iter().chain(status));
+    let value = value.map_or_else(String::new, |value| format!(", {}", literal(value)));
+    format!("INSERT INTO {} ({columns}) VALUES (?, ?{value})", table.sql)
 }
 
 #[cfg(test)]

@@ -89,11 +89,6 @@ impl Queue {
         )
     }
 
-    /// The same of those that nobody else has locked.
-    pub fn held_and_free(&self) -> String {
-        format!("{} SKIP LOCKED", self.held())
-    }
-
     /// Takes back that messages `$1`, read `$2` times by now, were read once more. pgmq has no
     /// function for that.
     pub fn unread(&self) -> String {

@@ -146,7 +146,8 @@ impl Work {
             return Ok(());
         }
         // One that the application has locked must not keep the others from being put off.
-        self.show(&self.queue.held_and_free(), &pairs(hidden), HIDDEN_SECS)
+        let free = format!("{} SKIP LOCKED", self.queue.held());
+        self.show(&free, &pairs(hidden), HIDDEN_SECS)
     }
 
     /// Writes changes in one transaction. `again` says that this may have been done before, by a

@@ -98,21 +98,17 @@ impl Sessions {
     /// Takes the locks of the sessions that were made anew. A record that somebody else has got
     /// meanwhile is lost to this pass.
     fn take_back(&mut self, first: bool, second: bool) -> Result<(), SqlError> {
-        let held = |claims: &Claims| -> Vec<(Id, Keys)> {
-            claims.held.iter().map(|(id, keys)| (id.clone(), *keys)).collect()
+        let Self { claims, database, .. } = self;
+        let held = |claims: &Claims, key: fn(&Keys) -> i64| -> Vec<(Id, i64)> {
+            claims.held.iter().map(|(id, keys)| (id.clone(), key(keys))).collect()
         };
         let mut refused = Vec::new();
         if first {
-            let claims = &mut self.claims;
-            refused = insist(held(claims), |keys| {
-                claims.take_first(&keys.iter().map(|keys| keys.first).collect::<Vec<_>>())
-            })?;
+            refused = insist(held(claims, |it| it.first), |keys| claims.take_first(keys))?;
         }
-        if second && !self.claims.pooled {
-            let session = &mut self.database.session;
-            refused.extend(insist(held(&self.claims), |keys| {
-                let keys: Vec<_> = keys.iter().map(|keys| keys.second).collect();
-                take(session, "pg_try_advisory_lock", &keys, Vec::new())
+        if second && !claims.pooled {
+            refused.extend(insist(held(claims, |it| it.second), |keys| {
+                take(&mut database.session, "pg_try_advisory_lock", keys, Vec::new())
             })?);
         }
         for id in refused {
@@ -135,8 +131,8 @@ impl Sessions {
 
 /// Asks for locks that must be this pass's own, again and again; says which were refused.
 fn insist(
-    mut wanted: Vec<(Id, Keys)>,
-    mut take: impl FnMut(&[Keys]) -> Result<Vec<bool>, SqlError>,
+    mut wanted: Vec<(Id, i64)>,
+    mut take: impl FnMut(&[i64]) -> Result<Vec<bool>, SqlError>,
 ) -> Result<Vec<Id>, SqlError> {
     for tries in 0..RETAKES {
         if wanted.is_empty() {

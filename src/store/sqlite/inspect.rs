@@ -8,7 +8,7 @@ use super::{SqliteDatabase, index_walk, query};
 use crate::record::{Record, Status};
 use crate::store::acting::ActingAs;
 use crate::store::sql::{SqlDatabase, duplicate, recent};
-use crate::store::table::{Cells, Table, names, quote};
+use crate::store::table::{Cells, Quoted, Table, names, quote};
 use crate::store::{Count, Inspection, MissingIndex, Unread};
 use crate::time::Instant;
 
@@ -96,17 +96,13 @@ impl SqliteDatabase {
     fn refused_writes(&self) -> rusqlite::Result<Vec<String>> {
         let table = &self.table;
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
-        let sets: Vec<_> = written.map(|column| quote(&column.name)).collect();
-        let sets: Vec<_> = sets.iter().map(|column| format!("{column} = {column}")).collect();
-        let mut statements = Vec::new();
-        if !sets.is_empty() {
-            statements.push(format!("UPDATE {} SET {} WHERE 0", table.sql, sets.join(", ")));
-        }
-        if table.deletes_finished {
-            statements.push(format!("DELETE FROM {} WHERE 0", table.sql));
-        }
+        let sets = written.map(|column| format!("{0} = {0}", Quoted(&column.name)));
+        let sets = sets.collect::<Vec<_>>().join(", ");
+        let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));
+
+        let delete = table.deletes_finished.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
         let mut refused = Vec::new();
-        for sql in statements {
+        for sql in update.into_iter().chain(delete) {
             match self.connection.prepare(&sql) {
                 Ok(_) => {}
                 Err(error) if is_refusal(&error) => refused.push(words(&error)),

@@ -4,8 +4,7 @@ mod typed;
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValue;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::options::value::{AtLeastOne, Percent, WholeSecs};
 use crate::options::{
@@ -304,14 +303,4 @@ pub struct Simulate {
     /// One JSON line for each attempt instead of tables and charts
     #[arg(long)]
     pub jsonl: bool,
-}
-
-impl ValueEnum for Status {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::OURS
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(self.name().into())
-    }
 }

@@ -12,7 +12,7 @@ use crate::query::{Order, Query, Shard, Window};
 use crate::record::{
     Counter, Facts, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
-use crate::store::{Access, Claim, RowWrite, Store, WriteResult};
+use crate::store::{Access, Claim, RowWrite, Store, Table, WriteResult};
 use crate::time::Instant;
 
 /// How many records are claimed and changed at a time.
@@ -26,6 +26,8 @@ pub struct Verb {
     would: &'static str,
     from: &'static [Status],
     to: (Transition, Counter),
+    /// Fails if the table cannot show the transition.
+    require: fn(&Table) -> Result<()>,
 }
 
 /// The verb of `archive`: out of the way.
@@ -34,6 +36,7 @@ pub const ARCHIVE: Verb = Verb {
     would: "archive",
     from: &Status::PENDING,
     to: (Transition::Archived, Counter::AsBefore),
+    require: |table| table.require_archived("archive"),
 };
 
 /// The verb of `restore`: back to where it began.
@@ -42,6 +45,7 @@ pub const RESTORE: Verb = Verb {
     would: "restore",
     from: &[Status::Archived],
     to: (Transition::Renewed, Counter::Reset),
+    require: Table::require_told_archived,
 };
 
 /// The verb of `retry`: NEW is due under every policy, and has never run out of attempts.
@@ -50,6 +54,7 @@ pub const RETRY: Verb = Verb {
     would: "make due",
     from: &[Status::Error, Status::Archived],
     to: (Transition::Renewed, Counter::AsBefore),
+    require: Table::require_renewal,
 };
 
 /// The command at work.
@@ -78,15 +83,7 @@ pub fn run(
     let database = open(queue, access)?;
     let table = database.table();
     table.require_sound_counters()?;
-    if verb.to.0 == Transition::Archived {
-        table.require_archived("archive")?;
-    }
-    if verb.from == [Status::Archived] {
-        table.require_told_archived()?;
-    }
-    if verb.to == (Transition::Renewed, Counter::AsBefore) {
-        table.require_renewal()?;
-    }
+    (verb.require)(table)?;
     let id_columns = table.id.len();
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, None, console.clock)?;

@@ -88,13 +88,15 @@ impl fmt::Display for Value {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[value(rename_all = "UPPER")]
 pub enum Status {
     New,
     Error,
     Success,
     Archived,
     /// Any other value of the status column: not ours, and never touched.
+    #[value(skip)]
     Foreign,
 }
 

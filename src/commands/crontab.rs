@@ -16,9 +16,7 @@ use crate::exit::{Exit, ExitError, usage};
 use crate::handlers::{Signing, without_login};
 use crate::options::keys::{FLAGS, PATHS, is_of_the_choice, long, variable};
 use crate::options::value::truth;
-use crate::options::{
-    DEFAULT_QUEUE, Environment, Handler, Origin, Queue, Resolved, WEBHOOK_SECRET,
-};
+use crate::options::{Environment, Handler, Origin, Queue, Resolved, WEBHOOK_SECRET};
 use crate::record::{counted, one_line};
 use crate::schedule::{
     self, AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers,
@@ -178,8 +176,7 @@ fn ages(age: &AgeWindow) -> String {
 
 /// The command that was typed. What stands in backlog.toml stays there.
 fn handler(typed: &[OsString], environment: &Environment) -> Result<Vec<String>> {
-    let words: Result<Vec<_>> = typed.iter().map(|word| utf8(word.clone())).collect();
-    let mut words = words?;
+    let mut words = typed.iter().cloned().map(utf8).collect::<Result<Vec<_>>>()?;
     let Some(program) = words.first_mut() else { return Ok(words) };
     *program = program_path(environment, program)?;
     words.insert(0, "--".into());
@@ -224,9 +221,7 @@ fn words(
     if let Some(file) = &resolved.sources.file {
         words.extend(option("config", Some(absolute(environment, &file.path)?)));
     }
-    if queue.name != DEFAULT_QUEUE {
-        words.extend(option("queue", Some(queue.name.clone())));
-    }
+    words.extend(resolved.named().into_iter().flat_map(|name| option("queue", Some(name.into()))));
     // A token that stands in the environment is none for a command line, which every user of the
     // machine sees.
     let mut layers = environment.layer(&queue.name)?;

@@ -97,17 +97,13 @@ fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
         secure_file::read(path)
     };
     let (text, standing) = read.and_then(decoded).map_err(|error| not_read(path, &error))?;
-    match standing.why_untrusted().filter(|_| is_root()) {
-        None => Ok((text, standing)),
-        Some(why) => {
-            let (shown, hint) = (path.display(), hint(path, &standing));
-            Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
-        }
-    }
+    let why = standing.why_untrusted().filter(|_| is_root());
+    let Some(why) = why else { return Ok((text, standing)) };
+    let (shown, hint) = (path.display(), hint(path, &standing));
+    Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
 }
 
-/// The same of one that nobody has named: what it says is done, so it counts only if none but root
-/// and this user can have put it there.
+/// The same of one that nobody has named.
 fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
     let read = || {
         let followed = Followed::new(path)?;
@@ -122,15 +118,11 @@ fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
     let first = first.map_or_else(String::new, |_| format!("{}; then ", hint(path, &standing)));
     let of_directory = || directories.iter().find_map(Standing::why_untrusted);
     let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
-    match why {
-        None => Ok((text, standing)),
-        Some(why) => {
-            let shown = path.display();
-            Err(usage(format!(
-                "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
-            )))
-        }
-    }
+    let Some(why) = why else { return Ok((text, standing)) };
+    let shown = path.display();
+    Err(usage(format!(
+        "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
+    )))
 }
 
 /// What makes a file root's alone, or spares root from it.

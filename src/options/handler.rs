@@ -77,7 +77,7 @@ pub struct HandlerOptions {
 
     /// Exits of the command after which a record is archived at once: 65,100
     #[arg(long, value_name = "EXIT,...")]
-    #[serde(deserialize_with = "value::several")]
+    #[serde(deserialize_with = "value::text_or_array")]
     pub give_up_on: Option<Several>,
 
     /// Archive a record at once that the webhook refuses with 4xx, other than 407, 408, 425 and 429

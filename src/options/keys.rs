@@ -86,13 +86,12 @@ pub fn long(key: &str) -> String {
 
 /// The key of a long option, if it has one.
 pub fn key_of(long: &str) -> Option<&'static str> {
-    let key = match long {
-        "allow-host" => "allow_hosts".into(),
-        "on-archive" => "exec_on_archive".into(),
-        "allow-hosts" | "exec-on-archive" => return None,
-        long => long.replace('-', "_"),
-    };
-    options().find(|option| *option == key)
+    let key = long.replace('-', "_");
+    options().find(|option| match *option {
+        "allow_hosts" => key == "allow_host",
+        "exec_on_archive" => key == "on_archive",
+        option => key == option,
+    })
 }
 
 /// The variable that an option stands in.

@@ -1,13 +1,22 @@
-//! The limits and the ways of a pass, as options.
+//! The limits and the ways of a pass: its options, and the settings that they make.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
 
 use super::value::{self, AtLeastOne, CommandLine, Grace, Limit, UpTo1024};
-use crate::engine::RateLimit;
+use super::{Handler, Queue, Resolved, Schedule};
+use crate::engine::{PassLimits, RateLimit};
+use crate::exit::ExitError;
 use crate::query::Order;
+
+/// How long a command or the answer to a webhook may take, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(3_600);
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// How far a pass goes, and how.
 #[derive(Default, Args, Deserialize)]
@@ -54,7 +63,7 @@ pub struct PassOptions {
 
     /// A command for each record that is archived, "notify {id}"; it gets what a handler gets
     #[arg(long, value_name = "COMMAND")]
-    #[serde(rename = "exec_on_archive", deserialize_with = "value::command")]
+    #[serde(rename = "exec_on_archive", deserialize_with = "value::text_or_array")]
     pub on_archive: Option<CommandLine>,
 
     #[command(flatten)]
@@ -80,4 +89,49 @@ pub struct OrderOption {
     #[arg(long, value_enum)]
     #[serde(deserialize_with = "value::choice")]
     pub order: Option<Order>,
+}
+
+/// The settings of a pass.
+pub struct PassSettings {
+    pub schedule: Schedule,
+    pub limits: PassLimits,
+    pub order: Order,
+    pub wait: bool,
+    pub strict: bool,
+    pub joblog: Option<PathBuf>,
+    /// None if nothing is to be handled.
+    pub handler: Option<Handler>,
+    pub jobs: usize,
+    pub timeout: Option<Duration>,
+}
+
+impl PassSettings {
+    /// `is_dry` says that nothing is to be handled.
+    pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
+        let handler = resolved.handler(queue)?;
+        let timeout = match &handler {
+            None if !is_dry => return Err(Handler::none()),
+            Some(Handler::Post(_)) => POST_TIMEOUT,
+            Some(Handler::Exec { .. } | Handler::Stream { .. }) | None => TIMEOUT,
+        };
+        let pass = resolved.pass()?;
+        Ok(Self {
+            schedule: resolved.schedule()?.ok_or_else(Schedule::none)?,
+            limits: PassLimits {
+                max_records: pass.max_records.map(|most| most.0),
+                max_runtime: pass.max_runtime.map(Duration::from),
+                grace: pass.grace.map_or(GRACE, |grace| grace.0),
+                drain: false,
+                max_consecutive_failures: pass.max_consecutive_failures.map(|most| most.0),
+                rate: pass.rate,
+            },
+            order: pass.order.order.unwrap_or_default(),
+            wait: false,
+            strict: pass.strict,
+            joblog: pass.joblog,
+            handler,
+            jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
+            timeout: pass.timeout.map_or(Some(timeout), |limit| limit.0),
+        })
+    }
 }

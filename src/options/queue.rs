@@ -1,5 +1,6 @@
 //! The queue that the options describe: where its records are, and what their table means.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,8 +13,35 @@ use super::Environment;
 use super::keys::require_known;
 use super::value;
 use crate::exit::{ExitError, usage};
+use crate::mapping::Mapping;
 use crate::query::Shard;
 use crate::store::{self, Location, Server};
+
+/// A queue: where its records are, and what their table means.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    pub name: String,
+    pub db: Location,
+    pub mapping: Mapping,
+    /// The part of the records that is worked off, if not all of them.
+    pub shard: Option<Shard>,
+    pub state_dir: Option<PathBuf>,
+    /// The handler, if it stands in backlog.toml.
+    pub exec: Vec<OsString>,
+    /// What gets each record that is archived, if that stands there or in the environment.
+    pub on_archive: Option<Vec<OsString>>,
+}
+
+impl Queue {
+    /// Whether both are about the same rows.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let (table, others) = (&self.mapping.table.text, &other.mapping.table.text);
+        self.db.identity() == other.db.identity()
+            && table.eq_ignore_ascii_case(others)
+            && self.mapping.conditions == other.mapping.conditions
+            && self.shard == other.shard
+    }
+}
 
 /// Where the records are.
 #[derive(Default, Args, Deserialize)]

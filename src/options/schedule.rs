@@ -92,13 +92,11 @@ pub struct Pace {
 impl Schedule {
     /// The one that was chosen, if one was.
     pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
-        let Some(policy) = policy(args)? else {
-            if args.max_attempts.is_some() || args.max_age.is_some() {
-                return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
-            }
-            return Ok(None);
-        };
-        Ok(Some(Self::limited(policy, args)))
+        let policy = policy(args)?;
+        if policy.is_none() && (args.max_attempts.is_some() || args.max_age.is_some()) {
+            return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
+        }
+        Ok(policy.map(|policy| Self::limited(policy, args)))
     }
 
     fn limited(policy: Policy, args: &ScheduleOptions) -> Self {

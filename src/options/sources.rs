@@ -49,8 +49,7 @@ pub struct TypedOptions {
     pub handler: Vec<OsString>,
     /// The paths that were typed, by their keys: they need not be UTF-8.
     pub paths: HashMap<&'static str, PathBuf>,
-    /// Whether the subcommand works on a table that is there: all but the making of one, and
-    /// simulations of made-up records.
+    /// Whether the subcommand works on a table that is there.
     pub is_about_a_table: bool,
 }
 
@@ -125,8 +124,8 @@ impl Sources {
         let environment = self.environment.layer(&name)?;
         let mut layers = typed.layer.clone().over(typed.set()?).over(environment);
         let says_where = layers.says("db") || layers.says("table");
-        let is_meant = named.is_some() || !typed.is_about_a_table || says_where;
-        if let Some(file) = self.file.as_ref().filter(|_| !is_meant) {
+        let is_clear = named.is_some() || !typed.is_about_a_table || says_where;
+        if let Some(file) = self.file.as_ref().filter(|_| !is_clear) {
             let names: Vec<_> = file.queues().collect();
             if !names.is_empty() && !names.contains(&DEFAULT_QUEUE) {
                 let (path, names) = (file.path.display(), names.join(", "));
@@ -197,7 +196,7 @@ impl Resolved<'_> {
         let db = location(db, options.pgmq.as_deref(), environment)?;
         let usual = || environment.state_dir().filter(|_| db.file().is_none());
         let exec = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
-        let exec = exec.cloned().map(CommandLine::of_toml).transpose();
+        let exec = exec.cloned().map(CommandLine::try_from).transpose();
         let exec = exec.map_err(|why| self.refusal_of(EXEC, &why))?;
         Ok(Queue {
             name: self.name.clone(),

@@ -19,7 +19,6 @@ use crate::record::{self, Status};
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct TableOptions {
-    #[serde(deserialize_with = "id")]
     id: Option<Several>,
     #[serde(deserialize_with = "status")]
     status: Option<StatusOption>,
@@ -54,17 +53,13 @@ struct DateOption {
     zone: Option<String>,
 }
 
-fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Several>, D::Error> {
-    value::read(deserializer, Several::of_toml).map(Some)
-}
-
 fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOption>, D::Error> {
     value::read(deserializer, |value| {
         let Some(mut parts) = parts(value)? else { return Ok(Some(StatusOption::None)) };
         let column = part(&mut parts, "column", text)?;
         let mut values: [Option<Several>; 4] = Default::default();
         for (values, name) in values.iter_mut().zip(["new", "error", "success", "archived"]) {
-            *values = part(&mut parts, name, Several::of_toml)?;
+            *values = part(&mut parts, name, Several::try_from)?;
         }
         Ok(Some(StatusOption::Column { column, values }))
     })

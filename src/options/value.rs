@@ -53,7 +53,8 @@ pub struct Grace(pub Duration);
 pub struct Limit(pub Option<Duration>);
 
 /// Values with commas between them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct Several(pub Vec<String>);
 
 /// A command and its arguments, in one text as for a shell, or as words.
@@ -199,9 +200,13 @@ impl Several {
         }
         Ok(Self(values))
     }
+}
+
+impl TryFrom<Value> for Several {
+    type Error = String;
 
     /// One value, or an array of them.
-    pub fn of_toml(value: Value) -> Result<Self, String> {
+    fn try_from(value: Value) -> Result<Self, String> {
         let values = if let Value::Array(values) = value { values } else { vec![value] };
         Self::checked(values.into_iter().map(text).collect::<Result<_, _>>()?)
     }
@@ -222,9 +227,13 @@ impl CommandLine {
         require_program(&words)?;
         Ok(Self(words))
     }
+}
+
+impl TryFrom<Value> for CommandLine {
+    type Error = String;
 
     /// The words of a command, as backlog.toml has them.
-    pub fn of_toml(value: Value) -> Result<Self, String> {
+    fn try_from(value: Value) -> Result<Self, String> {
         const NONE: &str = "write the command and its arguments, [\"/bin/echo\", \"{id}\"]";
         let Value::Array(words) = value else { return Err(NONE.into()) };
         let words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
@@ -317,22 +326,14 @@ pub fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, 
     })
 }
 
-/// Deserializes values with commas between them, or in an array.
-pub fn several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Several>, D::Error> {
-    read(deserializer, |value| {
-        let several = value.as_str().map(str::parse);
-        several.unwrap_or_else(|| Several::of_toml(value)).map(Some)
-    })
-}
-
-/// Deserializes a command, in one text or in words.
-pub fn command<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<CommandLine>, D::Error> {
-    read(deserializer, |value| {
-        let command = value.as_str().map(str::parse);
-        command.unwrap_or_else(|| CommandLine::of_toml(value)).map(Some)
-    })
+/// Deserializes what is one text, as it is typed, or an array.
+pub fn text_or_array<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err = String> + TryFrom<Value, Error = String>,
+{
+    read(deserializer, |value| value.as_str().map(str::parse).unwrap_or_else(|| T::try_from(value)))
+        .map(Some)
 }
 
 #[cfg(test)]

@@ -63,38 +63,16 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
             "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
         )
     };
-    let (is_none, count) = (
-        format!("typeof({n}) NOT IN ('integer', 'real') OR {n} < 1"),
-        format!("CAST({n} AS INTEGER)"),
-    );
-    let bound = |shown: &dyn Fn(Instant) -> String| {
-        by_count(&count, &is_none, &before.iter().map(|at| shown(*at)).collect::<Vec<_>>())
-    };
     let text = |at: Instant| {
         let shown = |at: &Instant| spelling.write(*at, zone).to_string();
         literal(&Value::Text(text_bound(at, &shown)))
     };
-    let column = &last_failure;
     let mut arms = Vec::new();
     if selection.statuses.contains(&Status::New) {
         arms.push(of_count(&new));
     }
     if selection.statuses.contains(&Status::Error) {
-        // What waits lies between these, as numbers and as text. The type is asked for because a
-        // column of text compares a number as text.
-        let is_number = format!("typeof({column}) IN ('integer', 'real')");
-        let mut places = vec![
-            format!("{column} IS NULL"),
-            format!("{column} >= '' AND {column} < {} AND NOT {is_number}", bound(&text)),
-            format!("{column} >= {} AND NOT {is_number}", text(*future)),
-        ];
-        let mut from = String::new();
-        for unit in Unit::ALL {
-            let number = |at: Instant| unit.number(at).to_string();
-            places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
-            from = format!("{column} >= {} AND ", number(*future));
-        }
-        places.push(format!("{from}{column} < '' AND {is_number}"));
+        let places = places(&last_failure, &n, (before, *future), &text);
         arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
     }
     let arms = arms.join(" UNION ALL ");
@@ -103,6 +81,36 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
     Ok(Some(format!(
         "{counts}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{sql}"
     )))
+}
+
+/// The stretches of the last failures that are long enough ago, or in the future. What waits lies
+/// between these, as numbers and as text. The type is asked for because a column of text compares a
+/// number as text.
+fn places(
+    column: &str,
+    n: &str,
+    (before, future): (&[Instant], Instant),
+    text: &dyn Fn(Instant) -> String,
+) -> Vec<String> {
+    let is_none = format!("typeof({n}) NOT IN ('integer', 'real') OR {n} < 1");
+    let bound = |shown: &dyn Fn(Instant) -> String| {
+        let bounds: Vec<_> = before.iter().map(|at| shown(*at)).collect();
+        by_count(&format!("CAST({n} AS INTEGER)"), &is_none, &bounds)
+    };
+    let is_number = format!("typeof({column}) IN ('integer', 'real')");
+    let mut places = vec![
+        format!("{column} IS NULL"),
+        format!("{column} >= '' AND {column} < {} AND NOT {is_number}", bound(text)),
+        format!("{column} >= {} AND NOT {is_number}", text(future)),
+    ];
+    let mut from = String::new();
+    for unit in Unit::ALL {
+        let number = |at: Instant| unit.number(at).to_string();
+        places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
+        from = format!("{column} >= {} AND ", number(future));
+    }
+    places.push(format!("{from}{column} < '' AND {is_number}"));
+    places
 }
 
 /// The counts that there are, one after the other.

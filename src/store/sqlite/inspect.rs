@@ -99,7 +99,6 @@ impl SqliteDatabase {
         let sets = written.map(|column| format!("{0} = {0}", Quoted(&column.name)));
         let sets = sets.collect::<Vec<_>>().join(", ");
         let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));
-
         let delete = table.deletes_finished.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
         let mut refused = Vec::new();
         for sql in update.into_iter().chain(delete) {

@@ -1,42 +1,8 @@
 //! `backlog`: cron starts it, it hands the due records of a table to a command or a webhook, and
 //! writes down how it went.
 //!
-//! # The way of the data
-//!
-//! ```text
-//! main -> cli -> options -> commands -> engine -> { schedule | store | handlers } -> tally -> report -> main
-//! ```
-//!
-//! | module       | owns                                                                   |
-//! |--------------|------------------------------------------------------------------------|
-//! | `cli`        | subcommands and their options, as clap parses them                     |
-//! | `options`    | the groups of options, merged from all layers; nothing behind it sees a raw flag |
-//! | `commands`   | one file for each subcommand: acquires, calls one function, reports     |
-//! | `engine`     | one pass: claim, handle, settle; where the three parts below meet      |
-//! | `schedule`   | WHEN: pure functions of a record and an instant                        |
-//! | `store`      | WHERE: the table, the claims on its records, the state directory       |
-//! | `handlers`   | WHAT: a process for each record, one for many, or a webhook            |
-//! | `simulation` | the engine on a table in memory with a stepped clock                   |
-//! | `report`     | text, JSON and pictures out of what the others found; never prints     |
-//! | `crontab`    | crontab lines and systemd units, written and read                      |
-//! | `mapping`, `record`, `query` | plain data that they share                             |
-//! | `time`, `date`, `hash`, `clock`, `stop`, `exit`, `lock`, `tls_roots`, `secure_file` | small things that they share |
-//! | `terminal`   | standard error: the log and the progress bar                           |
-//!
-//! docs/architecture.md has the route of one record, the threads, and where to add what.
-//!
-//! # Invariants
-//!
-//! - Imports point down only; schedule, store and handlers do not know each other.
-//! - The machine's clocks are read in this file and nowhere else.
-//! - A record is handled only under a claim, and only after it was read again under that claim.
-//! - A claim is never a value in a row: it ends with the process that holds it.
-//! - An outcome that a handler has given is written, whatever else fails in its pass; a record that
-//!   gets nowhere costs its own turn and no other's.
-//! - All writes to the table go through one guarded statement that leaves a row alone whose
-//!   status is not the expected one, or that is another row by now.
-//! - A row for which the queue's condition does not hold is never touched.
-//! - Nothing is deleted, but the rows of a queue whose `on_success` says so, once they succeeded.
+//! docs/architecture.md has the map of the modules, the route of one record, the threads, the
+//! invariants, and where to add what.
 
 // What only servers or webhooks use is left over in a program without them.
 #![cfg_attr(

@@ -54,7 +54,6 @@ impl Slot {
         Self { tick, phase: u64::MAX }
     }
 
-    /// The one before it.
     pub fn before(self) -> Self {
         match self.phase.checked_sub(1) {
             Some(phase) => Self { phase, ..self },

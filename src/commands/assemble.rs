@@ -91,7 +91,6 @@ impl Assembly {
         self.last = LineState { cursor: self.line.cursor.clone(), ..last };
     }
 
-    /// The pass that begins now.
     pub fn pass(
         &self,
         database: Box<dyn Database>,

@@ -284,7 +284,6 @@ fn command(environment: &Environment, text: &str) -> Result<String, ExitError> {
         .map_err(|error| usage(format!("{text:?} is no command: {error}")))
 }
 
-/// A path from the root on.
 fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
     let path = environment.directory.join(path);
     let path = path.canonicalize().unwrap_or(path);
@@ -307,7 +306,6 @@ fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
     }
 }
 
-/// An option in the words of a command line.
 fn option(long: &str, value: Option<String>) -> Vec<String> {
     match value {
         None => vec![format!("--{long}")],

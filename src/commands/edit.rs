@@ -117,7 +117,6 @@ impl Work<'_> {
         Ok(self.store.reader().due(&selection, is_meant)?.ids)
     }
 
-    /// The ids of the records that are named.
     fn named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
         for id in typed {

@@ -107,7 +107,6 @@ impl Spelling {
         }
     }
 
-    /// An instant in this spelling.
     pub fn write(&self, at: Instant, zone: &Zone) -> Value {
         let of = |number: i64, as_text: bool| {
             if as_text { Value::Text(number.to_string()) } else { Value::Integer(number) }

@@ -186,7 +186,6 @@ impl DueQueue {
         Ok(())
     }
 
-    /// Whether there is another one.
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
         while self.ids.is_empty() && !self.searches.is_empty() {
             // All searches at once, so that what a pass tries as NEW is not found again as

@@ -127,7 +127,6 @@ struct SharedDispatcher {
 }
 
 impl SharedDispatcher {
-    /// The way back for attempts.
     fn submitter(&self) -> Submit {
         let shared = self.clone();
         Arc::new(move |ended| {
@@ -247,7 +246,6 @@ struct MainThread<'a> {
     turns: Receiver<()>,
     clock: Clock,
     wake: &'a Wake,
-    /// Whether the pass was told to stop.
     is_told: bool,
 }
 

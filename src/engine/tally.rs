@@ -34,7 +34,6 @@ pub struct Tally {
     /// How often the handler was wrong in a way that is no record's fault.
     pub faults: u64,
     pub stopped: Option<Stopped>,
-    /// Whether there was nothing to do.
     pub found_nothing: bool,
     /// Whether anything was written since the last search of a drain.
     pub progress: bool,

@@ -13,7 +13,6 @@ pub fn column(record: &Record, column: &str) -> Vec<u8> {
     }
 }
 
-/// The record as a line.
 pub fn line(record: &Record) -> Result<Vec<u8>, String> {
     let mut line = document(record, None)?;
     line.push(b'\n');

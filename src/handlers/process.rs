@@ -127,7 +127,6 @@ impl<Why: Copy> Process<Why> {
         }
     }
 
-    /// Asks it to end.
     pub fn ask(&mut self, why: Why, kill_at: Monotonic) {
         self.signal(Signal::TERM);
         (self.why, self.deadline, self.is_forced) = (Some(why), Some(kill_at), true);

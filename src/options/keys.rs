@@ -75,7 +75,6 @@ pub fn is_of_the_file(key: &str) -> bool {
     OF_THE_FILE.split(' ').any(|it| it == key)
 }
 
-/// The long option of a key.
 pub fn long(key: &str) -> String {
     match key {
         "allow_hosts" => "allow-host".into(),

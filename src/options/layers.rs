@@ -55,7 +55,6 @@ impl Layers {
         self.get(key).is_some_and(|value| !is_off(key, value))
     }
 
-    /// The text of a value, if it is text.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Value::as_str)
     }

@@ -90,7 +90,6 @@ pub struct Pace {
 }
 
 impl Schedule {
-    /// The one that was chosen, if one was.
     pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
         let policy = policy(args)?;
         if policy.is_none() && (args.max_attempts.is_some() || args.max_age.is_some()) {
@@ -120,7 +119,6 @@ impl Schedule {
 
 const CHOICES: &str = "--ndays, --fibonacci, --policy, --progressive";
 
-/// The policy that was chosen, if one was.
 fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     let choices = [
         (schedule.ndays.is_some(), "ndays"),

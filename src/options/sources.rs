@@ -225,7 +225,6 @@ impl Resolved<'_> {
         NOT_OF_PGMQ.into_iter().find(is_said).or(besides)
     }
 
-    /// The schedule that was chosen, if one was.
     pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
         Schedule::chosen(&self.read()?)
     }
@@ -243,7 +242,6 @@ impl Resolved<'_> {
         simulated(&options, typed)
     }
 
-    /// The handler that was chosen, if one was.
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
         let mut options: HandlerOptions = self.read()?;
         options.command = self.typed.handler.clone();
@@ -251,7 +249,6 @@ impl Resolved<'_> {
         Handler::chosen(&options, queue, &self.sources.environment)
     }
 
-    /// The limits and the ways of a pass.
     pub fn pass(&self) -> Result<PassOptions, ExitError> {
         let mut options: PassOptions = self.read()?;
         options.joblog = self.path("joblog", options.joblog);

@@ -88,7 +88,6 @@ fn parts(value: Value) -> Result<Option<Table>, String> {
     Ok(Some(parts))
 }
 
-/// A part, if it is given.
 fn part<T>(
     parts: &mut Table,
     name: &str,

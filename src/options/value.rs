@@ -301,7 +301,6 @@ pub fn choice<'de, D: Deserializer<'de>, T: ValueEnum>(
     })
 }
 
-/// Deserializes a flag.
 pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     read(deserializer, |value| {
         let is = value.as_bool().or_else(|| value.as_str().and_then(truth));

@@ -168,7 +168,6 @@ impl Record {
         }
     }
 
-    /// The number of the attempt that would be the next.
     pub fn next_attempt(&self) -> u32 {
         self.failures.saturating_add(1)
     }
@@ -315,7 +314,6 @@ impl Attempt {
 pub struct Settlement {
     pub transition: Transition,
     pub counter: Counter,
-    /// When it is written.
     pub at: Instant,
     /// Before when the record is not due, whatever the policy says.
     pub not_before: Option<Instant>,

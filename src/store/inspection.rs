@@ -45,7 +45,6 @@ impl Unread {
         })
     }
 
-    /// Each reason with the places.
     pub fn shown(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
     }
@@ -120,7 +119,6 @@ pub struct Undated {
 }
 
 impl Undated {
-    /// How many are named.
     const NAMED: usize = 5;
 
     pub fn add(&mut self, id: &str, date: &Value) {
@@ -148,9 +146,7 @@ impl Undated {
 /// An index without which a pass reads the whole table.
 #[derive(Debug)]
 pub struct MissingIndex {
-    /// What it would find.
     pub finds: &'static str,
-    /// What creates it.
     pub statement: String,
 }
 

@@ -49,7 +49,6 @@ enum Operation {
 }
 
 impl StoreStop {
-    /// Whether the pass is to stop.
     pub fn is_asked(&self) -> bool {
         self.stop.is_asked()
     }
@@ -77,7 +76,6 @@ pub struct Interruptible {
 }
 
 impl Interruptible {
-    /// The store of a pass on this table.
     pub fn open(
         database: Box<dyn Database>,
         state: &StateDir,

@@ -36,7 +36,6 @@ impl Findings {
         self.add(Level::Error, about, text);
     }
 
-    /// What is wrong, if something is.
     fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.error(about, format!("{error:#}"))).ok()
     }

@@ -32,7 +32,6 @@ const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// Owns the parts of a pass and the state between its rounds.
 pub struct Dispatcher {
     pass: Pass,
-    /// How it looks at records.
     rule: DueRule,
     plan: Plan,
     handlers: Handlers,
@@ -270,7 +269,6 @@ impl Dispatcher {
         self.tally.unusable = self.tally.unusable.max(self.due.unusable);
     }
 
-    /// Says what was not tried, once for all.
     fn report_leftovers(&mut self) {
         self.breaker.say_repeated();
         self.note_what_was_left_out();

@@ -254,7 +254,6 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Writes outcomes, and nothing else.
     pub(super) fn write_outcomes(&mut self, ended: &[Attempt]) -> Result<()> {
         self.write(ended, &[]).map(|_| ())
     }

@@ -114,7 +114,6 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
 /// A proxy that can be used.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// The variable that names it.
     pub origin: &'static str,
     pub uri: Uri,
     pub proxy: ureq::Proxy,

@@ -23,7 +23,6 @@ pub struct CoProcess {
     pub process: Process<Why>,
     /// Since when nothing was heard of it, or it had nothing to answer.
     pub quiet_since: Monotonic,
-    /// Whether it has answered anything.
     pub has_answered: bool,
     /// Whether it was said that it has not.
     pub is_doubted: bool,

@@ -171,7 +171,6 @@ impl Mailbox {
         let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 
-    /// The wake-up was noticed.
     pub fn drain_wakeup(&self) {
         let _ = io::read(&self.wakeup, &mut [0; 8]);
     }

@@ -309,7 +309,6 @@ impl Supervisor {
         self.submit(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
     }
 
-    /// Submits ended attempts.
     fn submit(&self, ended: Vec<Attempt>) {
         if let Some(submit) = self.submit.as_ref().filter(|_| !ended.is_empty()) {
             self.mailbox.answered(ended.len());

@@ -35,7 +35,6 @@ impl IdempotencyKey {
         Template::parse(text, "the key", check).map(Self::Given)
     }
 
-    /// The columns that it holds.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let template = if let Self::Given(template) = self { Some(template) } else { None };
         template.into_iter().flat_map(Template::columns)

@@ -49,7 +49,6 @@ fn key(text: &str) -> Result<Key> {
     Hmac::new_from_slice(&bytes).context("could not use the signing secret")
 }
 
-/// The signature by one key.
 fn sign(key: &Key, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
     let mut hmac = key.clone();
     hmac.update(format!("{id}.{timestamp_secs}.").as_bytes());

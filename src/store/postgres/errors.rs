@@ -51,7 +51,6 @@ pub fn is_lost(error: &SqlError) -> bool {
     ends.contains(code) || is_connection || ["57P05", "25P03", "25P04"].contains(&code.code())
 }
 
-/// Whether this user lacks a privilege.
 pub fn is_forbidden(error: &SqlError) -> bool {
     error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
 }

@@ -169,7 +169,6 @@ impl Session {
         Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
     }
 
-    /// Whether the server answers.
     pub fn is_alive(&mut self) -> bool {
         !self.client.is_closed() && self.client.is_valid(PATIENCE).is_ok()
     }

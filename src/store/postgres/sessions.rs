@@ -192,7 +192,6 @@ impl Sessions {
         Ok(())
     }
 
-    /// Makes what was released free.
     fn free(&mut self) -> Result<()> {
         self.patiently("read", |Self { claims, database, .. }, _| {
             claims.free(&mut database.session)

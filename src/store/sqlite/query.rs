@@ -198,7 +198,6 @@ pub fn due_by_row_number(table: &Table, selection: &Query) -> String {
     )
 }
 
-/// Whether the row with an id is pending.
 pub fn is_pending(table: &Table) -> String {
     format!("{} AND {}", of_id(table, "1"), table.pending())
 }

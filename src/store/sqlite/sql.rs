@@ -58,7 +58,6 @@ pub fn id_params(id: &Id) -> impl Params {
     params_from_iter(id.parts().iter().map(id_param))
 }
 
-/// A value as it was read.
 pub fn value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,

@@ -7,7 +7,6 @@ mod inspection;
 mod interrupt;
 mod location;
 mod memory;
-mod orphans;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -42,10 +41,10 @@ pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated, Un
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::{MemoryRow, MemoryStore};
-pub use orphans::TOKEN;
+
 pub use state_dir::{LineState, Purpose, StateDir};
 pub use table::{Charged, Table};
-pub use watchdog::run_watchdog;
+pub use watchdog::{TOKEN, run_watchdog};
 
 /// The last word on whether a record is due.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;

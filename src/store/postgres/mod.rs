@@ -3,14 +3,12 @@
 
 mod advisory_locks;
 mod catalog;
-mod change;
 mod errors;
 mod inspect;
 pub mod pgmq;
 mod query;
 mod reader;
 mod reconnect;
-mod recovery;
 mod server;
 mod session;
 mod sessions;
@@ -112,7 +110,7 @@ impl Database for PgDatabase {
         }
         let payload = self.table.require_payload()?;
         let at = param(&self.table.inserted.spelling.write(now, &self.table.dates.zone));
-        let (sql, params) = change::insert(&self.table, payload, payloads, at);
+        let (sql, params) = write::insert(&self.table, payload, payloads, at);
         let added = self.session.query(&sql, &params);
         added.map(|_| ()).map_err(|error| self.explain(&error, "add records to"))
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use crate::store::claims;
-use crate::store::orphans::{Mark, boot_id, own_beginning};
+use crate::store::watchdog::{Mark, boot_id, own_beginning};
 
 /// How long a note is. It ends in a line break, so that the file can be read by people.
 const LENGTH: usize = 128;

@@ -11,7 +11,7 @@ use anyhow::Result;
 use postgres::Error as SqlError;
 
 use super::Queue;
-use super::orders::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
+use super::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status};
 use crate::store::postgres::PgDatabase;
 use crate::store::postgres::reconnect::{OrRefused, Patience, Patient};

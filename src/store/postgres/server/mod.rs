@@ -1,7 +1,6 @@
 //! Connections by the rules of libpq, from a URL and the environment, so that what works with
 //! `psql` works here.
 
-mod cancel;
 mod endpoint;
 mod failure;
 mod parameters;
@@ -10,28 +9,30 @@ mod tests;
 mod tls;
 mod url;
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+use std::{fmt, thread};
 
 use anyhow::{Context, Result};
-use nix::unistd::{Uid, User};
-use postgres::config::{ChannelBinding, Config, SslMode, TargetSessionAttrs};
-use postgres::{Client, Error as SqlError};
-use tokio_postgres_rustls::MakeRustlsConnect;
-
-pub use cancel::Line;
-use cancel::Lines;
 use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
 use failure::{Reason, Refusal, failure};
+use nix::unistd::{Uid, User};
 use parameters::Parameters;
+use postgres::config::{ChannelBinding, Config, SslMode, TargetSessionAttrs};
+use postgres::{CancelToken, Client, Error as SqlError, NoTls};
+use rustix::net::{Shutdown, shutdown};
 use tls::Mode;
-pub use url::without_password;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::socket::Peer;
+use crate::lock::lock;
+use crate::store::Interrupter;
+
+pub use url::without_password;
 
 /// How long one host may take to let us in, unless the user says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -188,7 +189,7 @@ impl Server {
         let tls = self.tls.clone();
         let connect = move || match tls {
             Some(tls) => config.connect(tls),
-            None => config.connect(postgres::NoTls),
+            None => config.connect(NoTls),
         };
         let Some(timeout) = self.timeout else {
             return connect().map_err(|error| Refusal::of(&error));
@@ -268,4 +269,57 @@ fn common_config(parameters: &Parameters) -> Result<Config> {
     let bindings = [("disable", Disable), ("prefer", Prefer), ("require", Require)];
     config.channel_binding(parameters.choice("channel_binding", &bindings)?.unwrap_or(Prefer));
     Ok(config)
+}
+
+/// A request to cancel is sent at the first call and at every one of so many that follow.
+const CALLS_PER_REQUEST: u32 = 10;
+/// After so many calls the server does not answer: the connections end.
+const CALLS_TO_SHUTDOWN: u32 = 30;
+
+/// An open connection, as far as it takes to end what it is at.
+pub struct Line {
+    cancel: CancelToken,
+    socket: Option<Arc<OwnedFd>>,
+}
+
+/// The open connections to a server.
+pub type Lines = Mutex<Vec<Weak<Line>>>;
+
+impl Server {
+    /// Has a connection ended with the others. It counts as open as long as the result lives.
+    pub fn enlist(&self, cancel: CancelToken, socket: Option<Arc<OwnedFd>>) -> Arc<Line> {
+        let line = Arc::new(Line { cancel, socket });
+        let mut lines = lock(&self.lines);
+        lines.retain(|line| line.strong_count() > 0);
+        lines.push(Arc::downgrade(&line));
+        line
+    }
+
+    pub fn interrupter(self: &Arc<Self>) -> Interrupter {
+        let (server, mut calls) = (self.clone(), 0_u32);
+        Box::new(move || {
+            let lines: Vec<_> = lock(&server.lines).iter().filter_map(Weak::upgrade).collect();
+            if calls >= CALLS_TO_SHUTDOWN {
+                lines.iter().filter_map(|line| line.socket.as_ref()).for_each(|socket| {
+                    // What is shut already needs no more.
+                    let _ = shutdown(socket, Shutdown::Both);
+                });
+            } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
+                lines.iter().for_each(|line| server.request(line.cancel.clone()));
+            }
+            calls = calls.saturating_add(1);
+        })
+    }
+
+    /// Asks for one cancellation. A server that hangs takes the request and never closes it, so
+    /// nobody waits for that.
+    fn request(&self, cancel: CancelToken) {
+        let tls = self.tls.clone();
+        let run = move || match tls {
+            Some(tls) => cancel.cancel_query(tls),
+            None => cancel.cancel_query(NoTls),
+        };
+        // Without one the connection is shut a moment later.
+        let _ = thread::Builder::new().name("cancel".into()).spawn(run);
+    }
 }

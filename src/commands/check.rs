@@ -1,0 +1,395 @@
+//! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
+//! written, and what is wrong in one place does not keep the others from being looked at.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::assemble::require;
+use super::{Console, open, require_columns};
+use crate::cli::{Command, Typed};
+use crate::exit::{Exit, ExitError};
+use crate::handlers::{Signing, in_one_word, is_executable, obstacle};
+use crate::options::{Environment, Handler, Queue, Resolved, Schedule, Sources};
+use crate::record::{Status, counted, json_line};
+use crate::report::{Finding, Level, findings_text};
+use crate::store::{Access, Database, Inspection, Location, Pending, Table};
+use crate::time::{Instant, days, span};
+use crate::{crontab, schedule};
+
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, about: &'static str, text: impl Into<String>) {
+        self.0.push(Finding { level, about, text: text.into(), statement: None });
+    }
+
+    fn ok(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Ok, about, text);
+    }
+
+    fn warning(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Warning, about, text);
+    }
+
+    fn error(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Error, about, text);
+    }
+
+    fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.error(about, format!("{error:#}"))).ok()
+    }
+}
+
+pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
+    let sources = resolved.sources;
+    let mut findings = Findings(Vec::new());
+    for complaint in resolved.complaints() {
+        findings.error("options", complaint);
+    }
+    let queue = resolved.queue()?;
+    let schedule = resolved.schedule()?;
+    if schedule.is_none() {
+        findings.warning("schedule", "none is configured: it stands in each line");
+    }
+    if let Some(file) = &sources.file {
+        let shown = file.path.display();
+        findings.ok("config", format!("{shown}, queue {}", queue.name));
+        if let Some(what) = file.exposed() {
+            findings.error("config", format!("others can read {what}: chmod 600 {shown}"));
+        }
+    }
+    let handler = resolved.handler(&queue);
+    let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
+    if let Some(mut database) = findings.wrong("database", open(&queue, Access::ReadOnly)) {
+        database.leave_alone()?;
+        the_database(&mut findings, &queue, &mut *database);
+        let found = database.inspect(by_count)?;
+        let table = database.table();
+        findings.wrong("on_success", table.require_success());
+        for key in table.ends_that_change_nothing() {
+            findings.error(key, "it sets no column that `where` reads: the row stays pending");
+        }
+        if let Some(schedule) = &schedule
+            && findings.wrong("schedule", require_columns(table, schedule)).is_some()
+        {
+            findings.ok("schedule", schedule.policy.line());
+        }
+        if let Ok(Some(handler)) = &handler {
+            findings.wrong("handler", require(handler, &queue, table));
+        }
+        for condition in &queue.mapping.conditions {
+            findings.ok("where", condition.clone());
+        }
+        the_table(&mut findings, table, &found, console.clock.now());
+        if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
+            let why = format!(
+                "without AUTOINCREMENT the id of a deleted row is given again: only {} tells \
+                     such records apart in webhook-id",
+                table.inserted.name
+            );
+            findings.warning("ids", why);
+        }
+    }
+    let (level, text) = match &handler {
+        Ok(handler) => the_handler(handler.as_ref(), &sources.environment),
+        Err(error) => (Level::Error, error.message.clone()),
+    };
+    findings.add(level, "handler", text);
+    the_crontab(&mut findings, &queue, &sources.environment);
+    let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
+    let text = if is_json {
+        let (name, db, table) = (&queue.name, queue.db.to_string(), &queue.mapping.table.text);
+        let findings = &findings.0;
+        json_line(
+            &json!({ "queue": name, "db": db, "table": table, "ok": ok, "findings": findings }),
+        )
+    } else {
+        findings_text(&findings.0)
+    };
+    console.out.write_all(text.as_bytes())?;
+    Ok(if ok { Exit::Done } else { Exit::Failed })
+}
+
+/// What cron looks for programs in, unless the crontab says otherwise.
+const CRON_PATH: &str = "/usr/bin:/bin";
+
+fn the_handler(handler: Option<&Handler>, environment: &Environment) -> (Level, String) {
+    match handler {
+        None => (Level::Warning, "none is configured: it stands behind `--` in each line".into()),
+        Some(Handler::Exec { argv, .. } | Handler::Stream { argv, .. }) => {
+            the_program(argv, environment)
+        }
+        Some(Handler::Post(webhook)) => {
+            let signed = match &webhook.signing {
+                Signing::None => "not signed".into(),
+                Signing::Shared(_) => "signed".into(),
+                Signing::Own { column } => format!("signed with {column} of each record"),
+            };
+            (Level::Ok, format!("POST {}, {signed}", webhook.target))
+        }
+    }
+}
+
+fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) {
+    let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
+    if let Some(why) = in_one_word(argv, own) {
+        return (Level::Error, why);
+    }
+    let program = argv.first().map_or(Path::new(""), Path::new);
+    let (shown, is_path) = (program.display(), program.components().count() > 1);
+    if is_path && program.is_relative() {
+        let why = format!("{shown} is not where cron starts: write its whole path");
+        return (Level::Error, why);
+    }
+    // From the root on it is found in every directory.
+    let search = |path: &OsStr| {
+        let mut files = std::env::split_paths(path).map(|directory| directory.join(program));
+        files.find(|file| is_executable(file))
+    };
+    match (search(OsStr::new(CRON_PATH)), search(own)) {
+        (Some(file), _) => match obstacle(&file, own) {
+            None => (Level::Ok, file.display().to_string()),
+            Some(why) => (Level::Error, format!("{} cannot be run: {why}", file.display())),
+        },
+        (None, Some(file)) => {
+            let why = format!("is not in cron's PATH, {CRON_PATH}: write its whole path");
+            (Level::Warning, format!("{} {why}", file.display()))
+        }
+        (None, None) if is_path => {
+            (Level::Error, format!("{shown} is no file that can be executed"))
+        }
+        (None, None) => (Level::Error, format!("there is no {shown} in PATH")),
+    }
+}
+
+/// The lines of this user's crontab that work on the same queue.
+fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
+    let crontab = std::process::Command::new("crontab").arg("-l").output();
+    let Ok(crontab) = crontab else {
+        findings.warning("crontab", "there is no cron here");
+        return;
+    };
+    let text = String::from_utf8_lossy(&crontab.stdout);
+    let mut ages = Vec::new();
+    for line in crontab::lines(&text, "backlog") {
+        let passes = passes(&line, environment).unwrap_or_else(|why| {
+            findings.error("crontab", format!("line {}: {why}", line.number));
+            Vec::new()
+        });
+        for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
+            let (from, to) = policy.ages();
+            let text = format!("{}: {}, {}", line.times, policy.line(), band(from, to));
+            findings.ok("crontab", text);
+            ages.push((from, to));
+        }
+    }
+    if ages.is_empty() {
+        findings.warning(
+            "crontab",
+            "no line of this user works on this queue; `backlog crontab` prints one",
+        );
+        return;
+    }
+    for (from, to) in schedule::gaps(&ages) {
+        let band = band(from, Some(to));
+        findings.error("crontab", format!("no line tries records of {band}"));
+    }
+    for (from, to) in schedule::overlaps(&ages) {
+        findings.warning("crontab", format!("several lines try records of {}", band(from, to)));
+    }
+}
+
+/// The passes that a line of a crontab runs, as many as it has queues. They are read as under cron,
+/// which starts a line in the user's home with next to no environment.
+fn passes(
+    line: &crontab::Line,
+    environment: &Environment,
+) -> Result<Vec<(Queue, Schedule)>, String> {
+    let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+    // As a shell does.
+    let expand = |word: &str| {
+        let home = home.to_string_lossy();
+        let word = word.replace("${HOME}", &home).replace("$HOME", &home);
+        word.strip_prefix("~/").map_or(word.clone(), |rest| format!("{home}/{rest}"))
+    };
+    let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
+    let mut variables: HashMap<_, _> =
+        [(OsString::from("HOME"), home.clone().into_os_string())].into();
+    variables.extend(line.environment.iter().map(|(name, it)| (name.into(), expand(it).into())));
+    let environment = Environment { variables, directory };
+    let argv = std::iter::once("backlog".into())
+        .chain(line.arguments.iter().map(|word| expand(word).into()));
+    let typed = match Typed::parse(argv) {
+        Ok(typed) => typed,
+        Err(error) if !error.use_stderr() => return Ok(Vec::new()),
+        // Without clap's hints.
+        Err(error) => return Err(error.to_string().lines().next().unwrap_or_default().into()),
+    };
+    let Command::Process(args) = &typed.cli.command else { return Ok(Vec::new()) };
+    let passes = || -> Result<Vec<_>, ExitError> {
+        let sources = Sources::find(typed.options.config.as_deref(), environment)?;
+        let queues: Vec<_> = match args.all_queues {
+            true => sources.queues()?.into_iter().map(Some).collect(),
+            false => vec![None],
+        };
+        let mut passes = Vec::new();
+        for queue in queues {
+            let resolved = sources.resolve(&typed.options, queue.as_deref())?;
+            let mut queue = resolved.queue()?;
+            if let Location::File(path) = &mut queue.db {
+                *path = sources.environment.directory.join(&*path);
+            }
+            passes.push((queue, resolved.schedule()?.ok_or_else(Schedule::none)?));
+        }
+        Ok(passes)
+    };
+    passes().map_err(|error| error.message)
+}
+
+fn band(from: i64, to: Option<i64>) -> String {
+    match (from, to) {
+        (0, None) => "all ages".into(),
+        (from, None) => format!("more than {} days", days(from)),
+        (from, Some(to)) => format!("{} to {} days", days(from), days(to)),
+    }
+}
+
+/// Below this a table is read from one end to the other in no time.
+const SMALL: u64 = 100_000;
+/// How far a date may lie in the future without a word.
+const SKEW_SECS: i64 = 60;
+
+fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Database) {
+    let place = database.place();
+    match findings.wrong("database", database.obstacle()) {
+        Some(None) => findings.ok("database", place),
+        Some(Some(why)) => findings.error("database", format!("{place}: {why}")),
+        None => {}
+    }
+    let state = database.state_dir(queue.state_dir.as_deref());
+    let state =
+        state.and_then(|state| state.check_writable(&database.table().name).map(|()| state));
+    if let Some(state) = findings.wrong("claims", state) {
+        let path = state.path().display();
+        let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
+        findings.ok("claims", format!("kept {by_server}in {path}"));
+    }
+}
+
+fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
+    let rows = found.rows.map(|rows| counted(rows, "row"));
+    let rows = rows.unwrap_or_else(|| "its rows not counted".into());
+    let at_least = if found.pending.is_cut { "at least " } else { "" };
+    let pending = format!("{at_least}{} pending", found.pending.rows);
+    let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
+    findings.ok("table", format!("{}, {rows}, {pending}{aside}", table.name));
+    let columns: Vec<_> = table
+        .roles()
+        .map(|(role, it)| format!("{role} = {} {}", it.name, it.declared).trim_end().to_string())
+        .collect();
+    findings.ok("columns", columns.join(", "));
+    for why in found.unread.shown() {
+        findings.error("table", why);
+    }
+    for complaint in &table.complaints {
+        findings.error("columns", complaint.clone());
+    }
+    the_statuses(findings, found);
+    the_dates(findings, &table.inserted.name, &found.pending, now);
+    if let Some((records, first)) = &found.pending.without_id {
+        let records = counted(*records, "pending record");
+        findings.error("ids", format!("{records} never tried, because the id is none: {first}"));
+    }
+    if let Some(column) = table.statuses.column.as_ref().filter(|column| column.is_generated) {
+        findings
+            .error("status", format!("{} cannot be written: the table computes it", column.name));
+    }
+    if let Some(id) = &found.duplicate {
+        findings.error("ids", format!("more than one row has the id {id}: none of them is tried"));
+    }
+    the_indexes(findings, found);
+    for trigger in &found.triggers {
+        findings.warning("trigger", format!("{trigger} runs with what is written"));
+    }
+    for why in &found.refused {
+        findings.error("trigger", format!("the table refuses what a pass writes: {why}"));
+    }
+}
+
+fn the_indexes(findings: &mut Findings, found: &Inspection) {
+    for missing in found.missing.iter().flatten() {
+        let is_small = found.rows.is_some_and(|rows| rows < SMALL);
+        let level = if is_small { Level::Warning } else { Level::Error };
+        let text = format!("no index finds {}: the whole table is read for that", missing.finds);
+        let statement = Some(format!("{};", missing.statement));
+        findings.0.push(Finding { level, about: "index", text, statement });
+    }
+    if found.missing.as_ref().is_some_and(Vec::is_empty) {
+        findings.ok("index", "pending records and single ones are found by an index");
+    }
+}
+
+fn the_statuses(findings: &mut Findings, found: &Inspection) {
+    let mapped = |status: Status| {
+        let of = found.values.iter().filter(|value| value.status == status);
+        let values: Vec<_> = of.map(|it| format!("{} ({})", it.shown, it.rows)).collect();
+        (!values.is_empty()).then(|| format!("{} = {}", status.name(), values.join(", ")))
+    };
+    let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
+    if !shown.is_empty() {
+        findings.ok("status", shown.join("; "));
+    } else if !found.values.is_empty() {
+        findings.error("status", "no row has a value that is mapped to a status");
+    }
+    for value in found.values.iter().filter(|value| value.status == Status::Foreign) {
+        let rows = counted(value.rows, "row");
+        match &value.like {
+            Some(like) => findings.error(
+                "status",
+                format!(
+                    "{}: {rows} left alone, because it is not {like}: map it as well",
+                    value.shown
+                ),
+            ),
+            None => findings.warning(
+                "status",
+                format!("{}: {rows} left alone, mapped to no status", value.shown),
+            ),
+        }
+    }
+}
+
+fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
+    let formats: Vec<_> =
+        found.formats.iter().map(|(format, (rows, id))| (format, *rows, id)).collect();
+    match &formats[..] {
+        [] => {}
+        [(format, _, _)] => findings.ok("dates", format!("{column} is written as {format}")),
+        several => {
+            let each = several.iter().map(|(format, rows, id)| {
+                format!("{format} in {}, such as {id}", counted(*rows, "record"))
+            });
+            let each = each.collect::<Vec<_>>().join("; ");
+            findings.warning("dates", format!("{column} is written in several ways: {each}"));
+        }
+    }
+    if found.undated.rows > 0 {
+        let records = counted(found.undated.rows, "pending record");
+        let shown = found.undated.shown();
+        findings.error("dates", format!("{records} without a readable {column}: {shown}"));
+    }
+    if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
+        let ahead = span(newest.0 - now.0);
+        findings.warning(
+            "clock",
+            format!(
+                "the newest pending record is from {newest}, {ahead} from now: another clock, \
+                 another zone of date_inserted, or a date to come"
+            ),
+        );
+    }
+}

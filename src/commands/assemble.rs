@@ -4,7 +4,6 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -12,11 +11,8 @@ use super::open_for;
 use crate::clock::Clock;
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
-use crate::handlers::{
-    Exec, ExecSettings, Handler, Hello, Stream, StreamSettings, check_injection, misspelt,
-};
+use crate::handlers::{Exec, Handler, HandlerContext, Stream, check_injection, misspelt};
 use crate::options::{self, PassSettings, Queue, Schedule};
-use crate::record::series::SeriesSource;
 use crate::record::{Status, one_line};
 use crate::schedule::Capabilities;
 use crate::stop::Stop;
@@ -27,7 +23,7 @@ use crate::time::Instant;
 
 #[cfg(feature = "webhook")]
 use crate::{
-    handlers::{Post, PostSettings, Proxy},
+    handlers::{Post, Proxy},
     tls_roots,
 };
 
@@ -145,47 +141,31 @@ pub fn look(
     Ok((database, assembly))
 }
 
-/// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
-/// is not about to end it anyway.
-const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
-
-/// The context of all handlers of a pass: what they are told besides their records.
-pub struct HandlerContext {
-    hello: Hello,
-    /// What tells the series of attempts of a record apart, if the handler goes by them.
-    pub series: Option<SeriesSource>,
-    /// What all commands have in common.
-    exec: ExecSettings,
-    on_archive: Option<Vec<OsString>>,
-}
-
-impl HandlerContext {
-    pub fn new(queue: &Queue, settings: &PassSettings, table: &Table, token: &str) -> Self {
-        let mut env = vec![
-            ("BACKLOG_QUEUE", queue.name.clone()),
-            ("BACKLOG_TABLE", table.name.clone()),
-            (store::TOKEN, token.into()),
-        ];
-        let most = settings.schedule.limits.max_attempts;
-        env.extend(most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string())));
-        let hello = Hello {
-            queue: queue.name.clone(),
-            table: table.name.clone(),
-            id: table.id.iter().map(|column| column.name.clone()).collect(),
-        };
-        let goes_by_series =
-            settings.handler.as_ref().is_some_and(options::Handler::goes_by_series);
-        let series = table.series_source().filter(|_| goes_by_series);
-        let exec = ExecSettings {
-            argv: Vec::new(),
-            jobs: 1,
-            timeout: settings.timeout,
-            give_up_on: Vec::new(),
-            payload: queue.mapping.payload.clone(),
-            last_error: table.last_error.as_ref().map(|column| column.name.clone()),
-            env,
-        };
-        Self { hello, series, exec, on_archive: queue.on_archive.clone() }
+/// The context of all handlers of a pass, of which `token` marks those of no other.
+pub fn context(
+    queue: &Queue,
+    settings: &PassSettings,
+    table: &Table,
+    token: &str,
+) -> HandlerContext {
+    let mut env = vec![
+        ("BACKLOG_QUEUE", queue.name.clone()),
+        ("BACKLOG_TABLE", table.name.clone()),
+        (store::TOKEN, token.into()),
+    ];
+    let most = settings.schedule.limits.max_attempts;
+    env.extend(most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string())));
+    let goes_by_series = settings.handler.as_ref().is_some_and(options::Handler::goes_by_series);
+    HandlerContext {
+        queue: queue.name.clone(),
+        table: table.name.clone(),
+        id: table.id.iter().map(|column| column.name.clone()).collect(),
+        jobs: settings.jobs,
+        timeout: settings.timeout,
+        payload: queue.mapping.payload.clone(),
+        last_error: table.last_error.as_ref().map(|column| column.name.clone()),
+        series: table.series_source().filter(|_| goes_by_series),
+        env,
     }
 }
 
@@ -245,53 +225,30 @@ pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Resu
 
 /// The handlers of a pass: those of records heed a part of its stop, `of_pass`.
 pub fn handlers(
-    settings: &PassSettings,
+    handler: Option<options::Handler>,
+    on_archive: Option<Vec<OsString>>,
     context: &HandlerContext,
     of_pass: Arc<Stop>,
     clock: Clock,
 ) -> Result<Handlers> {
-    let stop = of_pass.part().context("could not make an eventfd")?;
-    let exec = |settings, stop| -> Result<Arc<dyn Handler>> {
-        Ok(Arc::new(Exec::new(settings, stop, clock)?))
-    };
-    let (jobs, timeout) = (settings.jobs, settings.timeout);
-    let handler = match settings.handler.clone() {
+    let part = of_pass.part().context("could not make an eventfd")?;
+    let (all, stop) = (context.clone(), part.clone());
+    let handler: Arc<dyn Handler> = match handler {
         None => return Err(options::Handler::none().into()),
         Some(options::Handler::Exec { argv, give_up_on }) => {
-            exec(ExecSettings { argv, jobs, give_up_on, ..context.exec.clone() }, stop.clone())?
+            Arc::new(Exec::new(argv, give_up_on, all, stop, clock)?)
         }
-        Some(options::Handler::Stream { argv, window, window_bytes, restarts }) => {
-            let settings = StreamSettings {
-                argv,
-                jobs,
-                window,
-                window_bytes,
-                restarts,
-                timeout,
-                first_reply_within: timeout
-                    .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2)),
-                hello: context.hello.clone(),
-                env: context.exec.env.clone(),
-            };
-            Arc::new(Stream::new(settings, stop.clone(), clock)?)
+        Some(options::Handler::Stream(settings)) => {
+            Arc::new(Stream::new(settings, all, stop, clock)?)
         }
         #[cfg(not(feature = "webhook"))]
         Some(options::Handler::Post(_)) => return Err(options::Handler::none().into()),
         #[cfg(feature = "webhook")]
-        Some(options::Handler::Post(webhook)) => {
-            let settings = PostSettings {
-                webhook: *webhook,
-                timeout,
-                jobs,
-                table: context.hello.table.clone(),
-                series: context.series,
-                payload: context.exec.payload.clone(),
-            };
-            Arc::new(Post::new(settings, stop.clone(), clock)?)
-        }
+        Some(options::Handler::Post(webhook)) => Arc::new(Post::new(*webhook, all, stop, clock)?),
     };
-    let on_archive = context.on_archive.clone();
-    let on_archive =
-        on_archive.map(|argv| exec(ExecSettings { argv, ..context.exec.clone() }, of_pass));
-    Ok(Handlers { handler, stop, on_archive: on_archive.transpose()? })
+    let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
+        let one = HandlerContext { jobs: 1, ..context.clone() };
+        Ok(Arc::new(Exec::new(argv, Vec::new(), one, of_pass, clock)?))
+    });
+    Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
 }

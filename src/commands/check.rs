@@ -12,7 +12,7 @@ use super::assemble::require;
 use super::{Console, open, require_columns};
 use crate::cli::{Command, Typed};
 use crate::exit::{Exit, ExitError};
-use crate::handlers::{Signing, in_one_word, is_executable, obstacle};
+use crate::handlers::{Signing, StreamSettings, in_one_word, is_executable, obstacle};
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule, Sources};
 use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, findings_text};
@@ -120,7 +120,7 @@ const CRON_PATH: &str = "/usr/bin:/bin";
 fn the_handler(handler: Option<&Handler>, environment: &Environment) -> (Level, String) {
     match handler {
         None => (Level::Warning, "none is configured: it stands behind `--` in each line".into()),
-        Some(Handler::Exec { argv, .. } | Handler::Stream { argv, .. }) => {
+        Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
             the_program(argv, environment)
         }
         Some(Handler::Post(webhook)) => {

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::assemble::{Assembly, HandlerContext, handlers, require};
+use super::assemble::{self, Assembly, handlers, require};
 use super::{AMBIGUOUS, Console, open, open_for};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
@@ -41,7 +41,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     };
     let now = clock.now();
     let token = token()?;
-    let context = HandlerContext::new(queue, settings, database.table(), &token);
+    let context = assemble::context(queue, settings, database.table(), &token);
     let gives_up = settings.handler.as_ref().and_then(Handler::gives_up);
     assembly.line.capabilities.may_give_up = gives_up.is_some();
     assembly.line.capabilities.series = context.series;
@@ -68,7 +68,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     let tally = engine::run(pass, |wake| {
         heed_signals(wake)?;
         _running = assembly.state.begin_pass(&token)?;
-        handlers(settings, &context, stop, clock)
+        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop, clock)
     })?;
     if tally.found_nothing {
         say_if_unmapped(queue, &assembly, now, terminal)?;

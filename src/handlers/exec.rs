@@ -19,30 +19,13 @@ use super::process::{
 use super::stdio::{Tail, complete};
 use super::unstartable::{could_not_run, obstacle_of, program, shown};
 use super::workers::Workers;
-use super::{Handler, Job, argv_template, json};
+use super::{Handler, HandlerContext, Job, argv_template, json};
 use crate::clock::Clock;
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
-
-/// The settings of a command; the same for every record of a pass.
-#[derive(Debug, Clone)]
-pub struct ExecSettings {
-    /// The command and its arguments, with `{column}` still in them.
-    pub argv: Vec<OsString>,
-    pub jobs: usize,
-    pub timeout: Option<Duration>,
-    /// Exits that say that no attempt will ever succeed.
-    pub give_up_on: Vec<i32>,
-    /// The column that is the standard input, instead of the whole record.
-    pub payload: Option<String>,
-    /// The column of the last error, if the table has one.
-    pub last_error: Option<String>,
-    /// The fixed part of the environment: queue, table and the pass's token.
-    pub env: Vec<(&'static str, String)>,
-}
 
 /// Worker threads, each of which runs one command at a time.
 pub struct Exec {
@@ -52,9 +35,15 @@ pub struct Exec {
 }
 
 impl Exec {
-    pub fn new(settings: ExecSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
-        let capacity = settings.jobs;
-        let worker = Worker { settings, clock, stop: stop.clone() };
+    pub fn new(
+        argv: Vec<OsString>,
+        give_up_on: Vec<i32>,
+        context: HandlerContext,
+        stop: Arc<Stop>,
+        clock: Clock,
+    ) -> Result<Self> {
+        let capacity = context.jobs;
+        let worker = Worker { argv, give_up_on, context, clock, stop: stop.clone() };
         let workers = Workers::start(capacity, move |job| worker.work(&job))?;
         Ok(Self { capacity, workers, stop })
     }
@@ -83,7 +72,11 @@ impl Drop for Exec {
 
 /// What the threads know, besides their jobs.
 struct Worker {
-    settings: ExecSettings,
+    /// The command and its arguments, with `{column}` still in them.
+    argv: Vec<OsString>,
+    /// Exits that say that no attempt will ever succeed.
+    give_up_on: Vec<i32>,
+    context: HandlerContext,
     clock: Clock,
     stop: Arc<Stop>,
 }
@@ -117,7 +110,7 @@ impl Worker {
     /// The outcome of a command and its exit code; the error is that of one that was not started.
     fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
         // The bytes are not kept while the command runs.
-        let input = complete(&match &self.settings.payload {
+        let input = complete(&match &self.context.payload {
             Some(column) => json::column(&job.record, column),
             None => json::line(&job.record)
                 .map_err(|error| Outcome::Failure { error: json::advised(&error) })?,
@@ -131,15 +124,15 @@ impl Worker {
     /// the arguments have limits.
     fn command(&self, job: &Job) -> Command {
         let record = &job.record;
-        let argv = self.settings.argv.iter().map(|arg| argv_template::fill(arg, record));
-        let mut command = process::command(argv, &self.settings.env);
+        let argv = self.argv.iter().map(|arg| argv_template::fill(arg, record));
+        let mut command = process::command(argv, &self.context.env);
         command
             .env("BACKLOG_ID", record.id.text().as_ref())
             .env("BACKLOG_STATUS", record.status.name())
             .env("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()))
             .env("BACKLOG_ATTEMPT", job.attempt.to_string());
         if let Some(error) = &record.last_error {
-            let column = self.settings.last_error.as_deref();
+            let column = self.context.last_error.as_deref();
             command.env("BACKLOG_LAST_ERROR", last_error(record, error, column));
         }
         command
@@ -160,8 +153,8 @@ impl Worker {
 
     /// Reads what the command says until it has ended, and makes it end when its time is up.
     fn stay(&self, running: &mut Running) -> io::Result<()> {
-        let Self { settings, clock, stop } = self;
-        let timeout = settings.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
+        let Self { context, clock, stop, .. } = self;
+        let timeout = context.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
         loop {
             let stage = stop.stage().max(Stage::Closing);
             // The command of --on-archive heeds the stop of the pass, which has a deadline of its own.
@@ -185,7 +178,6 @@ impl Worker {
     }
 
     fn outcome(&self, status: ExitStatus, ended: &Running) -> (Outcome, Option<i32>) {
-        let Self { settings, .. } = self;
         let Process { why, is_forced, .. } = ended.process;
         let said = |otherwise: String| {
             ended.stderr.last_line().or_else(|| ended.stdout.last_line()).unwrap_or(otherwise)
@@ -194,19 +186,18 @@ impl Worker {
         let outcome = match (why.filter(|_| is_forced), status.code()) {
             (Some(Why::Stop), _) => Outcome::Interrupted,
             (Some(Why::Timeout), _) => {
-                let limit = humantime::format_duration(settings.timeout.unwrap_or_default());
+                let limit = humantime::format_duration(self.context.timeout.unwrap_or_default());
                 return (failure(format!("timed out after {limit}")), Some(EXIT_TIMEOUT));
             }
             (None, Some(0)) => Outcome::Success,
-            (None, Some(exit)) if settings.give_up_on.contains(&exit) => {
+            (None, Some(exit)) if self.give_up_on.contains(&exit) => {
                 Outcome::GiveUp { error: said(format!("exit status {exit}")) }
             }
             (None, Some(EXIT_SNOOZE)) => {
                 Outcome::Snooze { error: said("snoozed (exit status 75)".into()), after: None }
             }
             (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
-                let why =
-                    obstacle_of(&settings.argv).map_or(String::new(), |why| format!("; {why}"));
+                let why = obstacle_of(&self.argv).map_or(String::new(), |why| format!("; {why}"));
                 let said = said("cannot be run".into());
                 let error = format!("the handler exited with {exit}: {said}{why}");
                 Outcome::Unable { error, ends_pass: false }
@@ -224,7 +215,7 @@ impl Worker {
     /// A command that could not be started: the record's fault only if its own values are what the
     /// system refused.
     fn spawn_failure(&self, error: &io::Error) -> Outcome {
-        let argv = &self.settings.argv;
+        let argv = &self.argv;
         let of_the_record = error.kind() == io::ErrorKind::InvalidInput
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
         if of_the_record {

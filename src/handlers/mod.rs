@@ -17,15 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hash::draw;
+use crate::record::series::SeriesSource;
 use crate::record::{Attempt, Id, Outcome, Record};
 
 #[cfg(feature = "webhook")]
-pub use post::{Post, PostSettings, Proxy};
+pub use post::{Post, Proxy};
 
 pub use argv_template::misspelt;
-pub use exec::{Exec, ExecSettings};
+pub use exec::Exec;
 pub use injection::check as check_injection;
-pub use stream::{Hello, Stream, StreamSettings};
+pub use stream::{Stream, StreamSettings};
 pub use unstartable::{in_one_word, is_executable, obstacle};
 pub use webhook::{
     Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook, without_login,
@@ -47,6 +48,27 @@ pub trait Handler: Send + Sync {
     fn faults(&self) -> u64 {
         0
     }
+}
+
+/// The context of the handlers of a pass: what they are told besides their records.
+#[derive(Clone, Default)]
+pub struct HandlerContext {
+    pub queue: String,
+    pub table: String,
+    /// The columns that together name a record.
+    pub id: Vec<String>,
+    /// How many commands, co-processes or requests there are at once.
+    pub jobs: usize,
+    /// For one record; of a co-process that it is not silent for longer.
+    pub timeout: Option<Duration>,
+    /// The column that is handed over instead of the whole record.
+    pub payload: Option<String>,
+    /// The column of the last error, if the table has one.
+    pub last_error: Option<String>,
+    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    pub series: Option<SeriesSource>,
+    /// The fixed part of the environment of commands: queue, table and the pass's token.
+    pub env: Vec<(&'static str, String)>,
 }
 
 /// One attempt, as the handler is told of it.

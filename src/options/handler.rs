@@ -9,7 +9,9 @@ use serde::Deserialize;
 use super::value::{self, Several, Size, UpTo1024};
 use super::{Environment, Queue, require_program};
 use crate::exit::{ExitError, usage};
-use crate::handlers::{Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook};
+use crate::handlers::{
+    Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target, Webhook,
+};
 
 /// What handles the records, as it is typed.
 #[derive(Default, Args, Deserialize)]
@@ -103,7 +105,7 @@ pub enum Handler {
     /// A process for each.
     Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
     /// A process for many.
-    Stream { argv: Vec<OsString>, window: usize, window_bytes: usize, restarts: u32 },
+    Stream(StreamSettings),
     /// A request for each.
     Post(Box<Webhook>),
 }
@@ -252,7 +254,7 @@ impl Handler {
             let window = args.window.unwrap_or(WINDOW).0.into();
             let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES).0;
             let restarts = args.restarts.unwrap_or(RESTARTS);
-            Self::Stream { argv, window, window_bytes, restarts }
+            Self::Stream(StreamSettings { argv, window, window_bytes, restarts })
         } else {
             Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }
         }))
@@ -276,7 +278,7 @@ impl Handler {
         match self {
             Self::Exec { give_up_on, .. } => (!give_up_on.is_empty()).then_some("--give-up-on"),
             Self::Post(webhook) => webhook.give_up_on_4xx.then_some("--give-up-on-4xx"),
-            Self::Stream { .. } => None,
+            Self::Stream(_) => None,
         }
     }
 }

@@ -18,8 +18,8 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Error, ProxyProtocol};
 
-use super::client::PostSettings;
 use super::wire::{Dial, Lookup, Trust};
+use crate::handlers::HandlerContext;
 use crate::handlers::webhook::Proxies;
 use crate::tls_roots;
 
@@ -38,28 +38,32 @@ pub struct Proxied {
 }
 
 impl Proxied {
-    pub fn new(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: &Proxy) -> Result<Self> {
+    pub fn new(
+        is_https: bool,
+        config: &dyn Fn(Option<&Proxy>) -> Config,
+        proxy: &Proxy,
+    ) -> Result<Self> {
         let origin = proxy.origin;
         // Only such a proxy can be handed a request as it is.
         let is_plain = proxy.proxy.protocol() == ProxyProtocol::Http;
-        if settings.webhook.target.is_https || !is_plain {
-            let agent = agent(config(settings, tls, Some(proxy)), Lookup::default());
+        if is_https || !is_plain {
+            let agent = agent(config(Some(proxy)), Lookup::default());
             return Ok(Self { agent, origin, authorization: None });
         }
-        let agent = forwarding_agent(config(settings, tls, None), proxy);
+        let agent = forwarding_agent(config(None), proxy);
         Ok(Self { agent, origin, authorization: proxy.authorization()? })
     }
 }
 
-fn config(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: Option<&Proxy>) -> Config {
+pub fn config(context: &HandlerContext, tls: Option<&TlsConfig>, proxy: Option<&Proxy>) -> Config {
     let builder = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
-        .timeout_global(settings.timeout)
+        .timeout_global(context.timeout)
         .timeout_recv_body(Some(PATIENCE))
-        .max_idle_connections(settings.jobs)
-        .max_idle_connections_per_host(settings.jobs)
+        .max_idle_connections(context.jobs)
+        .max_idle_connections_per_host(context.jobs)
         .max_idle_age(LONGEST_IDLE)
         .proxy(proxy.map(|proxy| proxy.proxy.clone()));
     match tls {
@@ -69,10 +73,9 @@ fn config(settings: &PostSettings, tls: Option<&TlsConfig>, proxy: Option<&Proxy
 }
 
 /// Connects without a proxy. Where records name any host, that is one of the internet's.
-pub fn direct(settings: &PostSettings, tls: Option<&TlsConfig>) -> Agent {
-    let is_public_only = settings.webhook.names_any_host();
+pub fn direct(config: Config, is_public_only: bool) -> Agent {
     let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
-    agent(config(settings, tls, None), lookup)
+    agent(config, lookup)
 }
 
 /// Connects to the host, with a tunnel through the proxy if the configuration has one.

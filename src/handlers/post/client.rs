@@ -1,7 +1,6 @@
 //! The HTTP client: one request, and the outcome that it comes to.
 
 use std::io::Read;
-use std::time::Duration;
 
 use anyhow::Result;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
@@ -11,32 +10,19 @@ use super::agent::Proxy;
 use super::agent::{self, Proxied};
 use super::failure::{self, Attempt};
 use super::reply::{self, Reply};
+use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{self, Webhook};
-use crate::record::series::{Series, SeriesSource};
+use crate::record::series::Series;
 use crate::record::{Outcome, Reach, Record};
 use crate::time::Instant;
 
 /// How much of an answer is read. A longer one costs its connection.
 const MOST_READ: usize = 64 * 1024;
 
-/// The settings of a webhook; the same for every record of a pass.
-#[derive(Clone)]
-pub struct PostSettings {
-    pub webhook: Webhook,
-    /// For the whole of a request.
-    pub timeout: Option<Duration>,
-    /// How many requests there are at once, at most.
-    pub jobs: usize,
-    pub table: String,
-    /// What tells the series of attempts apart, each of which has a key of its own.
-    pub series: Option<SeriesSource>,
-    /// The column that is the body, instead of the whole record.
-    pub payload: Option<String>,
-}
-
 /// An HTTP client for several threads, which keeps their connections.
 pub struct Client {
-    pub settings: PostSettings,
+    pub webhook: Webhook,
+    pub context: HandlerContext,
     direct: Agent,
     proxied: Option<Proxied>,
     /// What all requests have in common.
@@ -45,26 +31,21 @@ pub struct Client {
 
 impl Client {
     /// Reads the certificates if any are needed.
-    pub fn new(settings: PostSettings) -> Result<Self> {
-        let is_https = settings.webhook.target.is_https;
-        let proxy = Proxy::chosen(&settings.webhook.proxies, is_https)?;
+    pub fn new(webhook: Webhook, context: HandlerContext) -> Result<Self> {
+        let is_https = webhook.target.is_https;
+        let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
         let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
-        let tls = needs_tls
-            .then(|| agent::tls_config(settings.webhook.ca_file.as_deref()))
-            .transpose()?;
-        let proxied =
-            proxy.map(|proxy| Proxied::new(&settings, tls.as_ref(), &proxy)).transpose()?;
-        let headers = webhook::common(
-            &settings.webhook.headers,
-            settings.webhook.target.authorization.as_deref(),
-        )?;
-        let direct = agent::direct(&settings, tls.as_ref());
-        Ok(Self { direct, proxied, headers, settings })
+        let tls = needs_tls.then(|| agent::tls_config(webhook.ca_file.as_deref())).transpose()?;
+        let config = |proxy: Option<&Proxy>| agent::config(&context, tls.as_ref(), proxy);
+        let proxied = proxy.map(|proxy| Proxied::new(is_https, &config, &proxy)).transpose()?;
+        let headers = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
+        let direct = agent::direct(config(None), webhook.names_any_host());
+        Ok(Self { direct, proxied, headers, webhook, context })
     }
 
     /// The columns of which the requests are made, besides the body.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        let Webhook { target, key, signing, .. } = &self.settings.webhook;
+        let Webhook { target, key, signing, .. } = &self.webhook;
         target.columns().chain(key.columns()).chain(signing.column())
     }
 
@@ -78,7 +59,7 @@ impl Client {
 
     /// The error is that of values which make no request that may be sent.
     fn outcome(&self, record: &Record, body: &[u8], now: Instant) -> Result<Outcome> {
-        let PostSettings { webhook, timeout, .. } = &self.settings;
+        let Self { webhook, context: HandlerContext { timeout, .. }, .. } = self;
         let uri = self.uri(record)?;
         let proxied = self.proxied.as_ref().filter(|_| !webhook.proxies.is_bypassed(&uri));
         let request = self.request(&uri, record, body, now, proxied)?;
@@ -94,7 +75,7 @@ impl Client {
 
     /// The URL for one record, whose host is one that a record may name.
     fn uri(&self, record: &Record) -> Result<Uri> {
-        let webhook = &self.settings.webhook;
+        let webhook = &self.webhook;
         let uri = webhook.target.fill(&|column| value(record, column))?;
         if webhook.target.has_column_in_authority() {
             webhook.hosts.check(uri.host().unwrap_or_default())?;
@@ -110,7 +91,7 @@ impl Client {
         now: Instant,
         proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
-        let PostSettings { webhook, table, series, .. } = &self.settings;
+        let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
         let (id, inserted) = (record.id.text(), record.inserted.to_string());
         let name = webhook::name(webhook.key_prefix.as_deref(), table, &id, &inserted);
         let series = series.and_then(|source| Series::of(record, source).number);
@@ -145,7 +126,7 @@ impl Client {
             location: header("location"),
             body: &body,
         };
-        reply::outcome(&reply, self.settings.webhook.give_up_on_4xx, now)
+        reply::outcome(&reply, self.webhook.give_up_on_4xx, now)
     }
 }
 

@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::workers::Workers;
-use super::{Handler, Job, json};
+use super::{Handler, HandlerContext, Job, Webhook, json};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
@@ -26,7 +26,6 @@ use crate::stop::{Stage, Stop};
 use client::Client;
 
 pub use agent::Proxy;
-pub use client::PostSettings;
 
 /// So many requests in a row for which there is no connection: then nobody is there.
 const UNREACHABLE: u32 = 3;
@@ -53,10 +52,15 @@ struct Shared {
 }
 
 impl Post {
-    pub fn new(settings: PostSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
-        let jobs = settings.jobs;
+    pub fn new(
+        webhook: Webhook,
+        context: HandlerContext,
+        stop: Arc<Stop>,
+        clock: Clock,
+    ) -> Result<Self> {
+        let jobs = context.jobs;
         let shared = Arc::new(Shared {
-            client: Client::new(settings)?,
+            client: Client::new(webhook, context)?,
             clock,
             stop,
             unreachable: AtomicU32::new(0),
@@ -77,7 +81,7 @@ impl Post {
 
 impl Handler for Post {
     fn capacity(&self) -> usize {
-        self.shared.client.settings.jobs
+        self.shared.client.context.jobs
     }
 
     fn start(&self, jobs: Vec<Job>) {
@@ -128,7 +132,7 @@ impl Shared {
     /// Whether a record is charged for a host that cannot be reached: where it names the host
     /// itself, and where so few in a row found nobody there that it may be a moment's trouble.
     fn may_be_the_records_fault(&self) -> bool {
-        self.client.settings.webhook.target.has_column_in_authority()
+        self.client.webhook.target.has_column_in_authority()
             || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
     }
 
@@ -140,8 +144,8 @@ impl Shared {
                 "its {column} is not UTF-8, which no URL, key or secret can be; mend it"
             ));
         }
-        let PostSettings { payload, webhook, .. } = &self.client.settings;
-        match payload {
+        let Client { webhook, context, .. } = &self.client;
+        match &context.payload {
             Some(column) => Ok(json::column(record, column)),
             // No body shows the secret of its row.
             None => json::document(record, webhook.signing.column())

@@ -20,31 +20,25 @@ use supervisor::Supervisor;
 
 use crate::clock::Clock;
 
-use super::{Handler, Job};
+use super::{Handler, HandlerContext, Job};
 use crate::lock::lock;
 use crate::stop::Stop;
 
-pub use protocol::Hello;
-
 /// The settings of co-processes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StreamSettings {
     pub argv: Vec<OsString>,
-    /// How many co-processes there are.
-    pub jobs: usize,
     /// How many records each of them has in flight.
     pub window: usize,
     /// How long the lines of those may be together, except for one that is alone.
     pub window_bytes: usize,
     /// How often they may be started again in a pass, all together.
     pub restarts: u32,
-    /// How long one may be silent that has something to answer.
-    pub timeout: Option<Duration>,
-    /// How long one may keep its first reply to itself until somebody is told.
-    pub first_reply_within: Duration,
-    pub hello: Hello,
-    pub env: Vec<(&'static str, String)>,
 }
+
+/// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
+/// is not about to end it anyway.
+const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Supervisors, each of which looks after one co-process at a time.
 pub struct Stream {
@@ -56,6 +50,8 @@ pub struct Stream {
 /// The state that all supervisors share.
 struct Shared {
     settings: StreamSettings,
+    context: HandlerContext,
+    first_reply_within: Duration,
     clock: Clock,
     stop: Arc<Stop>,
     closing: AtomicBool,
@@ -64,7 +60,15 @@ struct Shared {
 }
 
 impl Stream {
-    pub fn new(settings: StreamSettings, stop: Arc<Stop>, clock: Clock) -> Result<Self> {
+    pub fn new(
+        settings: StreamSettings,
+        context: HandlerContext,
+        stop: Arc<Stop>,
+        clock: Clock,
+    ) -> Result<Self> {
+        let first_reply_within = context
+            .timeout
+            .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2));
         let shared = Arc::new(Shared {
             clock,
             stop,
@@ -72,9 +76,11 @@ impl Stream {
             restarts_left: AtomicU32::new(settings.restarts),
             faults: AtomicU64::new(0),
             settings,
+            context,
+            first_reply_within,
         });
         let mailboxes: io::Result<Vec<_>> =
-            (0..shared.settings.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
+            (0..shared.context.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let supervise = |(number, mailbox): (usize, &Arc<Mailbox>)| {
             let supervisor = Supervisor::new(shared.clone(), mailbox.clone());
@@ -91,7 +97,7 @@ impl Stream {
 
 impl Handler for Stream {
     fn capacity(&self) -> usize {
-        self.shared.settings.jobs * self.shared.settings.window
+        self.shared.context.jobs * self.shared.settings.window
     }
 
     /// Each goes where there is least to do.

@@ -5,31 +5,22 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::handlers::HandlerContext;
 use crate::handlers::stdio::Tail;
 use crate::record::{Id, Outcome, Record, one_line};
 
 /// The version of the protocol, which the first line says.
 const VERSION: u32 = 1;
 
-/// The hello line, the first that a co-process gets.
-#[derive(Debug, Clone)]
-pub struct Hello {
-    pub queue: String,
-    pub table: String,
-    /// The columns that together name a record.
-    pub id: Vec<String>,
-}
-
-impl Hello {
-    /// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...]}`
-    pub fn line(&self, record: &Record) -> String {
-        let Self { queue, table, id } = self;
-        let columns = &record.row.columns;
-        let hello = json!({
-            "backlog": VERSION, "queue": queue, "table": table, "id": id, "columns": &columns[..]
-        });
-        format!("{hello}\n")
-    }
+/// The hello line, the first that a co-process gets:
+/// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...]}`
+pub fn hello(context: &HandlerContext, record: &Record) -> String {
+    let HandlerContext { queue, table, id, .. } = context;
+    let columns = &record.row.columns;
+    let hello = json!({
+        "backlog": VERSION, "queue": queue, "table": table, "id": id, "columns": &columns[..]
+    });
+    format!("{hello}\n")
 }
 
 /// A line of a co-process about one record.
@@ -114,13 +105,18 @@ mod tests {
 
     #[test]
     fn the_first_line_says_what_the_others_hold() {
-        let hello = Hello { queue: "email".into(), table: "mails".into(), id: vec!["ID".into()] };
+        let context = HandlerContext {
+            queue: "email".into(),
+            table: "mails".into(),
+            id: vec!["ID".into()],
+            ..HandlerContext::default()
+        };
         let record = crate::handlers::tests::record(&[
             ("ID", record::Value::Integer(7)),
             ("to", record::Value::Null),
         ]);
         assert_eq!(
-            hello.line(&record),
+            hello(&context, &record),
             "{\"backlog\":1,\"queue\":\"email\",\"table\":\"mails\",\"id\":[\"ID\"],\
              \"columns\":[\"ID\",\"to\"]}\n"
         );

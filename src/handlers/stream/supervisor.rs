@@ -147,13 +147,13 @@ impl Supervisor {
             }
             log::info!("the handler is started again: {last_end}");
         }
-        let StreamSettings { argv, env, hello, .. } = &self.shared.settings;
-        let mut command = command(argv, env);
+        let Shared { settings: StreamSettings { argv, .. }, context, .. } = &*self.shared;
+        let mut command = command(argv, &context.env);
         // Else Python keeps its replies to itself.
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, argv))?;
-        process.push(hello.line(&first.record).as_bytes());
+        process.push(protocol::hello(context, &first.record).as_bytes());
         Ok(process)
     }
 
@@ -198,17 +198,14 @@ impl Supervisor {
     }
 
     fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
-        running
-            .doubted_at(self.shared.settings.first_reply_within)
-            .filter(|_| !self.in_flight.is_empty())
+        running.doubted_at(self.shared.first_reply_within).filter(|_| !self.in_flight.is_empty())
     }
 
     /// Says once of a process that it has not answered anything yet.
     fn doubt(&self, running: &mut CoProcess) {
         if self.doubted_at(running).is_some_and(|at| self.shared.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.len() as u64, "record");
-            let first_reply_within =
-                humantime::format_duration(self.shared.settings.first_reply_within);
+            let first_reply_within = humantime::format_duration(self.shared.first_reply_within);
             log::warn!(
                 "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
             );
@@ -218,7 +215,7 @@ impl Supervisor {
 
     /// How long the co-process may be silent.
     fn timeout(&self) -> Option<Duration> {
-        self.shared.settings.timeout.filter(|_| !self.in_flight.is_empty())
+        self.shared.context.timeout.filter(|_| !self.in_flight.is_empty())
     }
 
     /// Takes the replies that have come, all together. The error is a line that is none.
@@ -290,7 +287,7 @@ impl Supervisor {
     }
 
     fn was_silent(&mut self, running: &CoProcess, leaves_input: bool) {
-        let timeout = humantime::format_duration(self.shared.settings.timeout.unwrap_or_default());
+        let timeout = humantime::format_duration(self.shared.context.timeout.unwrap_or_default());
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
             self.fault(format!(

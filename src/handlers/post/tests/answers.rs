@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handlers::post::client::{Client, PostSettings};
+use crate::handlers::post::client::Client;
 use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
 use crate::record::{Outcome, Reach};
 
 use super::{
-    BODY, NOW, broken, client, failure, hasty, record, send, settings, success, webhook, with,
+    BODY, NOW, broken, client, client_of, context, failure, hasty, record, send, success, webhook,
 };
 use test_support::server::{Answer, Server, UNREAD};
 
@@ -16,13 +16,13 @@ use test_support::server::{Answer, Server, UNREAD};
 fn a_request_carries_what_it_should() {
     let server = Server::new(&[("/a/x%2Fy?z=1", Answer::new("200 OK", &[], "fine"))]);
     let url = server.url("/a/{name}?z={z}").replace("127", "us%20er:pw@127");
-    let client = Client::new(with(Webhook {
+    let client = client_of(Webhook {
         headers: vec![Header::parse("X-Mine: 1").unwrap()],
         signing: Signing::Shared(Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()),
         ..webhook(&url)
-    }));
+    });
     let record = record("é.7", &[("z", "1"), ("name", "x/y")]);
-    assert_eq!(client.unwrap().send(&record, BODY, NOW), success());
+    assert_eq!(client.send(&record, BODY, NOW), success());
     let [request] = server.received().try_into().unwrap();
     assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", BODY));
     let host = format!("127.0.0.1:{}", server.port);
@@ -90,10 +90,9 @@ fn every_status_is_an_answer() {
     let Outcome::Failure { error } = sent("/moved") else { panic!() };
     assert!(error.ends_with(&format!("leads to {}", moved.url("/"))), "{error}");
     assert!(moved.received().is_empty());
-    let client =
-        Client::new(with(Webhook { give_up_on_4xx: true, ..webhook(&server.url("/400")) }));
+    let client = client_of(Webhook { give_up_on_4xx: true, ..webhook(&server.url("/400")) });
     let error = "HTTP 400 Bad Request: no".into();
-    assert_eq!(send(&client.unwrap()), Outcome::GiveUp { error });
+    assert_eq!(send(&client), Outcome::GiveUp { error });
 }
 
 fn server_that_moved() -> Server {
@@ -128,7 +127,7 @@ fn the_body_cannot_change_what_the_status_says() {
     ]);
     let expect = |path: &str, expected: Outcome| {
         let timeout = Some(Duration::from_secs(1));
-        let client = Client::new(PostSettings { timeout, ..settings(&server.url(path)) }).unwrap();
+        let client = Client::new(webhook(&server.url(path)), context(timeout)).unwrap();
         assert_eq!(send(&client), expected, "{path}");
     };
     let expect = &expect;
@@ -147,7 +146,7 @@ fn the_body_cannot_change_what_the_status_says() {
 #[test]
 fn without_a_timeout_a_body_is_not_waited_for_forever() {
     let server = Server::new(&[("/", Answer::head("200 OK", &["Content-Length: 9"]).hold())]);
-    let client = Client::new(PostSettings { timeout: None, ..settings(&server.url("/")) }).unwrap();
+    let client = Client::new(webhook(&server.url("/")), context(None)).unwrap();
     assert_eq!(send(&client), success());
 }
 

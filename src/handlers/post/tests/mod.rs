@@ -7,7 +7,8 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::{Client, PostSettings};
+use super::client::Client;
+use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
 use crate::record::{Id, Outcome, Reach, Record, Value};
 use crate::time::Instant;
@@ -16,10 +17,6 @@ use crate::time::Instant;
 const SHORT: Duration = Duration::from_millis(300);
 const NOW: Instant = Instant(1_614_265_330);
 const BODY: &[u8] = br#"{"test": 2432232314}"#;
-
-fn settings(url: &str) -> PostSettings {
-    with(webhook(url))
-}
 
 fn webhook(url: &str) -> Webhook {
     Webhook {
@@ -35,18 +32,21 @@ fn webhook(url: &str) -> Webhook {
     }
 }
 
-fn with(webhook: Webhook) -> PostSettings {
-    let timeout = Some(Duration::from_secs(20));
-    PostSettings { webhook, timeout, jobs: 4, table: "orders".into(), series: None, payload: None }
+fn context(timeout: Option<Duration>) -> HandlerContext {
+    HandlerContext { timeout, jobs: 4, table: "orders".into(), ..HandlerContext::default() }
+}
+
+fn client_of(webhook: Webhook) -> Client {
+    Client::new(webhook, context(Some(Duration::from_secs(20)))).unwrap()
 }
 
 fn client(url: &str) -> Client {
-    Client::new(settings(url)).unwrap()
+    client_of(webhook(url))
 }
 
 /// A client that does not wait long.
 fn hasty(url: &str) -> Client {
-    Client::new(PostSettings { timeout: Some(SHORT), ..settings(url) }).unwrap()
+    Client::new(webhook(url), context(Some(SHORT))).unwrap()
 }
 
 fn send(client: &Client) -> Outcome {

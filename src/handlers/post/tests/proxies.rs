@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use super::{broken, send, success, unreachable, webhook, with};
+use super::{broken, client_of, send, success, unreachable, webhook};
 use crate::handlers::post::client::Client;
 use crate::handlers::webhook::{Proxies, Webhook};
 use test_support::server::{Answer, Server, Trusted, splice};
@@ -12,8 +12,7 @@ use test_support::server::{Answer, Server, Trusted, splice};
 fn client(url: &str, env: &[(&str, &str)], trusted: Option<&Trusted>) -> Client {
     let value = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, it)| (*it).into());
     let ca_file = trusted.map(Trusted::file);
-    Client::new(with(Webhook { proxies: Proxies::from_env(&value), ca_file, ..webhook(url) }))
-        .unwrap()
+    client_of(Webhook { proxies: Proxies::from_env(&value), ca_file, ..webhook(url) })
 }
 
 fn fine() -> Answer {

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::{send, success, unreachable, webhook, with};
-use crate::handlers::post::client::{Client, PostSettings};
+use super::{SHORT, client_of, context, send, success, unreachable, webhook};
+use crate::handlers::post::client::Client;
 use crate::handlers::webhook::Webhook;
 use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {
-    Client::new(with(Webhook { ca_file: Some(trusted.file()), ..webhook(url) })).unwrap()
+    client_of(Webhook { ca_file: Some(trusted.file()), ..webhook(url) })
 }
 
 fn answers() -> [(&'static str, Answer); 2] {
@@ -64,13 +64,8 @@ fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
     let trusted = Trusted::new("127.0.0.1", "plain");
     let server = Server::new(&answers());
     let url = server.url("/").replace("http:", "https:");
-    let sent = send(
-        &Client::new(PostSettings {
-            timeout: Some(super::SHORT),
-            ..with(Webhook { ca_file: Some(trusted.file()), ..webhook(&url) })
-        })
-        .unwrap(),
-    );
+    let webhook = Webhook { ca_file: Some(trusted.file()), ..webhook(&url) };
+    let sent = send(&Client::new(webhook, context(Some(SHORT))).unwrap());
     assert!(matches!(sent, Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }), "{sent:?}");
 }
 
@@ -82,10 +77,11 @@ fn a_bad_file_is_named() {
         (PathBuf::from("/nowhere/ca.pem"), "could not read the certificate /nowhere/ca.pem: "),
         (empty.clone(), "there is no certificate in "),
     ] {
-        let settings = |url| with(Webhook { ca_file: Some(file.clone()), ..webhook(url) });
-        let error = Client::new(settings("https://h/")).err().unwrap().to_string();
+        let webhook = |url| Webhook { ca_file: Some(file.clone()), ..webhook(url) };
+        let client = |url| Client::new(webhook(url), context(None));
+        let error = client("https://h/").err().unwrap().to_string();
         assert!(error.contains(expected) && error.contains(file.to_str().unwrap()), "{error}");
-        assert!(Client::new(settings("http://h/")).is_ok());
+        assert!(client("http://h/").is_ok());
     }
     std::fs::remove_file(empty).unwrap();
 }

@@ -14,9 +14,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::process::{
-    self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Process, is_readable, read_leftovers,
+    self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, is_readable, read_leftovers,
 };
-use super::stdio::{Tail, complete};
 use super::unstartable::{could_not_run, obstacle_of, program, shown};
 use super::workers::Workers;
 use super::{Handler, HandlerContext, Job, argv_template, json};

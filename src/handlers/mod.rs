@@ -7,7 +7,6 @@ mod json;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
-mod stdio;
 mod stream;
 mod unstartable;
 mod webhook;

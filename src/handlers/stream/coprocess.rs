@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::handlers::process::Tail;
 use crate::handlers::process::{CHUNK, Process, is_readable, read_leftovers};
-use crate::handlers::stdio::Tail;
 
 /// How much is read of its output at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
-use crate::handlers::stdio::Tail;
+use crate::handlers::process::Tail;
 use crate::record::{Id, Outcome, Record, one_line};
 
 /// The version of the protocol, which the first line says.

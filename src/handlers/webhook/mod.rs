@@ -1,12 +1,10 @@
 //! The webhook that the options describe: where requests go, what they hold, and who signs them.
 
 mod hosts;
-mod key;
 mod proxies;
 mod request;
 mod signature;
 mod target;
-mod template;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,9 +12,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use hosts::Hosts;
-pub use key::{IdempotencyKey, name};
 pub use proxies::Proxies;
-pub use request::{Header, common};
+pub use request::{Header, IdempotencyKey, common, name};
 pub use signature::Secret;
 pub use target::{Target, without_login};
 

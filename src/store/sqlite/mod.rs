@@ -1,6 +1,5 @@
 //! The SQLite store: the table in a file, the claims in a side file.
 
-mod busy_handler;
 mod catalog;
 mod database;
 mod errors;

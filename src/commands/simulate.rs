@@ -15,12 +15,12 @@ use crate::exit::Exit;
 use crate::handlers::Script;
 use crate::options::{Resolved, Schedule};
 use crate::query::Order;
-use crate::record::{Id, Status};
+use crate::record::{Id, Record, Status};
 use crate::report;
 use crate::schedule::Capabilities;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
-use crate::store::{Access, MemoryRow};
+use crate::store::Access;
 use crate::time::{DAY, Instant};
 
 /// How long a simulation is unless `--for` says otherwise.
@@ -92,7 +92,7 @@ fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec
 }
 
 /// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
-fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<MemoryRow>, Vec<CronLine>) {
+fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronLine>) {
     let ids: Vec<Id> = if args.ids.is_empty() {
         (1..=i64::from(args.records)).map(Id::Integer).collect()
     } else {
@@ -105,14 +105,7 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<MemoryRow>, Vec<Cr
     let rows = ids
         .into_iter()
         .zip(0..)
-        .map(|(id, number)| MemoryRow {
-            id,
-            status: Status::New,
-            inserted_at: Some(Instant(over * number / count)),
-            failures: 0,
-            last_failure_at: None,
-            due_at: None,
-        })
+        .map(|(id, number)| Record::new(id, Some(Instant(over * number / count))))
         .collect();
     let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
@@ -131,7 +124,7 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<MemoryRow>, Vec<Cr
 fn of_table(
     resolved: &Resolved<'_>,
     schedules: &[Schedule],
-) -> Result<(Vec<MemoryRow>, Vec<CronLine>)> {
+) -> Result<(Vec<Record>, Vec<CronLine>)> {
     let queue = &resolved.queue()?;
     let mut database = open(queue, Access::ReadOnly)?;
     let line = |schedule: &Schedule| {
@@ -144,14 +137,10 @@ fn of_table(
         if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
             return Ok(());
         }
-        rows.push(MemoryRow {
-            id: record.id,
-            status: record.status,
-            inserted_at: record.inserted_at,
-            failures: record.failures,
-            last_failure_at: record.last_failure_at,
-            due_at: record.due_at,
-        });
+        // Only what a policy goes by is kept of them.
+        let kept = Record::new(record.id.clone(), record.inserted_at);
+        let Record { status, failures, last_failure_at, due_at, .. } = record;
+        rows.push(Record { status, failures, last_failure_at, due_at, ..kept });
         Ok(())
     })?;
     Ok((rows, lines))

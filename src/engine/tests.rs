@@ -15,14 +15,14 @@ use crate::handlers::Script;
 use crate::lock::lock;
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::record::{Id, Status};
+use crate::record::{Id, Record};
 use crate::schedule::{
     AgeWindow, Capabilities, Options, Policy, RetryLimits, Schedule, Slots, Tiers,
 };
 use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, plain_fibonacci};
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;
-use crate::store::{Access, Location, MemoryRow};
+use crate::store::{Access, Location};
 use crate::time::{DAY, Instant};
 
 const MIDNIGHT: i64 = 1_795_219_200;
@@ -180,14 +180,7 @@ fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {
 
 /// The same by the simulation.
 fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
-    let row = |id| MemoryRow {
-        id: Id::Integer(id),
-        status: Status::New,
-        inserted_at: Some(Instant(0)),
-        failures: 0,
-        last_failure_at: None,
-        due_at: None,
-    };
+    let row = |id| Record::new(Id::Integer(id), Some(Instant(0)));
     let scenario = Scenario {
         rows: (1..=3).map(row).collect(),
         rows_arrive: true,

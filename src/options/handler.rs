@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Deserialize;
 
+use super::keys::{OF_A_WEBHOOK, long};
 use super::value::{self, Several, Size, UpTo1024};
 use super::{Environment, Queue, require_program};
 use crate::exit::{ExitError, usage};
@@ -212,6 +213,7 @@ impl Handler {
     /// The one that was chosen, if one was: what was typed goes before what stands in backlog.toml.
     pub fn chosen(
         args: &HandlerOptions,
+        says: impl Fn(&str) -> bool,
         queue: &Queue,
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
@@ -220,21 +222,13 @@ impl Handler {
         }
         let argv = if args.command.is_empty() { &queue.exec } else { &args.command }.clone();
         let is_command = args.post.is_none() && !args.stream;
-        for (given, option, goes_with, is_legal) in [
-            (args.window.is_some(), "--window", "--stream", args.stream),
-            (args.window_bytes.is_some(), "--window-bytes", "--stream", args.stream),
-            (args.restarts.is_some(), "--restarts", "--stream", args.stream),
-            (!args.header.is_empty(), "--header", "--post", args.post.is_some()),
-            (!args.allow_host.is_empty(), "--allow-host", "--post", args.post.is_some()),
-            (args.secret_column.is_some(), "--secret-column", "--post", args.post.is_some()),
-            (args.key_prefix.is_some(), "--key-prefix", "--post", args.post.is_some()),
-            (args.idempotency_key.is_some(), "--idempotency-key", "--post", args.post.is_some()),
-            (args.ca_file.is_some(), "--ca-file", "--post", args.post.is_some()),
-            (args.give_up_on_4xx, "--give-up-on-4xx", "--post", args.post.is_some()),
-            (args.give_up_on.is_some(), "--give-up-on", "a command for each record", is_command),
+        for (keys, goes_with, is_legal) in [
+            (&["window", "window_bytes", "restarts"][..], "--stream", args.stream),
+            (&OF_A_WEBHOOK, "--post", args.post.is_some()),
+            (&["give_up_on"], "a command for each record", is_command),
         ] {
-            if given && !is_legal {
-                return Err(usage(format!("{option} goes with {goes_with}")));
+            if let Some(key) = keys.iter().find(|key| !is_legal && says(key)) {
+                return Err(usage(format!("--{} goes with {goes_with}", long(key))));
             }
         }
         if let Some(url) = &args.post {

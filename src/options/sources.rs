@@ -246,7 +246,8 @@ impl Resolved<'_> {
         let mut options: HandlerOptions = self.read()?;
         options.command = self.typed.handler.clone();
         options.ca_file = self.path("ca_file", options.ca_file);
-        Handler::chosen(&options, queue, &self.sources.environment)
+        let says = |key: &str| self.layers.says(key);
+        Handler::chosen(&options, says, queue, &self.sources.environment)
     }
 
     pub fn pass(&self) -> Result<PassOptions, ExitError> {

@@ -156,6 +156,22 @@ pub struct Facts<'a> {
 }
 
 impl Record {
+    /// One that was never tried, as far as a policy goes by it.
+    pub fn new(id: Id, inserted_at: Option<Instant>) -> Self {
+        Self {
+            id,
+            status: Status::New,
+            status_text: String::new(),
+            inserted: Value::Null,
+            inserted_at,
+            failures: 0,
+            last_failure_at: None,
+            due_at: None,
+            last_error: None,
+            row: Row { columns: Arc::default(), values: Vec::new() },
+        }
+    }
+
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             id: &self.id,
@@ -384,17 +400,7 @@ pub mod fixture {
 
     /// Record 7: new, undated, and without a column.
     pub fn record() -> Record {
-        Record {
-            id: Id::Integer(7),
-            status: Status::New,
-            status_text: Status::New.name().into(),
-            inserted: Value::Null,
-            inserted_at: None,
-            failures: 0,
-            last_failure_at: None,
-            due_at: None,
-            last_error: None,
-            row: Row { columns: [].into(), values: Vec::new() },
-        }
+        let status_text = Status::New.name().into();
+        Record { status_text, ..Record::new(Id::Integer(7), None) }
     }
 }

@@ -15,17 +15,17 @@ use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, Settle
 use crate::handlers::Script;
 use crate::lock::lock;
 use crate::query::{Cursor, Order, Position, Slot};
-use crate::record::Facts;
+use crate::record::{Facts, Record};
 use crate::schedule::{CATCH_UP, Policy};
 use crate::stop::Stop;
-use crate::store::{MemoryRow, MemoryStore};
+use crate::store::MemoryStore;
 use crate::time::Instant;
 use measure::{Figures, figures};
 
 /// The scenario, the same for each line.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    pub rows: Vec<MemoryRow>,
+    pub rows: Vec<Record>,
     /// Whether each row comes at its insertion date; otherwise all are there from the start.
     pub rows_arrive: bool,
     /// Whether all of them fail at the start, and never succeed.

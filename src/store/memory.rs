@@ -9,19 +9,8 @@ use anyhow::Result;
 use super::{Charged, Claim, Found, IsDue, Page, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::lock::lock;
 use crate::query::Query;
-use crate::record::{Counter, Facts, Id, Record, Row, Settlement, Status, Value};
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
-
-/// One row: what a policy goes by.
-#[derive(Debug, Clone)]
-pub struct MemoryRow {
-    pub id: Id,
-    pub status: Status,
-    pub inserted_at: Option<Instant>,
-    pub failures: u32,
-    pub last_failure_at: Option<Instant>,
-    pub due_at: Option<Instant>,
-}
 
 /// When a row that has just been settled will be due again, as far as anybody can tell.
 pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
@@ -31,7 +20,7 @@ pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
 pub struct MemoryStore(Arc<Mutex<Memory>>);
 
 struct Memory {
-    rows: Vec<MemoryRow>,
+    rows: Vec<Record>,
     by_id: HashMap<Id, usize>,
     /// Rows by the instant at which they are to be looked at.
     agenda: BTreeMap<Instant, Vec<usize>>,
@@ -39,24 +28,10 @@ struct Memory {
     now: Instant,
 }
 
-impl MemoryRow {
-    pub fn facts(&self) -> Facts<'_> {
-        Facts {
-            id: &self.id,
-            status: self.status,
-            inserted_at: self.inserted_at,
-            failures: self.failures,
-            last_failure_at: self.last_failure_at,
-            due_at: self.due_at,
-            snoozed_until: None,
-        }
-    }
-}
-
 impl MemoryStore {
     /// `first` says when each row is to be looked at first; `None` for never.
     pub fn new(
-        rows: Vec<MemoryRow>,
+        rows: Vec<Record>,
         first: impl Fn(Facts<'_>) -> Option<Instant>,
         next_at: NextAt,
     ) -> Self {
@@ -93,19 +68,7 @@ impl MemoryStore {
 
 impl Memory {
     fn record(&self, id: &Id) -> Option<Box<Record>> {
-        let row = &self.rows[*self.by_id.get(id)?];
-        Some(Box::new(Record {
-            id: row.id.clone(),
-            status: row.status,
-            status_text: String::new(),
-            inserted: Value::Null,
-            inserted_at: row.inserted_at,
-            failures: row.failures,
-            last_failure_at: row.last_failure_at,
-            due_at: row.due_at,
-            last_error: None,
-            row: Row { columns: Arc::default(), values: Vec::new() },
-        }))
+        Some(Box::new(self.rows[*self.by_id.get(id)?].clone()))
     }
 
     fn write(&mut self, change: &RowWrite) -> WriteResult {

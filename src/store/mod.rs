@@ -40,7 +40,7 @@ pub use claims::LineLock;
 pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas, is_url};
-pub use memory::{MemoryRow, MemoryStore};
+pub use memory::MemoryStore;
 
 pub use state_dir::{LineState, Purpose, StateDir};
 pub use table::{Charged, Table};

@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use super::{DAY, NOW, settle};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
-use crate::record::{Facts, Id, Status, Transition};
-use crate::store::{Access, Location, MemoryRow, MemoryStore, Server, Store};
+use crate::record::{Facts, Id, Record, Status, Transition};
+use crate::store::{Access, Location, MemoryStore, Server, Store};
 use test_support::cluster::Database;
 
 /// A row to begin with: id, status, how old it is in days, failures.
@@ -107,13 +107,10 @@ impl Subject for InMemory {
     }
 
     fn fill(&mut self, seeds: &[Seed]) {
-        let row = |(id, status, days, failures): &Seed| MemoryRow {
-            id: Id::Integer(*id),
+        let row = |(id, status, days, failures): &Seed| Record {
             status: *status,
-            inserted_at: Some(NOW.saturating_sub(days * DAY)),
             failures: *failures,
-            last_failure_at: None,
-            due_at: None,
+            ..Record::new(Id::Integer(*id), Some(NOW.saturating_sub(days * DAY)))
         };
         let at_once = |_: Facts<'_>| Some(NOW);
         let rows = seeds.iter().map(row).collect();

@@ -46,7 +46,6 @@ pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether this process has root's rights.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

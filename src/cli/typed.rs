@@ -54,7 +54,6 @@ fn command(argv: &[OsString]) -> clap::Command {
     command.mut_args(with_variable).mut_subcommands(|command| command.mut_args(with_variable))
 }
 
-/// The same option, whose help names the variable that it may stand in.
 fn with_variable(arg: Arg) -> Arg {
     let long = arg.get_long().map(String::from);
     let long = long.filter(|long| key_of(long).is_some() || ELSEWHERE.contains(&long.as_str()));

@@ -46,7 +46,6 @@ impl PassCursor {
         Self { last, kept: kept.clone(), is_capped: capped.is_some(), ..Self::default() }
     }
 
-    /// A record is handed out, in the order of the plan.
     pub fn handed_out(&mut self, record: &Record, slot: Option<Slot>) {
         if let Some(slot) = slot {
             self.keep(&record.id, slot).begun += 1;

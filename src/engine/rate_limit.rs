@@ -55,7 +55,6 @@ impl TokenBucket {
         self.full_at = self.full_at.max(now) + self.interval;
     }
 
-    /// When there will be one, if there is none.
     pub fn next_at(&self) -> Monotonic {
         let behind = self.interval * (self.most - 1);
         self.full_at.checked_sub(behind).unwrap_or(self.full_at)

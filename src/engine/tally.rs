@@ -74,7 +74,6 @@ impl Tally {
         self.succeeded + self.failed + self.snoozed + self.archived + self.changed + self.lost
     }
 
-    /// Books an outcome and what was written for it.
     pub fn count(&mut self, outcome: &Outcome, written: Option<&Settlement>) {
         let Some(settlement) = written else {
             self.changed += 1;

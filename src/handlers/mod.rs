@@ -1,6 +1,5 @@
 //! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook.
 
-mod argv_template;
 mod exec;
 mod injection;
 mod json;
@@ -22,8 +21,7 @@ use crate::record::{Attempt, Id, Outcome, Record};
 #[cfg(feature = "webhook")]
 pub use post::{Post, Proxy};
 
-pub use argv_template::misspelt;
-pub use exec::Exec;
+pub use exec::{Exec, misspelt};
 pub use injection::check as check_injection;
 pub use stream::{Stream, StreamSettings};
 pub use unstartable::{in_one_word, is_executable, obstacle};

@@ -169,7 +169,6 @@ pub fn command<Word: AsRef<OsStr>>(
     command
 }
 
-/// Whether a read would not block.
 pub fn is_readable(pipe: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(pipe, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

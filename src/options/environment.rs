@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 use super::keys::{key_of, long_of, successor, variable};
-use super::layers::{Layers, Origin};
+use super::sources::{Layers, Origin};
 use crate::exit::{ExitError, usage};
 use crate::store::TOKEN;
 
@@ -92,7 +92,6 @@ impl Environment {
         Ok(layer)
     }
 
-    /// Whether a variable is about this queue and no other.
     pub fn knows(&self, queue: &str) -> bool {
         self.variables.contains_key(&OsString::from(attempts_variable(queue)))
     }

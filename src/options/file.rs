@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use super::environment::Environment;
 use super::keys::{EXEC, PATHS, POST, TABLES, require_known, unknown};
-use super::layers::{Layers, Origin};
+use super::sources::{Layers, Origin};
 use super::value::text;
 use crate::exit::{ExitError, usage};
 use crate::record::one_line;

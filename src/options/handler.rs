@@ -254,7 +254,6 @@ impl Handler {
         }))
     }
 
-    /// What is said where one must be chosen and none was.
     pub fn none() -> ExitError {
         usage(
             "no handler: write the command behind `--`, or as exec into backlog.toml, or use --post \

@@ -93,7 +93,6 @@ pub fn key_of(long: &str) -> Option<&'static str> {
     })
 }
 
-/// The variable that an option stands in.
 pub fn variable(long: &str) -> String {
     format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
 }

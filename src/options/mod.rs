@@ -5,7 +5,6 @@ mod environment;
 mod file;
 mod handler;
 pub mod keys;
-mod layers;
 mod limits;
 mod queue;
 mod schedule;
@@ -17,11 +16,10 @@ use std::ffi::OsString;
 
 pub use environment::Environment;
 pub use handler::{Handler, HandlerOptions, WEBHOOK_SECRET};
-pub use layers::{Layers, Origin};
 pub use limits::{OrderOption, PassOptions, PassSettings};
 pub use queue::{Queue, QueueOptions};
 pub use schedule::{Pace, ScheduleOptions};
-pub use sources::{Resolved, Sources, TypedOptions};
+pub use sources::{Layers, Origin, Resolved, Sources, TypedOptions};
 
 pub use crate::schedule::Schedule;
 

@@ -1,9 +1,9 @@
 //! The explanation of a record: its verdict, the arithmetic behind it and the attempts to come, in
 //! words.
 
-use super::list::obstacle_text;
 use std::time::Duration;
 
+use super::list::obstacle_text;
 use crate::hash::phase;
 use crate::record::{Facts, Record, Status, counted, cut_line, one_line};
 use crate::schedule::{

@@ -80,7 +80,6 @@ fn retries(attempts: &[Tried]) -> impl Iterator<Item = &Tried> {
 struct Ticking {
     line: CronLine,
     every_secs: i64,
-    /// When its first pass begins.
     first_pass: Instant,
 }
 

@@ -41,7 +41,6 @@ pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated, Un
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
-
 pub use state_dir::{LineState, Purpose, StateDir};
 pub use table::{Charged, Table};
 pub use watchdog::{TOKEN, run_watchdog};
@@ -245,7 +244,6 @@ impl<'a> RowWrite<'a> {
         Self { record, charged, settlement, retry_at: None }
     }
 
-    /// Whether it writes that an attempt begins.
     pub fn begins(&self) -> bool {
         self.settlement.transition == Transition::Begun
     }

@@ -10,7 +10,6 @@ use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, co
 use crate::store::WriteResult;
 
 impl Dispatcher {
-    /// Books one attempt, its row being written.
     pub(super) fn book(
         &mut self,
         attempt: &Attempt,

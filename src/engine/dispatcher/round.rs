@@ -89,12 +89,10 @@ impl Dispatcher {
         }
     }
 
-    /// How many more records the store can hold.
     fn room(&self) -> usize {
         self.pass.store.most_claims().saturating_sub(self.in_hand.len())
     }
 
-    /// Claims up to `free` due records, several at a time.
     fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
         self.is_held_back = false;
         while claimed.len() < free && !self.is_cut_short() {

@@ -15,7 +15,7 @@ use std::slice;
 use anyhow::{Result, bail};
 
 use self::runners::{Language, Runner, Takes, Wrapper, runner, takes_next};
-use super::argv_template::first_column;
+use super::exec::first_column;
 use super::unstartable::in_one_word;
 use crate::record::cut_line;
 

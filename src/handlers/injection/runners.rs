@@ -193,7 +193,6 @@ pub fn takes_next(option: &str) -> bool {
     name.len() >= 2 && !name.contains('=') && LONG_VALUES.split(' ').any(|it| it.starts_with(name))
 }
 
-/// The runner of this name, and its name.
 pub fn runner(name: &str) -> Option<(&'static str, Runner)> {
     let of = |(names, runner): (&'static str, Runner)| {
         names.split(' ').find(|it| *it == name).map(|name| (name, runner))

@@ -8,8 +8,7 @@ use ureq::{Agent, Body};
 
 use super::agent::Proxy;
 use super::agent::{self, Proxied};
-use super::failure::{self, Attempt};
-use super::reply::{self, Reply};
+use super::outcome::{Attempt, Reply, of_failure, of_reply};
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{self, Webhook};
 use crate::record::series::Series;
@@ -68,7 +67,7 @@ impl Client {
             Ok(response) => self.answered(response, now),
             Err(error) => {
                 let proxy = proxied.map(|proxied| proxied.origin);
-                failure::outcome(&error, &Attempt { uri: &uri, timeout: *timeout, proxy })
+                of_failure(&error, &Attempt { uri: &uri, timeout: *timeout, proxy })
             }
         })
     }
@@ -126,7 +125,7 @@ impl Client {
             location: header("location"),
             body: &body,
         };
-        reply::outcome(&reply, self.webhook.give_up_on_4xx, now)
+        of_reply(&reply, self.webhook.give_up_on_4xx, now)
     }
 }
 

@@ -2,8 +2,7 @@
 
 mod agent;
 mod client;
-mod failure;
-mod reply;
+mod outcome;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -75,7 +75,6 @@ impl CoProcess {
         })
     }
 
-    /// Adds a line to what is to be sent.
     pub fn push(&mut self, line: &[u8]) {
         self.text.extend(line);
     }

@@ -2,7 +2,6 @@
 //! and answer with a line. Each has a supervisor, with a mailbox that any thread fills.
 
 mod coprocess;
-mod in_flight;
 mod protocol;
 mod supervisor;
 
@@ -16,13 +15,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io;
-use supervisor::Supervisor;
-
-use crate::clock::Clock;
 
 use super::{Handler, HandlerContext, Job};
+use crate::clock::Clock;
 use crate::lock::lock;
 use crate::stop::Stop;
+use supervisor::Supervisor;
 
 /// The settings of co-processes.
 #[derive(Clone)]

@@ -45,7 +45,6 @@ impl Proxies {
         self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| name)
     }
 
-    /// Whether requests to this URL go to its host directly.
     pub fn is_bypassed(&self, uri: &Uri) -> bool {
         let standard = if uri.scheme_str() == Some("https") { 443 } else { 80 };
         self.bypass.has(uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(standard))

@@ -65,7 +65,6 @@ impl Header {
     }
 }
 
-/// The headers that are the same for all requests.
 pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for header in user {

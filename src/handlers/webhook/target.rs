@@ -60,7 +60,6 @@ impl Target {
         Ok(target)
     }
 
-    /// The names in braces, each as often as it occurs.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.authority.columns().chain(self.rest.columns())
     }

@@ -164,14 +164,8 @@ impl PgDatabase {
             missing.push(self.index(finds, "INDEX", "backlog_waiting", &columns, &only)?);
         }
         if !self.finds_ids()? {
-            let ids = self.table.ids();
-            missing.push(self.index(
-                "a record by its id",
-                "UNIQUE INDEX",
-                "backlog_id",
-                &ids,
-                "",
-            )?);
+            let (finds, ids) = ("a record by its id", self.table.ids());
+            missing.push(self.index(finds, "UNIQUE INDEX", "backlog_id", &ids, "")?);
         }
         Ok(missing)
     }

@@ -99,7 +99,6 @@ impl Catalog for Connection {
     }
 }
 
-/// All columns of a table, in its order.
 pub fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
     let columns = connection
         .prepare(

@@ -175,7 +175,6 @@ impl SqliteDatabase {
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }
 
-    /// A name that nothing in the database has.
     fn free_name(&self, name: &str) -> rusqlite::Result<String> {
         let mut statement = self
             .connection

@@ -21,7 +21,6 @@ use rusqlite::Error as SqlError;
 pub use database::{SqliteDatabase, create};
 
 use super::claims::Claims;
-
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, names};
 use super::watchdog::Watchdog;

@@ -3,13 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::handlers::post::client::Client;
-use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
-use crate::record::{Outcome, Reach};
-
 use super::{
     BODY, NOW, broken, client, client_of, context, failure, hasty, record, send, success, webhook,
 };
+use crate::handlers::post::client::Client;
+use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
+use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, UNREAD};
 
 #[test]

@@ -136,7 +136,6 @@ pub fn give_passwords(
     }
 }
 
-/// The addresses of a host.
 pub fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, Refusal> {
     let found = (host, port).to_socket_addrs().map_err(|error| {
         let cause = error.to_string();

@@ -18,19 +18,19 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use anyhow::{Context, Result};
-use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
-use failure::{Reason, Refusal, failure};
 use nix::unistd::{Uid, User};
-use parameters::Parameters;
 use postgres::config::{ChannelBinding, Config, SslMode, TargetSessionAttrs};
 use postgres::{CancelToken, Client, Error as SqlError, NoTls};
 use rustix::net::{Shutdown, shutdown};
-use tls::Mode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::socket::Peer;
 use crate::lock::lock;
 use crate::store::Interrupter;
+use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
+use failure::{Reason, Refusal, failure};
+use parameters::Parameters;
+use tls::Mode;
 
 pub use url::without_password;
 

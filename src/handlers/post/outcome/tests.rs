@@ -17,7 +17,7 @@ fn give_up(error: &str) -> Outcome {
 #[test]
 fn every_status_has_an_outcome() {
     for status in [200, 201, 202, 204, 226, 299] {
-        assert_eq!(outcome(&reply(status), true, NOW), Outcome::Success);
+        assert_eq!(of_reply(&reply(status), true, NOW), Outcome::Success);
     }
     for (status, error) in [
         (500, "HTTP 500 Internal Server Error"),
@@ -31,11 +31,11 @@ fn every_status_has_an_outcome() {
         (999, "HTTP 999"),
         (304, "HTTP 304 Not Modified: redirects are not followed"),
     ] {
-        assert_eq!(outcome(&reply(status), true, NOW), failure(error));
+        assert_eq!(of_reply(&reply(status), true, NOW), failure(error));
     }
     for (status, error) in [(400, "HTTP 400 Bad Request"), (410, "HTTP 410 Gone")] {
-        assert_eq!(outcome(&reply(status), true, NOW), give_up(error));
-        assert_eq!(outcome(&reply(status), false, NOW), failure(error));
+        assert_eq!(of_reply(&reply(status), true, NOW), give_up(error));
+        assert_eq!(of_reply(&reply(status), false, NOW), failure(error));
     }
 }
 
@@ -44,7 +44,7 @@ fn a_redirect_is_named() {
     let moved = Reply { location: Some("https://x/\u{1b}y"), body: b"moved", ..reply(301) };
     let error = "HTTP 301 Moved Permanently: redirects are not followed; this one leads to \
                  https://x/y";
-    assert_eq!(outcome(&moved, true, NOW), failure(error));
+    assert_eq!(of_reply(&moved, true, NOW), failure(error));
 }
 
 #[test]
@@ -71,10 +71,10 @@ fn retry_after_is_heeded() {
         assert_eq!(wait(text, NOW), expected, "{text}");
         let busy = Reply { retry_after: Some(text), ..reply(429) };
         match expected {
-            None => assert_eq!(outcome(&busy, true, NOW), failure("HTTP 429 Too Many Requests")),
+            None => assert_eq!(of_reply(&busy, true, NOW), failure("HTTP 429 Too Many Requests")),
             Some(_) => {
                 let error = "HTTP 429 Too Many Requests".into();
-                assert_eq!(outcome(&busy, true, NOW), Outcome::Snooze { error, after: expected });
+                assert_eq!(of_reply(&busy, true, NOW), Outcome::Snooze { error, after: expected });
             }
         }
     }
@@ -84,10 +84,10 @@ fn retry_after_is_heeded() {
 fn retry_after_counts_only_where_it_belongs() {
     for status in [500, 502, 408, 425, 302] {
         let reply = Reply { retry_after: Some("5"), ..reply(status) };
-        assert!(matches!(outcome(&reply, false, NOW), Outcome::Failure { .. }), "{status}");
+        assert!(matches!(of_reply(&reply, false, NOW), Outcome::Failure { .. }), "{status}");
     }
     let reply = Reply { retry_after: Some("5"), ..reply(503) };
-    assert!(matches!(outcome(&reply, false, NOW), Outcome::Snooze { .. }));
+    assert!(matches!(of_reply(&reply, false, NOW), Outcome::Snooze { .. }));
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn the_servers_words_are_one_short_line() {
     ] {
         let expected = failure(&format!("HTTP 500 Internal Server Error{expected}"));
         let reply = Reply { body: body.as_bytes(), ..reply(500) };
-        assert_eq!(outcome(&reply, false, NOW), expected);
+        assert_eq!(of_reply(&reply, false, NOW), expected);
     }
     let binary = Reply { body: b"\xff\xfe\0x", ..reply(500) };
     let error = "HTTP 500 Internal Server Error: \u{fffd}\u{fffd}x";
-    assert_eq!(outcome(&binary, false, NOW), failure(error));
+    assert_eq!(of_reply(&binary, false, NOW), failure(error));
 }

@@ -9,17 +9,13 @@ use super::errors::is_no_value;
 use super::sql::{Param, number, value};
 use super::{PgDatabase, advisory_locks, query};
 use crate::query::Query;
-use crate::record::{self, Facts, Id, Record};
+use crate::record::{self, Id, Record};
 use crate::store::page::PageBuilder;
 use crate::store::table::{Column, FactColumns, Table, quote};
-use crate::store::{Found, Page, Reader, Undated};
+use crate::store::{Found, IsDue, Page, Reader, Undated};
 
 impl Reader for PgDatabase {
-    fn due(
-        &mut self,
-        selection: &Query,
-        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
-    ) -> Result<Page> {
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let any = self.table.any(&self.table.of_statuses(&selection.statuses));
         if selection.after.is_none() && self.query(&any, &[])?.is_empty() {
             return Ok(Page::default());

@@ -238,13 +238,9 @@ impl Store for Sessions {
         self.write_all(changes, Self::write)
     }
 
-    fn rehearse(
-        &mut self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-    ) -> Result<Rehearsal> {
+    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         self.used = true;
-        self.patiently("write to", |sessions, _| sessions.try_out(record, possible_writes))
+        self.patiently("write to", |sessions, _| sessions.try_out(record, chains))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

@@ -282,11 +282,11 @@ impl Sessions {
     pub fn try_out(
         &mut self,
         record: &Record,
-        possible_writes: &[Vec<Settlement>],
+        chains: &[Vec<Settlement>],
     ) -> Result<Rehearsal, SqlError> {
         let session = &mut self.database.session;
         session.batch("BEGIN ISOLATION LEVEL READ COMMITTED; SET CONSTRAINTS ALL IMMEDIATE")?;
-        let rehearsed = self.database.try_chains(record, possible_writes);
+        let rehearsed = self.database.try_chains(record, chains);
         if !rehearsed.as_ref().is_err_and(is_lost) {
             self.database.session.batch("ROLLBACK")?;
         }
@@ -325,9 +325,9 @@ impl PgDatabase {
     fn try_chains(
         &mut self,
         record: &Record,
-        possible_writes: &[Vec<Settlement>],
+        chains: &[Vec<Settlement>],
     ) -> Result<Rehearsal, SqlError> {
-        for chain in possible_writes {
+        for chain in chains {
             self.session.batch("SAVEPOINT rehearsal")?;
             let mut charged: Option<Charged> = None;
             for settlement in chain {

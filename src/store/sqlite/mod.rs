@@ -145,13 +145,9 @@ impl SqliteStore {
     }
 
     /// Writes each chain, and takes it back.
-    fn try_out(
-        &self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-    ) -> rusqlite::Result<Rehearsal> {
+    fn try_out(&self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Rehearsal> {
         let tx = self.database.begin()?;
-        for chain in possible_writes {
+        for chain in chains {
             tx.execute_batch("SAVEPOINT rehearsal")?;
             let mut charged: Option<Charged> = None;
             for settlement in chain {
@@ -218,13 +214,9 @@ impl Store for SqliteStore {
         })
     }
 
-    fn rehearse(
-        &mut self,
-        record: &Record,
-        possible_writes: &[Vec<Settlement>],
-    ) -> Result<Rehearsal> {
+    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         let _acting = self.database.connection.rights.take()?;
-        let rehearsed = self.try_out(record, possible_writes);
+        let rehearsed = self.try_out(record, chains);
         rehearsed.map_err(|error| self.database.explain(&error, "write to"))
     }
 

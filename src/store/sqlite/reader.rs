@@ -11,17 +11,13 @@ use super::errors::{is_of_the_row, words};
 use super::sql::value;
 use super::{SqliteDatabase, index_walk, query, sql};
 use crate::query::{Order, Query};
-use crate::record::{self, Facts, Id, Record, Status, Value};
+use crate::record::{self, Id, Record, Status, Value};
 use crate::store::page::PageBuilder;
 use crate::store::table::FactColumns;
-use crate::store::{Found, Page, Reader, Undated};
+use crate::store::{Found, IsDue, Page, Reader, Undated};
 
 impl Reader for SqliteDatabase {
-    fn due(
-        &mut self,
-        selection: &Query,
-        is_due: &mut dyn FnMut(Facts<'_>) -> bool,
-    ) -> Result<Page> {
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let _acting = self.connection.rights.take()?;
         if selection.after.is_none() && !self.has_any(&selection.statuses)? {
             return Ok(Page::default());

@@ -75,15 +75,16 @@ pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
 
 /// The orders for messages, by their numbers, made from the rows to be written. Whatever is written
 /// for a message that was read is written only if nobody has read it since: its count of reads tells.
+/// What belongs to a message stands beside the numbers, in the same order.
 #[derive(Default)]
 pub struct Orders {
     pub done: Vec<i64>,
     /// With the instant at which they are seen again.
-    pub shown: Vec<(i64, Option<String>)>,
+    pub shown: (Vec<i64>, Vec<Option<String>>),
     /// Whose last reading is taken back, and how often they were read by then.
-    pub uncounted: Vec<(i64, i64)>,
+    pub uncounted: (Vec<i64>, Vec<i64>),
     /// Out of attempts, and why.
-    pub noted: Vec<(i64, Option<String>)>,
+    pub noted: (Vec<i64>, Vec<Option<String>>),
     pub restored: Vec<i64>,
 }
 
@@ -98,25 +99,25 @@ impl Orders {
             Transition::Failed => {
                 if matches!(change.settlement.counter, Counter::Set { failures, .. } if failures == before)
                 {
-                    self.uncounted.push((number, reads));
+                    self.uncounted.extend([(number, reads)]);
                 }
                 // A policy that has no more retries shows it no more.
                 let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
-                self.shown.push((number, Some(at)));
+                self.shown.extend([(number, Some(at))]);
             }
             Transition::Undone => {
-                self.uncounted.push((number, reads));
-                self.shown.push((number, now()));
+                self.uncounted.extend([(number, reads)]);
+                self.shown.extend([(number, now())]);
             }
             Transition::Archived => {
                 let error = match &change.settlement.counter {
                     Counter::Set { last_error, .. } => last_error.clone().unwrap_or_default(),
                     Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
                 };
-                self.noted.push((number, Some(error.replace('\0', ""))));
+                self.noted.extend([(number, Some(error.replace('\0', "")))]);
             }
             Transition::Renewed if is_archived => self.restored.push(number),
-            Transition::Renewed => self.shown.push((number, now())),
+            Transition::Renewed => self.shown.extend([(number, now())]),
         }
     }
 }

@@ -179,7 +179,7 @@ impl Work {
                 WriteResult::ChangedMeanwhile
             });
         }
-        self.carry_out(&orders)?;
+        self.carry_out(orders)?;
         self.database.session.batch("COMMIT")?;
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
@@ -192,10 +192,10 @@ impl Work {
         let number = number(&record.id).unwrap_or_default();
         for orders in [
             Orders { done: vec![number], ..Orders::default() },
-            Orders { noted: vec![(number, Some("rehearsal".into()))], ..Orders::default() },
+            Orders { noted: (vec![number], vec![Some("rehearsal".into())]), ..Orders::default() },
         ] {
             self.database.session.batch(BEGIN)?;
-            self.carry_out(&orders)?;
+            self.carry_out(orders)?;
             self.database.session.batch("ROLLBACK")?;
         }
         Ok(Ok(()))
@@ -206,35 +206,24 @@ impl Work {
         Ok(!self.database.session.query(&sql, &[Param::Keys(vec![number])])?.is_empty())
     }
 
-    fn carry_out(&mut self, orders: &Orders) -> Result<(), SqlError> {
+    fn carry_out(&mut self, orders: Orders) -> Result<(), SqlError> {
         let Orders { done, shown, uncounted, noted, restored } = orders;
-        let deletes = self.database.table.deletes_finished;
-        let name = self.name();
-        let Self { queue, database: PgDatabase { session, .. }, .. } = self;
-        if !done.is_empty() {
-            let sql = if deletes { DELETE } else { ARCHIVE };
-            session.query(sql, &[name.clone(), Param::Keys(done.clone())])?;
-        }
-        if !shown.is_empty() {
-            let (numbers, instants) = shown.iter().cloned().unzip();
-            let params = [name.clone(), Param::Keys(numbers), Param::Texts(instants)];
-            session.query(SHOW_AT, &params)?;
-        }
-        if !uncounted.is_empty() {
-            let (numbers, reads) = uncounted.iter().copied().unzip();
-            let params = [Param::Keys(numbers), Param::Keys(reads)];
-            session.query(&queue.unread(), &params)?;
-        }
-        if !noted.is_empty() {
-            let (numbers, errors): (Vec<_>, _) = noted.iter().cloned().unzip();
-            if let Some(sql) = queue.note() {
-                let params = [Param::Keys(numbers.clone()), Param::Texts(errors)];
-                session.query(&sql, &params)?;
+        let (name, queue) = (|| self.name(), &self.queue);
+        let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
+        let why = vec![Param::Keys(noted.0.clone()), Param::Texts(noted.1)];
+        let note = queue.note().map(|sql| (sql, why));
+        let statements = [
+            (end.into(), vec![name(), Param::Keys(done)]),
+            (SHOW_AT.into(), vec![name(), Param::Keys(shown.0), Param::Texts(shown.1)]),
+            (queue.unread(), vec![Param::Keys(uncounted.0), Param::Keys(uncounted.1)]),
+            (ARCHIVE.into(), vec![name(), Param::Keys(noted.0)]),
+            (queue.restore(), vec![Param::Keys(restored)]),
+        ];
+        // What is archived cannot be noted any more.
+        for (sql, params) in note.into_iter().chain(statements) {
+            if !params.iter().any(|it| matches!(it, Param::Keys(keys) if keys.is_empty())) {
+                self.database.session.query(&sql, &params)?;
             }
-            session.query(ARCHIVE, &[name, Param::Keys(numbers)])?;
-        }
-        if !restored.is_empty() {
-            session.query(&queue.restore(), &[Param::Keys(restored.clone())])?;
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ impl Catalog for PgCatalog<'_> {
     /// which only means that a row that changed there meanwhile is left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
-            match self.0.borrow_mut().query(&trial.sql(), &[]) {
+            match self.0.borrow_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
                 Err(error) if is_lost(&error) || is_forbidden(&error) => return Err(error.into()),
                 Err(error) => return Err(complaint(&trial, &error)),
@@ -161,7 +161,7 @@ fn complaint(trial: &Trial, error: &SqlError) -> anyhow::Error {
         ErrorPosition::Internal { .. } => None,
     });
     // The server counts characters.
-    let at = place.map(|place| trial.sql().chars().take(place).map(char::len_utf8).sum());
+    let at = place.map(|place| trial.sql.chars().take(place).map(char::len_utf8).sum());
     if let Some(error) = db.filter(|error| error.message().contains('\n')) {
         return trial.complaint(error.message(), at);
     }

@@ -81,7 +81,7 @@ impl Catalog for Connection {
         // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
         self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
         let trials = Trial::both(condition, &table.sql, "");
-        let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql()) {
+        let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql) {
             Ok(statement) if statement.parameter_count() > 0 => {
                 bail!("{condition:?} is no condition: write values, not parameters")
             }

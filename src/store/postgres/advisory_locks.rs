@@ -60,7 +60,7 @@ pub struct Claims {
     /// The same of second locks, which go together with the next ones that are taken.
     pub freed_second: Vec<i64>,
     /// Locks of the open transaction.
-    taken: usize,
+    pub taken: usize,
 }
 
 impl Claims {
@@ -127,12 +127,6 @@ impl Claims {
             }
         }
         unlock(reading, second)
-    }
-
-    /// A session was made again, so it holds nothing: nothing is left to be given back there.
-    pub fn forget_first(&mut self) {
-        self.freed_first.clear();
-        self.taken = 0;
     }
 }
 

@@ -219,6 +219,7 @@ impl Sessions {
         Ok(())
     }
 
+    /// What a session held that is made anew is gone: nothing is left to be given back there.
     fn make_anew(&mut self, reading: bool, claiming: bool) -> Result<()> {
         if reading {
             self.database.connect()?;
@@ -226,7 +227,8 @@ impl Sessions {
         }
         if claiming {
             self.open_claims()?;
-            self.claims.forget_first();
+            self.claims.freed_first.clear();
+            self.claims.taken = 0;
         }
         let again = self
             .tune()

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use rustix::fs::{AtFlags, CWD, Mode, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use crate::secure_file::{Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, is_root};
+use crate::secure_file::{Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, is_root, is_trusted};
 use crate::store::acting::{Owner, acting_as};
 
 /// The path and owner of a state directory.
@@ -32,18 +32,21 @@ impl Place {
         (is_root() && owner.uid != 0).then_some(owner)
     }
 
+    /// Whether members of a group may write the database, and whether everybody may.
+    fn is_shared(&self, gid: u32) -> (bool, bool) {
+        self.database.as_ref().map_or((false, false), |database| {
+            let everybody = database.mode() & OTHERS_WRITE != 0;
+            let members = database.mode() & GROUP_WRITE != 0 && database.gid() == gid;
+            (members || everybody, everybody)
+        })
+    }
+
     /// Whether somebody may have a file or a directory here without being able to gain anything:
     /// root, this user, the owner of the database, and whoever else may write that.
     pub fn may_own(&self, found: &Stat) -> bool {
-        let me = rustix::process::geteuid().as_raw();
-        found.st_uid == 0
-            || found.st_uid == me
-            || self.database.as_ref().is_some_and(|database| {
-                let is_of_its_group =
-                    database.mode() & GROUP_WRITE != 0 && found.st_gid == database.gid();
-                let is_everybodys = database.mode() & OTHERS_WRITE != 0;
-                found.st_uid == database.uid() || is_of_its_group || is_everybodys
-            })
+        let owner = self.database.as_ref().map(MetadataExt::uid);
+        let is_owners = owner == Some(found.st_uid);
+        is_trusted(found.st_uid) || is_owners || self.is_shared(found.st_gid).0
     }
 
     /// Fails unless the directory is somebody's who may have one, and nobody can put files into it
@@ -58,14 +61,8 @@ impl Place {
                 self.rightful_owners()
             );
         }
-        let (group, others) = match &self.database {
-            None => (true, false),
-            Some(database) => {
-                let others = database.mode() & OTHERS_WRITE != 0;
-                let group = database.mode() & GROUP_WRITE != 0 && database.gid() == found.st_gid;
-                (group || others, others)
-            }
-        };
+        let (group, others) = self.is_shared(found.st_gid);
+        let group = group || self.database.is_none();
         let (who, mode) = match found.st_mode {
             mode if mode & OTHERS_WRITE != 0 && !others => ("everybody", "o-w"),
             mode if mode & GROUP_WRITE != 0 && !group => ("its group", "g-w"),

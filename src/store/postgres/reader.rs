@@ -6,8 +6,8 @@ use anyhow::Result;
 use postgres::{Error as SqlError, Row};
 
 use super::errors::is_no_value;
-use super::sql::{Param, number, value};
-use super::{PgDatabase, advisory_locks, query};
+use super::sql::{Param, value};
+use super::{PgDatabase, query};
 use crate::query::Query;
 use crate::record::{self, Id, Record};
 use crate::store::page::PageBuilder;
@@ -50,13 +50,6 @@ impl Reader for PgDatabase {
 }
 
 impl PgDatabase {
-    /// Those of the records, in their order, that are pending at this moment.
-    pub fn pending_of(&mut self, ids: &[Id]) -> Result<Vec<Id>, SqlError> {
-        let (sql, params) = advisory_locks::still_pending(&self.table, ids);
-        let rows = self.session.query(&sql, &params)?;
-        Ok(rows.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect())
-    }
-
     fn undated(&mut self, selection: &Query) -> Result<Undated> {
         let mut undated = Undated::default();
         for row in self.query(&query::undated(&self.table, selection), &[])? {

@@ -207,7 +207,9 @@ impl Store for Sessions {
 
     fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
         self.used = true;
-        self.patiently("read", |it, _| it.database.pending_of(ids)).map(Some)
+        let (sql, params) = advisory_locks::still_pending(&self.database.table, ids);
+        let rows = self.patiently("read", |it, _| it.database.session.query(&sql, &params))?;
+        Ok(Some(rows.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect()))
     }
 
     fn most_claims(&self) -> usize {

@@ -56,13 +56,10 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_none()
     }
 
-    /// The rest could not be read, and why.
-    pub fn broken(&mut self, why: String) {
-        self.page.broken.get_or_insert(why);
-    }
-
-    /// What comes from now on may have come before, and is passed over then.
-    pub fn begin_again(&mut self) {
+    /// The rest could not be read, and why. What comes from now on may have come before, and is
+    /// passed over then.
+    pub fn begin_again(&mut self, why: String) {
+        self.page.broken = Some(why);
         self.seen = Some(self.page.ids.iter().cloned().collect());
     }
 

@@ -55,12 +55,16 @@ impl SqliteDatabase {
     /// Gathers what can be read of a table with rows that cannot: one by one, by the numbers that
     /// SQLite has for them, from both ends as far as those can be read.
     fn gather_around(&self, selection: &Query, builder: &mut PageBuilder<'_>, error: &SqlError) {
-        builder.broken(format!("could not read all of {}: {}", self.path.display(), words(error)));
-        builder.begin_again();
+        let (shown, why) = (self.path.display(), words(error));
+        builder.begin_again(format!("could not read all of {shown}: {why}"));
         let mut numbers = BTreeSet::new();
         for order in [Order::Oldest, Order::Newest] {
-            match self.row_numbers(order, &mut numbers) {
-                Ok(()) => break,
+            let read = self.rows(&query::row_numbers(&self.table, order), [], |row| {
+                numbers.insert(row.get(0)?);
+                Ok(true)
+            });
+            match read {
+                Ok(_) => break,
                 Err(error) => log::debug!("row numbers: {}", words(&error)),
             }
         }
@@ -77,14 +81,6 @@ impl SqliteDatabase {
                 }
             }
         }
-    }
-
-    fn row_numbers(&self, order: Order, numbers: &mut BTreeSet<i64>) -> rusqlite::Result<()> {
-        let read = self.rows(&query::row_numbers(&self.table, order), [], |row| {
-            numbers.insert(row.get(0)?);
-            Ok(true)
-        });
-        read.map(|_| ())
     }
 
     /// Gathers the ids of one statement. False if the page is full.

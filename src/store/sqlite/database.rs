@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +19,7 @@ use super::rights::{Owned, Rights, beside};
 use super::sql::{insert, value};
 use super::{Database, SqliteStore, StateDir, Store, query};
 use crate::clock::Clock;
+use crate::lock::lock;
 use crate::mapping::Mapping;
 use crate::secure_file;
 use crate::store::page::Reported;
@@ -314,15 +314,14 @@ const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 /// For how long a connection waits, and what ends that.
 #[derive(Clone)]
 pub struct BusyHandler {
-    limit_ms: Arc<AtomicU64>,
+    limit: Arc<Mutex<Duration>>,
     stop: Arc<OnceLock<Arc<StoreStop>>>,
 }
 
 impl BusyHandler {
     /// Has a connection to `path` wait.
     pub fn install(connection: &mut Connection, path: PathBuf) -> rusqlite::Result<Self> {
-        let limit_ms = Arc::new(AtomicU64::new(millis(COMMAND)));
-        let busy_handler = Self { limit_ms, stop: Arc::default() };
+        let busy_handler = Self { limit: Arc::new(Mutex::new(COMMAND)), stop: Arc::default() };
         let own = busy_handler.clone();
         let mut waited = Duration::ZERO;
         connection.busy_handler(Some(move |times: i32| {
@@ -336,7 +335,7 @@ impl BusyHandler {
 
     /// Waits a little, if it is worth while to go on waiting.
     fn waits(&self, times: i32, waited: &mut Duration, path: &Path) -> bool {
-        let is_over = millis(*waited) >= self.limit_ms.load(Ordering::SeqCst);
+        let is_over = *waited >= *lock(&self.limit);
         if is_over || self.stop.get().is_some_and(|stop| stop.ends_operation()) {
             return false;
         }
@@ -352,17 +351,13 @@ impl BusyHandler {
 
     /// From now on a lock is waited for as long as a pass does, and no longer than `most`.
     pub fn of_a_pass(&self, most: Duration) {
-        self.limit_ms.store(millis(PASS.min(most)), Ordering::SeqCst);
+        *lock(&self.limit) = PASS.min(most);
     }
 
     /// From now on no lock is waited for any longer than the stop says.
     pub fn heed(&self, stop: Arc<StoreStop>) {
         let _ = self.stop.set(stop);
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

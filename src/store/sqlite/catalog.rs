@@ -53,17 +53,10 @@ impl Catalog for Connection {
         let (column, table) = (quote(&column.name), &table.sql);
         let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
         let mut statement = self.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        let mut values = Vec::new();
-        loop {
-            match rows.next() {
-                Ok(Some(row)) => values.push(value(row.get_ref(0)?)),
-                Ok(None) => return Ok(values),
-                // Whoever reads the row itself says so.
-                Err(error) if is_of_the_row(&error) => return Ok(values),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
+        // Whoever reads the row itself says that it cannot be read.
+        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_the_row));
+        Ok(values.collect::<rusqlite::Result<_>>()?)
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {

@@ -32,7 +32,7 @@ const ECHO: Duration = Duration::from_millis(200);
 
 /// The stop of a pass, or of a part of it.
 pub struct Stop {
-    clock: Clock,
+    pub clock: Clock,
     /// What running handlers get to end in.
     pub grace: Duration,
     /// When the pass is to stop without a signal.

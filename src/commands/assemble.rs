@@ -102,7 +102,7 @@ impl Assembly {
         let limits = settings.limits.clone();
         let stop = Stop::new(clock, limits.grace, limits.max_runtime)
             .context("could not make an eventfd")?;
-        let store = Interruptible::open(database, &self.state, stop.clone(), clock)?;
+        let store = Interruptible::open(database, &self.state, stop.clone())?;
         Ok(Pass {
             store: Box::new(store),
             line: self.line.clone(),

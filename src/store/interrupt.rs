@@ -16,7 +16,6 @@ use super::{
     Claim, Database, Found, IsDue, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store,
     WriteResult,
 };
-use crate::clock::Clock;
 use crate::lock::lock;
 use crate::query::Query;
 use crate::record::{Id, Record, Settlement};
@@ -35,7 +34,6 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// The stop of a pass, and the operation of the store that it ends.
 pub struct StoreStop {
     stop: Arc<Stop>,
-    clock: Clock,
     operation: AtomicU8,
 }
 
@@ -59,7 +57,7 @@ impl StoreStop {
         let operation = self.operation.load(Ordering::SeqCst);
         if operation == Operation::Settlement as u8 {
             let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
-            last.is_some_and(|last| self.clock.until(last).is_zero())
+            last.is_some_and(|last| self.stop.clock.until(last).is_zero())
         } else {
             operation == Operation::Search as u8 && self.stop.is_asked()
         }
@@ -76,15 +74,9 @@ pub struct Interruptible {
 }
 
 impl Interruptible {
-    pub fn open(
-        database: Box<dyn Database>,
-        state: &StateDir,
-        stop: Arc<Stop>,
-        clock: Clock,
-    ) -> Result<Self> {
-        let has_deadline = stop.deadline.is_some();
-        let stop =
-            Arc::new(StoreStop { stop, clock, operation: AtomicU8::new(Operation::Nothing as u8) });
+    pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
+        let (has_deadline, clock) = (stop.deadline.is_some(), stop.clock);
+        let stop = Arc::new(StoreStop { stop, operation: AtomicU8::new(Operation::Nothing as u8) });
         let store = database.into_store(state, Some(stop.clone()), clock)?;
         let store = Arc::new(Mutex::new(store));
         let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };

@@ -119,15 +119,13 @@ impl Server {
 
     /// Where the database is, for messages.
     pub fn shown(&self) -> String {
-        let (user, database) = (url::encode(&self.user), url::encode(&self.database));
+        let user = url::encode(&self.user);
         match &self.endpoints[..] {
             [Endpoint { place: Place::Socket(directory), port, .. }] => {
+                let database = url::encode(&self.database);
                 format!("postgres://{user}@/{database}?host={directory}&port={port}")
             }
-            endpoints => {
-                let hosts: Vec<_> = endpoints.iter().map(Endpoint::shown).collect();
-                format!("postgres://{user}@{}/{database}", hosts.join(","))
-            }
+            _ => format!("postgres://{user}@{}", self.identity()),
         }
     }
 

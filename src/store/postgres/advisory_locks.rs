@@ -9,8 +9,6 @@
 //! Behind a pooler that hands out the server's sessions for a transaction each, a lock of a session
 //! is everybody's. There a claim is one lock of a transaction that stays open, in a connection of
 //! its own; those locks go all at once, with the transaction's end.
-//!
-//! Below stands the SQL that claims many records at once, by their ids.
 
 use std::collections::{HashMap, HashSet};
 

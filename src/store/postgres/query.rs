@@ -186,12 +186,9 @@ pub fn is_pending(table: &Table) -> String {
 
 /// What is shown of at most two rows with an id: the second shows that the id is not unique.
 pub fn by_id(table: &Table) -> String {
-    let terms: Vec<_> = table
-        .id
-        .iter()
-        .zip(1..)
-        .map(|(it, number)| format!("{} = ${number}::text::{}", quote(&it.name), it.declared))
-        .collect();
+    let ids = table.id.iter().zip(1..);
+    let terms = ids.map(|(it, n)| format!("{} = ${n}::text::{}", quote(&it.name), it.declared));
+    let terms: Vec<_> = terms.collect();
     format!("SELECT {} FROM {} WHERE {} LIMIT 2", shown(table), table.sql, terms.join(" AND "))
 }
 

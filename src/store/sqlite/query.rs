@@ -58,14 +58,8 @@ pub fn facts(table: &Table, window: &Window) -> String {
 pub fn fact_columns<'a>(table: &'a Table, window: &Window) -> Vec<&'a Column> {
     let counts = matches!(window, Window::Failed { .. }) || !table.statuses.tell();
     let counter = [&table.failures, &table.last_failure].into_iter().flatten();
-    distinct(
-        table
-            .id
-            .iter()
-            .chain([&table.inserted])
-            .chain(&table.statuses.column)
-            .chain(counter.filter(|_| counts)),
-    )
+    let known = table.id.iter().chain([&table.inserted]).chain(&table.statuses.column);
+    distinct(known.chain(counter.filter(|_| counts)))
 }
 
 pub fn bounds_and_order(table: &Table, selection: &Query) -> String {

@@ -184,7 +184,14 @@ impl Directory {
         let writable = Access::WRITE_OK | Access::EXEC_OK;
         self.act(|| accessat(&self.descriptor, ".", writable, AtFlags::EACCESS))
             .map_err(|error| self.place.not_opened(&error))?;
-        own.iter().try_for_each(|name| self.check_named(name))
+        // They are left as they are.
+        own.iter().try_for_each(|name| match self.open_file(name, Purpose::Write) {
+            Ok(file) => self.check_file(name, &file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // A pass replaces it.
+            Err(_) if self.is_roots(name) => Ok(()),
+            Err(error) => Err(self.not_opened(name, &error)),
+        })
     }
 
     /// The cursors that are here, of whatever line and database.
@@ -198,17 +205,6 @@ impl Directory {
         let listed = listed.map_err(|error| self.place.not_opened(&error))?;
         let names = listed.into_iter().filter_map(|name| name.into_string().ok());
         Ok(names.filter(|name| name.ends_with(CURSOR)).collect())
-    }
-
-    /// The same of one file, which is left as it is.
-    fn check_named(&self, name: &str) -> Result<()> {
-        match self.open_file(name, Purpose::Write) {
-            Ok(file) => self.check_file(name, &file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // A pass replaces it.
-            Err(_) if self.is_roots(name) => Ok(()),
-            Err(error) => Err(self.not_opened(name, &error)),
-        }
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {

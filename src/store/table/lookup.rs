@@ -205,14 +205,11 @@ impl Lookup<'_> {
     /// insertion date, if its type does not speak against it.
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
-        let example = inserted.example(&dates.zone);
-        match samples.iter().find_map(|value| Spelling::of(value, dates)) {
-            Some(spelling) => column.spelling = spelling,
-            None if column.is_too_small_for(&example) => {}
-            None if inserted.is_text() == column.spelling.is_text() => {
-                column.spelling = inserted.clone();
-            }
-            None => {}
+        let fits = inserted.is_text() == column.spelling.is_text()
+            && !column.is_too_small_for(&inserted.example(&dates.zone));
+        let own = samples.iter().find_map(|value| Spelling::of(value, dates));
+        if let Some(spelling) = own.or_else(|| fits.then(|| inserted.clone())) {
+            column.spelling = spelling;
         }
         Ok(column)
     }

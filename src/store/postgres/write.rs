@@ -10,7 +10,7 @@ use super::reconnect::OrRefused;
 use super::sessions::Sessions;
 use super::sql::{Param, as_text, literal, number, param, value};
 use crate::record::{Record, Settlement, Status, Transition};
-use crate::store::table::{Action, Charged, Column, Set, Table, quote};
+use crate::store::table::{Action, Charged, Column, Set, Table, names, quote};
 use crate::store::{NOT_TAKEN, Rehearsal, RowWrite, STILL_PENDING, WriteResult};
 
 /// The question that a query answers.
@@ -198,20 +198,16 @@ pub fn insert(
     at: Option<String>,
 ) -> (String, Vec<Param>) {
     let status = table.statuses.column.as_ref().zip(table.statuses.value(Status::New));
-    let mut names = vec![quote(&payload.name), quote(&table.inserted.name)];
-    let mut values = vec![
-        format!("given.payload::{}", payload.declared),
-        format!("$2::text::{}", table.inserted.declared),
-    ];
-    if let Some((column, value)) = status {
-        names.push(quote(&column.name));
-        values.push(format!("{}::{}", literal(value), column.declared));
-    }
+    let columns = names([payload, &table.inserted].into_iter().chain(status.map(|(it, _)| it)));
+    let value =
+        |(column, value): (&Column, _)| format!(", {}::{}", literal(value), column.declared);
     let sql = format!(
-        "INSERT INTO {} ({}) SELECT {} FROM unnest($1::text[]) AS given(payload)",
+        "INSERT INTO {} ({columns}) SELECT given.payload::{}, $2::text::{}{} \
+         FROM unnest($1::text[]) AS given(payload)",
         table.sql,
-        names.join(", "),
-        values.join(", ")
+        payload.declared,
+        table.inserted.declared,
+        status.map_or_else(String::new, value)
     );
     (sql, vec![Param::texts(payloads), Param::Text(at)])
 }

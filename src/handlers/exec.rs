@@ -270,16 +270,13 @@ fn read(pipe: &OwnedFd, tail: &mut Tail) -> usize {
     count
 }
 
-/// One stretch of a word.
-enum Piece<'a> {
-    Text(&'a [u8]),
-    /// Braces with the name of a column in them.
-    Column(&'a str),
-}
-
-/// A word in pieces. Braces that do not hold the name of a column stay as they are, for awk and jq,
-/// and so do those behind a dollar sign: `${id}` is a variable of the shell's.
-fn pieces<'a>(word: &'a OsStr, is_column: &dyn Fn(&str) -> bool) -> Vec<Piece<'a>> {
+/// Cuts a word at its columns: each with the text before it, and the text behind the last. Braces that
+/// do not hold the name of a column stay as they are, for awk and jq, and so do those behind a dollar
+/// sign: `${id}` is a variable of the shell's.
+fn pieces<'a>(
+    word: &'a OsStr,
+    is_column: &dyn Fn(&str) -> bool,
+) -> (Vec<(&'a [u8], &'a str)>, &'a [u8]) {
     let (word, mut pieces) = (word.as_bytes(), Vec::new());
     let (mut begin, mut at) = (0, 0);
     while let Some(open) = word[at..].iter().position(|byte| *byte == b'{').map(|it| it + at) {
@@ -289,26 +286,22 @@ fn pieces<'a>(word: &'a OsStr, is_column: &dyn Fn(&str) -> bool) -> Vec<Piece<'a
         let name = close.and_then(|close| std::str::from_utf8(&word[open + 1..close]).ok());
         if let (Some(name), Some(close)) = (name.filter(|it| !is_variable && is_column(it)), close)
         {
-            pieces.extend([Piece::Text(&word[begin..open]), Piece::Column(name)]);
+            pieces.push((&word[begin..open], name));
             (begin, at) = (close + 1, close + 1);
         }
     }
-    pieces.push(Piece::Text(&word[begin..]));
-    pieces
+    (pieces, &word[begin..])
 }
 
 /// The word for one record. What was filled in is not looked at again.
 pub fn fill(word: &OsStr, record: &Record) -> OsString {
     let mut filled = Vec::with_capacity(word.len());
-    for piece in pieces(word, &|name| record.row.get(name).is_some()) {
-        match piece {
-            Piece::Text(text) => filled.extend_from_slice(text),
-            Piece::Column(name) => {
-                let value = record.row.get(name).map(Value::text);
-                filled.extend_from_slice(&value.unwrap_or_default());
-            }
-        }
+    let (pieces, rest) = pieces(word, &|name| record.row.get(name).is_some());
+    for (text, column) in pieces {
+        filled.extend_from_slice(text);
+        filled.extend_from_slice(&record.row.get(column).map(Value::text).unwrap_or_default());
     }
+    filled.extend_from_slice(rest);
     OsString::from_vec(filled)
 }
 
@@ -317,14 +310,8 @@ pub fn first_column<'a>(
     word: &'a OsStr,
     is_column: &dyn Fn(&str) -> bool,
 ) -> Option<(&'a str, bool)> {
-    let mut begins = true;
-    pieces(word, is_column).into_iter().find_map(|piece| match piece {
-        Piece::Text(text) => {
-            begins &= text.is_empty();
-            None
-        }
-        Piece::Column(name) => Some((name, begins)),
-    })
+    let (text, column) = *pieces(word, is_column).0.first()?;
+    Some((column, text.is_empty()))
 }
 
 /// The first name in braces that is no column's but nearly one's, and that column.

@@ -162,18 +162,15 @@ fn check_path(rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// Text and the columns between.
+/// Columns, and the text between.
 #[derive(Clone)]
 pub struct Template {
     /// What messages call it.
     what: &'static str,
-    pieces: Vec<Piece>,
-}
-
-#[derive(Clone)]
-enum Piece {
-    Text(String),
-    Column(String),
+    /// Each column with the text before it.
+    columns: Vec<(String, String)>,
+    /// The text behind the last one.
+    rest: String,
 }
 
 impl Template {
@@ -183,29 +180,26 @@ impl Template {
         what: &'static str,
         check: impl Fn(&str) -> Result<()>,
     ) -> Result<Self> {
-        let literal = |text: &str| check(text).map(|()| Piece::Text(text.into()));
-        let mut pieces = Vec::new();
+        let mut columns = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
-            pieces.push(literal(before)?);
+            check(before)?;
             let Some((name, after)) = after.split_once('}') else {
                 bail!("a brace in {what} is not closed; write a column as {{name}}");
             };
             if name.is_empty() {
                 bail!("braces in {what} are empty; write a column as {{name}}");
             }
-            pieces.push(Piece::Column(name.into()));
+            columns.push((before.into(), name.into()));
             rest = after;
         }
-        pieces.push(literal(rest)?);
-        Ok(Self { what, pieces })
+        check(rest)?;
+        Ok(Self { what, columns, rest: rest.into() })
     }
 
     /// The names in braces, each as often as it occurs.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| {
-            if let Piece::Column(name) = piece { Some(name.as_str()) } else { None }
-        })
+        self.columns.iter().map(|(_, name)| name.as_str())
     }
 
     /// The text for one record. Of the values the characters of `encoded` are percent-encoded, and
@@ -217,27 +211,20 @@ impl Template {
     ) -> Result<String> {
         let what = self.what;
         let mut text = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Text(literal) => text.push_str(literal),
-                Piece::Column(name) => {
-                    let value = value(name).with_context(|| {
-                        format!("{what} needs the column {name}, which has no value")
-                    })?;
-                    text.extend(utf8_percent_encode(&value, encoded));
-                }
-            }
+        for (before, name) in &self.columns {
+            let value = value(name)
+                .with_context(|| format!("{what} needs the column {name}, which has no value"))?;
+            text += before;
+            text.extend(utf8_percent_encode(&value, encoded));
         }
-        Ok(text)
+        Ok(text + &self.rest)
     }
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pieces.iter().try_for_each(|piece| match piece {
-            Piece::Text(text) => f.write_str(text),
-            Piece::Column(name) => write!(f, "{{{name}}}"),
-        })
+        self.columns.iter().try_for_each(|(text, name)| write!(f, "{text}{{{name}}}"))?;
+        f.write_str(&self.rest)
     }
 }
 

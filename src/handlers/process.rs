@@ -4,19 +4,21 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
-use rustix::io::{Errno, ioctl_fionbio, retry_on_intr, write};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use crate::record::one_line;
+use crate::secure_file::path_of;
 
 /// How much is read of a log at a time.
 pub const CHUNK: usize = 16 * 1024;
@@ -185,22 +187,14 @@ pub fn read_leftovers(mut read: impl FnMut() -> Option<usize>) {
     }
 }
 
-/// A descriptor from which these bytes can be read, and then its end. Nobody else can write to it.
+/// A descriptor from which these bytes can be read, and then its end. Nobody else can write to it: it
+/// is a pipe with nobody at its other end, or, where that does not take all of it, a file.
 pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
-    match in_pipe(bytes)? {
-        Some(pipe) => Ok(pipe),
-        None => in_memory(bytes),
-    }
-}
-
-/// A pipe with nobody at its other end; `None` if it does not take all of it.
-fn in_pipe(bytes: &[u8]) -> io::Result<Option<OwnedFd>> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;
-    match write_all(&end, bytes) {
-        Ok(()) => Ok(Some(pipe)),
-        Err(Errno::AGAIN) => Ok(None),
-        Err(errno) => Err(errno.into()),
+    match File::from(end).write_all(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => in_memory(bytes),
+        written => written.map(|()| pipe),
     }
 }
 
@@ -209,17 +203,9 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
     // A kernel may insist on the flag, and one before 6.3 does not know it.
     let file = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))?;
-    write_all(&file, bytes)?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
-}
-
-fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
-    while !bytes.is_empty() {
-        let written = retry_on_intr(|| write(to, bytes))?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    Ok(File::open(path_of(&file))?.into())
 }
 
 /// A buffer of the last `Tail::KEPT` bytes that it is given.
@@ -274,8 +260,9 @@ fn legible(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Read;
+
+    use rustix::io::write;
 
     use super::*;
 

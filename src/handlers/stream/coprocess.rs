@@ -124,13 +124,6 @@ impl CoProcess {
         self.answers_late = matches!(self.process.why, Some(Why::Silent { .. }));
     }
 
-    /// When its first reply is to be missed, if it has records and none of them is answered until
-    /// then.
-    pub fn doubted_at(&self, first_reply_within: Duration) -> Option<Monotonic> {
-        let is_new = self.is_serving() && !self.has_answered && !self.is_doubted;
-        self.quiet_since.checked_add(first_reply_within).filter(|_| is_new)
-    }
-
     /// When its time is up, if nothing happens until then.
     pub fn deadline(&self, timeout: Option<Duration>) -> Option<Monotonic> {
         let silent_at = timeout.and_then(|timeout| self.quiet_since.checked_add(timeout));

@@ -196,8 +196,11 @@ impl Supervisor {
         self.running = Some(running);
     }
 
+    /// When the first reply of a process is to be missed, if there is none until then.
     fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
-        running.doubted_at(self.shared.first_reply_within).filter(|_| !self.in_flight.is_empty())
+        let is_new = running.is_serving() && !running.has_answered && !running.is_doubted;
+        let at = running.quiet_since.checked_add(self.shared.first_reply_within);
+        at.filter(|_| is_new && !self.in_flight.is_empty())
     }
 
     /// Says once of a process that it has not answered anything yet.

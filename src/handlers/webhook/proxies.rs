@@ -12,7 +12,7 @@ use super::hosts::{bare, is_below};
 pub struct Proxies {
     http: Option<Variable>,
     https: Option<Variable>,
-    bypass: Bypass,
+    bypass: Vec<Entry>,
 }
 
 /// A variable and what it holds, which may be a password.
@@ -26,10 +26,11 @@ impl Proxies {
             given.find(|(_, value)| !value.trim().is_empty())
         };
         let list = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default().1;
+        let items = list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
         Self {
             http: first(&["http_proxy", "all_proxy", "ALL_PROXY"]),
             https: first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
-            bypass: Bypass::new(&list),
+            bypass: items.map(Entry::new).collect(),
         }
     }
 
@@ -41,20 +42,19 @@ impl Proxies {
 
     /// The variable that names a proxy which some URL of one scheme goes through.
     pub fn variable(&self, is_https: bool) -> Option<&'static str> {
-        let bypasses_all = self.bypass.0.iter().any(|entry| matches!(entry.hosts, Group::All));
+        let bypasses_all = self.bypass.iter().any(|entry| matches!(entry.hosts, Group::All));
         self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| name)
     }
 
     pub fn is_bypassed(&self, uri: &Uri) -> bool {
         let standard = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-        self.bypass.has(uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(standard))
+        let host = bare(uri.host().unwrap_or_default()).to_ascii_lowercase();
+        let port = uri.port_u16().unwrap_or(standard);
+        self.bypass.iter().any(|entry| entry.has(&host, port))
     }
 }
 
-/// The hosts that are reached without the proxy.
-#[derive(Clone, Default)]
-pub struct Bypass(Vec<Entry>);
-
+/// Hosts that are reached without the proxy.
 #[derive(Clone)]
 struct Entry {
     hosts: Group,
@@ -68,18 +68,6 @@ enum Group {
     /// A host and all below it.
     Domain(String),
     Network(IpAddr, u32),
-}
-
-impl Bypass {
-    pub fn new(list: &str) -> Self {
-        let items = list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
-        Self(items.map(Entry::new).collect())
-    }
-
-    pub fn has(&self, host: &str, port: u16) -> bool {
-        let host = bare(host).to_ascii_lowercase();
-        self.0.iter().any(|entry| entry.has(&host, port))
-    }
 }
 
 impl Entry {
@@ -170,7 +158,10 @@ mod tests {
             ("::1", "127.0.0.1", 80, false),
             (".", "example.com", 80, false),
         ] {
-            assert_eq!(Bypass::new(list).has(host, port), expected, "{list} {host} {port}");
+            let env = |name: &str| (name == "NO_PROXY").then(|| list.to_string());
+            let uri = format!("http://{host}:{port}/").parse().unwrap();
+            let is_bypassed = Proxies::from_env(&env).is_bypassed(&uri);
+            assert_eq!(is_bypassed, expected, "{list} {host} {port}");
         }
     }
 }

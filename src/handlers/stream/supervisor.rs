@@ -35,12 +35,6 @@ struct Waiting {
     bytes: Option<usize>,
 }
 
-impl From<Job> for Waiting {
-    fn from(job: Job) -> Self {
-        Self { job, bytes: None }
-    }
-}
-
 impl Supervisor {
     pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
         Self {
@@ -74,7 +68,7 @@ impl Supervisor {
         if let Some(job) = jobs.first() {
             self.submit.get_or_insert_with(|| job.submit.clone());
         }
-        self.queue.extend(jobs.into_iter().map(Waiting::from));
+        self.queue.extend(jobs.into_iter().map(|job| Waiting { job, bytes: None }));
         if self.shared.stop.stage() > Stage::Running {
             self.give_back();
         }
@@ -271,8 +265,9 @@ impl Supervisor {
             }
             (Some(Why::Over | Why::Stopped) | None, _) => self.died(&running, status, &end),
         }
-        let left: Vec<_> = self.in_flight.drain().map(|sent| sent.job.into()).collect();
-        left.into_iter().rev().for_each(|job| self.queue.push_front(job));
+        for Sent { job, .. } in self.in_flight.drain().rev() {
+            self.queue.push_front(Waiting { job, bytes: None });
+        }
     }
 
     fn died(&mut self, running: &CoProcess, status: ExitStatus, end: &str) {
@@ -303,7 +298,7 @@ impl Supervisor {
     }
 
     fn blame_the_oldest(&mut self, outcome: Outcome, exit: Option<i32>) {
-        let Some(Sent { job, at, .. }) = self.in_flight.pop_oldest() else { return };
+        let Some(Sent { job, at, .. }) = self.in_flight.take(0) else { return };
         let duration = self.shared.clock.monotonic().saturating_duration_since(at);
         self.submit(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
     }
@@ -399,12 +394,8 @@ impl InFlight {
         Some(sent)
     }
 
-    pub fn pop_oldest(&mut self) -> Option<Sent> {
-        self.take(0)
-    }
-
     /// All that is not answered, the oldest first.
-    pub fn drain(&mut self) -> impl Iterator<Item = Sent> {
+    pub fn drain(&mut self) -> impl DoubleEndedIterator<Item = Sent> + use<> {
         std::mem::take(self).sent.into_iter()
     }
 }
@@ -449,9 +440,9 @@ mod tests {
         assert!(in_flight.takes(10, 30) && !in_flight.takes(11, 30));
         in_flight.answered(&Id::Integer(2)).unwrap();
         assert!(in_flight.takes(20, 30) && !in_flight.takes(21, 30));
-        in_flight.pop_oldest();
+        in_flight.take(0);
         assert!(in_flight.takes(99, 1));
-        in_flight.add(tests::in_flight(&[Id::Integer(3)]).pop_oldest().unwrap());
+        in_flight.add(tests::in_flight(&[Id::Integer(3)]).take(0).unwrap());
         assert_eq!(in_flight.drain().count(), 1);
         assert_eq!(in_flight.bytes, 0);
     }

@@ -47,7 +47,7 @@ impl Proxied {
         // Only such a proxy can be handed a request as it is.
         let is_plain = proxy.proxy.protocol() == ProxyProtocol::Http;
         if is_https || !is_plain {
-            let agent = agent(config(Some(proxy)), Lookup::default());
+            let agent = agent(config(Some(proxy)), false);
             return Ok(Self { agent, origin, authorization: None });
         }
         let agent = forwarding_agent(config(None), proxy);
@@ -55,8 +55,8 @@ impl Proxied {
     }
 }
 
-pub fn config(context: &HandlerContext, tls: Option<&TlsConfig>, proxy: Option<&Proxy>) -> Config {
-    let builder = Agent::config_builder()
+pub fn config(context: &HandlerContext, tls: &TlsConfig, proxy: Option<&Proxy>) -> Config {
+    Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -65,21 +65,14 @@ pub fn config(context: &HandlerContext, tls: Option<&TlsConfig>, proxy: Option<&
         .max_idle_connections(context.jobs)
         .max_idle_connections_per_host(context.jobs)
         .max_idle_age(LONGEST_IDLE)
-        .proxy(proxy.map(|proxy| proxy.proxy.clone()));
-    match tls {
-        Some(tls) => builder.tls_config(tls.clone()).build(),
-        None => builder.build(),
-    }
+        .proxy(proxy.map(|proxy| proxy.proxy.clone()))
+        .tls_config(tls.clone())
+        .build()
 }
 
-/// Connects without a proxy. Where records name any host, that is one of the internet's.
-pub fn direct(config: Config, is_public_only: bool) -> Agent {
-    let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
-    agent(config, lookup)
-}
-
-/// Connects to the host, with a tunnel through the proxy if the configuration has one.
-fn agent(config: Config, lookup: Lookup) -> Agent {
+/// Connects to the host, with a tunnel through the proxy if the configuration has one, or only to a
+/// host of the internet.
+pub fn agent(config: Config, is_public_only: bool) -> Agent {
     let trust = Arc::new(Trust::default());
     let socks = config.proxy().map(|proxy| proxy.uri().clone());
     let connector =
@@ -87,6 +80,7 @@ fn agent(config: Config, lookup: Lookup) -> Agent {
             .chain(ConnectProxyConnector::default())
             .chain(Dial::new(TcpConnector::default(), None, trust))
             .chain(RustlsConnector::default());
+    let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
     Agent::with_parts(config, connector, lookup)
 }
 

@@ -35,10 +35,11 @@ impl Client {
         let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
         let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
         let tls = needs_tls.then(|| agent::tls_config(webhook.ca_file.as_deref())).transpose()?;
-        let config = |proxy: Option<&Proxy>| agent::config(&context, tls.as_ref(), proxy);
+        let tls = tls.unwrap_or_default();
+        let config = |proxy: Option<&Proxy>| agent::config(&context, &tls, proxy);
         let proxied = proxy.map(|proxy| Proxied::new(is_https, &config, &proxy)).transpose()?;
         let headers = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
-        let direct = agent::direct(config(None), webhook.names_any_host());
+        let direct = agent::agent(config(None), webhook.names_any_host());
         Ok(Self { direct, proxied, headers, webhook, context })
     }
 

@@ -145,12 +145,13 @@ impl Trust {
         self.disappointments.load(Ordering::Relaxed) >= DISAPPOINTMENTS
     }
 
-    fn confirm(&self) {
-        self.disappointments.store(0, Ordering::Relaxed);
-    }
-
-    fn disappoint(&self) {
-        self.disappointments.fetch_add(1, Ordering::Relaxed);
+    /// Notes how a connection fared that had been kept.
+    fn note(&self, is_well: bool) {
+        if is_well {
+            self.disappointments.store(0, Ordering::Relaxed);
+        } else {
+            self.disappointments.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -160,14 +161,6 @@ pub struct Watched<T> {
     inner: T,
     trust: Option<Arc<Trust>>,
     was_kept: bool,
-}
-
-impl<T> Watched<T> {
-    /// Notes how a connection fared that had been kept.
-    fn note(&self, is_well: bool) {
-        let Some(trust) = self.trust.as_ref().filter(|_| self.was_kept) else { return };
-        if is_well { trust.confirm() } else { trust.disappoint() }
-    }
 }
 
 impl<T: Transport> Transport for Watched<T> {
@@ -185,8 +178,10 @@ impl<T: Transport> Transport for Watched<T> {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         let read = self.inner.await_input(timeout);
-        if !matches!(read, Err(Error::Timeout(_))) {
-            self.note(matches!(read, Ok(true)));
+        if let Some(trust) = self.trust.as_ref().filter(|_| self.was_kept)
+            && !matches!(read, Err(Error::Timeout(_)))
+        {
+            trust.note(matches!(read, Ok(true)));
         }
         read
     }
@@ -198,7 +193,7 @@ impl<T: Transport> Transport for Watched<T> {
         }
         let is_open = self.inner.is_open();
         if !is_open && let Some(trust) = &self.trust {
-            trust.disappoint();
+            trust.note(false);
         }
         self.was_kept = is_open;
         is_open
@@ -231,13 +226,11 @@ pub fn is_public(address: IpAddr) -> bool {
         return is_public(carried.into());
     }
     let [first, second, third, ..] = address.segments();
-    let is_unique_local = first & 0xfe00 == 0xfc00;
     // Link-local addresses, and the site-local ones that came before unique local ones.
     let is_local = first & 0xff80 == 0xfe80;
-    let is_multicast = first & 0xff00 == 0xff00;
     // NAT64 as a network makes it for itself, in which the address of IPv4 may stand anywhere.
     let is_local_nat64 = [first, second, third] == [0x64, 0xff9b, 1];
-    !(is_unique_local || is_local || is_multicast || is_local_nat64)
+    !(address.is_unique_local() || is_local || address.is_multicast() || is_local_nat64)
 }
 
 /// The address of IPv4 that one of IPv6 leads to: compatible (with `::` and `::1` among them),

@@ -13,8 +13,7 @@ use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{Exec, Handler, HandlerContext, Stream, check_injection, misspelt};
 use crate::options::{self, PassSettings, Queue, Schedule};
-use crate::record::{Status, one_line};
-use crate::schedule::Capabilities;
+use crate::record::one_line;
 use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineState, Purpose, StateDir, Table,
@@ -67,16 +66,7 @@ impl Assembly {
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let table = database.table();
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
-        let capabilities = Capabilities {
-            has_counter: table.failures.is_some(),
-            can_snooze: table.can_snooze(),
-            can_archive: table.can_be(Status::Archived),
-            ..Capabilities::default()
-        };
-        let line = CronLine {
-            is_kept_by_store: table.due_at.is_some(),
-            ..CronLine::new(schedule, capabilities)
-        };
+        let line = CronLine::new(schedule, table.capabilities());
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, &line.schedule, database);
         Ok(Self { line, state, name, last: LineState::default() })

@@ -52,7 +52,7 @@ fn explain(record: &Record, rule: &DueRule, last: &LineState) -> String {
         .filter(|at| *at <= now)
         .map_or(now, |at| at.next_tick(rule.schedule.policy.every_secs()).max(now));
     // What a queue has been through does not show in a message.
-    let last_pass = last.began_at.filter(|_| record.due_at.is_none());
+    let last_pass = last.began_at.filter(|_| !rule.capabilities.keeps_schedule);
     let last_pass = last_pass.map(|at| (at, verdict_then(facts, rule, at, last)));
     let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
     report::explanation(record, rule, last_pass, &attempts)

@@ -141,7 +141,7 @@ fn open_for(
 }
 
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
-    if table.due_at.is_some() && matches!(schedule.policy, Policy::Age(_)) {
+    if table.capabilities().keeps_schedule && matches!(schedule.policy, Policy::Age(_)) {
         bail!(usage(
             "a queue keeps the waits of its messages itself, and --ndays has none: say --policy, \
              --fibonacci or --progressive",

@@ -3,7 +3,8 @@
 use super::PassLimits;
 use super::due_queue::{Plan, PlanKind};
 use crate::query::{Cursor, Kept, Order, Position, Slot};
-use crate::schedule::{Capabilities, DueRule, PassTime, Policy, Schedule};
+use crate::record::Capabilities;
+use crate::schedule::{DueRule, PassTime, Policy, Schedule};
 use crate::time::Instant;
 
 /// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
@@ -12,14 +13,12 @@ pub struct CronLine {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub cursor: Cursor,
-    /// Whether the store keeps the schedule itself, and so the order.
-    pub is_kept_by_store: bool,
 }
 
 impl CronLine {
     /// A line that has had no pass yet.
     pub fn new(schedule: Schedule, capabilities: Capabilities) -> Self {
-        Self { schedule, capabilities, cursor: Cursor::default(), is_kept_by_store: false }
+        Self { schedule, capabilities, cursor: Cursor::default() }
     }
 
     /// Where a pass by slots begins.
@@ -43,7 +42,7 @@ impl CronLine {
     /// short, and for slots.
     pub fn plan(&self, order: Order, limits: &PassLimits) -> Plan {
         let kind = match &self.schedule.policy {
-            _ if self.is_kept_by_store => PlanKind::Full,
+            _ if self.capabilities.keeps_schedule => PlanKind::Full,
             Policy::Slots(_) => PlanKind::Slots,
             Policy::Age(_) | Policy::Counted(_) if limits.may_cut_short() => {
                 let cursor = self.cursor.reached.as_ref().and_then(Position::key);

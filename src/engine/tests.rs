@@ -15,10 +15,8 @@ use crate::handlers::Script;
 use crate::lock::lock;
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::record::{Id, Record};
-use crate::schedule::{
-    AgeWindow, Capabilities, Options, Policy, RetryLimits, Schedule, Slots, Tiers,
-};
+use crate::record::{Capabilities, Id, Record};
+use crate::schedule::{AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, plain_fibonacci};
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;

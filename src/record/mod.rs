@@ -14,10 +14,30 @@ pub use id::{Id, number, split};
 pub use visible::{cut, cut_line, json_line, one_line};
 
 use crate::time::Instant;
+use series::SeriesSource;
 
 /// `1 record`, `2 records`
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What the store of a table and its handler can do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capabilities {
+    /// Whether the store keeps the schedule itself: when a record is due, and in what order.
+    pub keeps_schedule: bool,
+    /// Whether the table has a column to count failures in.
+    pub has_counter: bool,
+    /// Whether it also has one for the last of them: without it a snoozed record would be due again
+    /// at once.
+    pub can_snooze: bool,
+    /// Whether it is known how the table says that a record is archived: else what is given up
+    /// is an ordinary failure.
+    pub can_archive: bool,
+    /// Whether the handler is one of those that may give records up.
+    pub may_give_up: bool,
+    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    pub series: Option<SeriesSource>,
 }
 
 /// One column's value, as the database holds it.

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::{Capabilities, End, Obstacle, PassTime, Reason, Schedule, exhausted};
+use super::{End, Obstacle, PassTime, Reason, Schedule, exhausted};
 use crate::query::Kept;
-use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
+use crate::record::{Capabilities, Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
 
 /// The rule by which a pass decides which records are due: the schedule at one time, and the slots

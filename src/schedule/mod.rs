@@ -25,9 +25,7 @@ pub use backoff::{Backoff, Jitter};
 pub use due_rule::{DueRule, Planned, Verdict};
 pub use keys::percent;
 pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
-pub use settle::{
-    Capabilities, End, RetryLimits, charge, exhausted, expire, possible_writes, settle,
-};
+pub use settle::{End, RetryLimits, charge, exhausted, expire, possible_writes, settle};
 pub use slots::{CATCH_UP, Slots, Span};
 pub use spec::{EVERY_SECS, Options, duration, file_of, parse, parse_for_age, plain_fibonacci};
 

@@ -9,9 +9,9 @@ use super::progressive::{DEFAULT, Tiers};
 use super::slots::{Slots, Span};
 use super::spec::Options;
 use super::spec::parse;
-use super::{Capabilities, DueRule, PassTime, Policy, RetryLimits, Schedule, Verdict};
+use super::{DueRule, PassTime, Policy, RetryLimits, Schedule, Verdict};
 use crate::query::{Slot, Window};
-use crate::record::{Facts, Id, Status};
+use crate::record::{Capabilities, Facts, Id, Status};
 use crate::time::{DAY, Instant};
 
 const NOW: Instant = Instant(1_795_219_200);

@@ -2,26 +2,9 @@
 
 use crate::record::series::{Series, SeriesSource};
 use crate::record::{
-    Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition, snooze,
+    Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition, snooze,
 };
 use crate::time::{Instant, WRITABLE};
-
-/// What the table and the handler can do, as far as settling goes by it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Capabilities {
-    /// Whether the table has a column to count failures in.
-    pub has_counter: bool,
-    /// Whether it also has one for the last of them: without it a snoozed record would be due again
-    /// at once.
-    pub can_snooze: bool,
-    /// Whether it is known how the table says that a record is archived: else what is given up
-    /// is an ordinary failure.
-    pub can_archive: bool,
-    /// Whether the handler is one of those that may give records up.
-    pub may_give_up: bool,
-    /// What tells the series of attempts of a record apart, if the handler goes by them.
-    pub series: Option<SeriesSource>,
-}
 
 /// The limits that the user sets to the retries of a record.
 #[derive(Debug, Clone, Copy, Default)]
@@ -171,6 +154,7 @@ mod tests {
 
     const NOW: Instant = Instant(1_795_232_400);
     const COUNTED: Capabilities = Capabilities {
+        keeps_schedule: false,
         has_counter: true,
         can_snooze: true,
         can_archive: true,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 #[cfg(feature = "postgres")]
-use super::postgres::{self, PgDatabase, pgmq};
-use super::sqlite::{self, SqliteDatabase};
+use super::postgres::{self, pgmq};
+use super::sqlite;
 use super::{Database, Server};
 use crate::mapping::Mapping;
 
@@ -43,9 +43,9 @@ impl Location {
     /// Opens an existing database; never creates one.
     pub fn open(&self, mapping: &Mapping, access: Access) -> Result<Box<dyn Database>> {
         Ok(match self {
-            Self::File(path) => Box::new(SqliteDatabase::open(path, mapping, access)?),
+            Self::File(path) => Box::new(sqlite::open(path, mapping, access)?),
             #[cfg(feature = "postgres")]
-            Self::Server(server) => Box::new(PgDatabase::open(server, mapping, access)?),
+            Self::Server(server) => Box::new(postgres::open(server, mapping, access)?),
             #[cfg(feature = "postgres")]
             Self::Queue(server, queue) => Box::new(pgmq::open(server, queue, mapping, access)?),
             #[cfg(not(feature = "postgres"))]

@@ -3,6 +3,8 @@
 
 mod acting;
 mod claims;
+mod engine;
+mod error;
 mod inspection;
 mod interrupt;
 mod location;
@@ -10,10 +12,13 @@ mod memory;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod reconnect;
 mod sql;
 mod sqlite;
 mod state_dir;
+mod survey;
 mod table;
+mod table_store;
 #[cfg(test)]
 #[cfg(feature = "postgres")]
 mod tests;
@@ -37,7 +42,7 @@ pub use location::no_server::{Server, without_password};
 pub use postgres::{Server, without_password};
 
 pub use claims::LineLock;
-pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated, Unread};
+pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated};
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
@@ -87,7 +92,8 @@ pub trait Database: Reader + Survey {
     /// Where claims and cursors are kept, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
 
-    /// Adds pending records with these payloads, all or none.
+    /// Adds pending records with these payloads, all or none: not more than some thousand, which
+    /// one statement takes.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
     /// From now on nothing is written, not even what a crash left to be tidied up. A server tidies
@@ -266,27 +272,6 @@ pub enum WriteResult {
     /// The table refuses the change, by a constraint or a trigger's error, or just does not make
     /// it.
     Refused(String),
-}
-
-/// Writes changes by what writes all or none of them, or says why the table refuses that. One row
-/// that it refuses must not take the others' outcomes with it.
-fn write_all(
-    changes: &[RowWrite],
-    mut write: impl FnMut(&[RowWrite]) -> Result<Result<Vec<WriteResult>, String>>,
-) -> Result<Vec<WriteResult>> {
-    if changes.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Ok(applied) = write(changes)? {
-        return Ok(applied);
-    }
-    let one = |change: &[RowWrite]| {
-        Ok(match write(change)? {
-            Ok(applied) => applied.into_iter().next().unwrap_or(WriteResult::ChangedMeanwhile),
-            Err(why) => WriteResult::Refused(why),
-        })
-    };
-    changes.chunks(1).map(one).collect()
 }
 
 /// One line of a census: how many rows there are of one status and one age.

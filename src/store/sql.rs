@@ -1,135 +1,97 @@
-//! The reads of whole tables in SQL, as far as databases differ in the spelling only: which rows are
-//! pending, a scan, the inspection of a table.
+//! The SQL of every table store, as far as databases differ in the spelling only: conditions on
+//! rows, and the statements of a search, a scan and a census. Names are quoted and values are
+//! bound, except for statuses and instants: those are literals, because only literals are served
+//! by a partial index.
 
-use anyhow::Result;
+use std::sync::Arc;
 
-use super::acting::ActingAs;
 use super::inspection::is_lasting;
-use super::table::{Cells, Column, EVERY, Table, quote};
-use super::{Count, Database, Inspection, StatusValue, Survey, Unread};
+use super::table::{Cells, Column, EVERY, SHOWN_ERROR, SNOOZED, Table, distinct, names, quote};
 use crate::query::{Order, Query, Window};
-use crate::record::{Record, Status, Value};
+use crate::record::{Id, Key, Record, Row, Status, Value};
 use crate::time::{DAY, Instant};
 
 /// What holds for no row.
-const NEVER: &str = "1 = 0";
+pub const NEVER: &str = "1 = 0";
 
 /// The spelling of a database.
-pub struct Dialect {
-    /// A value. Statuses and reckoned instants are not bound: a partial index serves literals only.
-    pub literal: fn(&Value) -> String,
-    /// A column, as it is selected, compared byte by byte whatever its collation.
-    pub cell: fn(&Column) -> String,
+pub trait Dialect: Sync {
+    /// A value.
+    fn literal(&self, value: &Value) -> String;
+
+    /// A column, as it is read.
+    fn cell(&self, column: &Column) -> String;
+
+    /// The same, compared byte by byte whatever its collation.
+    fn exact(&self, column: &Column) -> String {
+        self.cell(column)
+    }
+
+    /// The same at a place among others, under a name with which it is not taken for the column in
+    /// the order of the rows.
+    fn selected(&self, column: &Column, _place: usize) -> String {
+        self.cell(column)
+    }
+
+    /// The beginning of a column of text, of so many characters.
+    fn beginning(&self, column: &Column, chars: usize) -> String;
+
+    /// The parameter with this number, from 1, as a value of a column.
+    fn bind(&self, number: usize, column: &Column) -> String;
+
+    /// Conditions of the rows that can be in the window, or more of them, besides their status: that
+    /// of each statement which an index can serve, in this order.
+    fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
+
+    /// Conditions of the rows whose insertion date is none, or may be, that do not sort into the
+    /// window.
+    fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
+
+    /// The insertion date as an instant; `None` where the database cannot tell it.
+    fn inserted_at(&self, table: &Table) -> Option<String>;
+
+    /// An instant to compare that with.
+    fn instant(&self, at: Instant) -> String;
+
+    /// Whether NULL comes last in the order of insertion.
+    fn is_null_last(&self, order: Order) -> bool;
+
     /// Whether a partial index serves only what repeats its condition word by word.
-    pub is_verbatim: bool,
+    fn is_verbatim(&self) -> bool;
 }
 
-/// A database that speaks SQL: how it runs a statement, and what it has in its own way.
-pub trait SqlDatabase: Database {
-    /// Takes the rights that its files are worked on with, for as long as the value lives.
-    fn take_rights(&self) -> Result<Option<ActingAs>> {
-        Ok(None)
-    }
-
-    /// Hands each row of a statement to `each` as it comes in.
-    fn each_row(&mut self, sql: &str, each: &mut dyn FnMut(&Table, &dyn Cells)) -> Result<()>;
-
-    /// Hands the records behind `from`, as they are shown, to `each`, as long as that says true.
-    fn each_record(&mut self, from: &str, each: &mut dyn FnMut(Record) -> bool) -> Result<()>;
-
-    /// See [`Survey::census`].
-    fn count_by_age(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
-
-    /// What else there is to say of it.
-    fn aside(&mut self, unread: &mut Unread) -> String;
-
-    /// Inspects what follows on the statuses.
-    fn inspect_further(&mut self, by_count: bool, found: &mut Inspection);
+/// The columns of a record that a statement selects, behind whether it belongs to the queue.
+pub struct Selected<'a> {
+    table: &'a Table,
+    columns: Vec<&'a Column>,
+    names: Arc<[String]>,
 }
 
-impl<D: SqlDatabase> Survey for D {
-    fn scan(
-        &mut self,
-        statuses: &[Status],
-        order: Order,
-        each: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        let _acting = self.take_rights()?;
-        let table = self.table();
-        let condition = match statuses {
-            [] => table.of_the_queue().into(),
-            statuses => table.of_statuses(statuses),
-        };
-        let from = format!("FROM {} WHERE {condition} {}", table.sql, table.order_by(order));
-        let mut result = Ok(());
-        self.each_record(&from, &mut |record| {
-            if statuses.is_empty() || statuses.contains(&record.status) {
-                result = each(record);
-            }
-            result.is_ok()
-        })?;
-        result
+impl<'a> Selected<'a> {
+    fn new(table: &'a Table, columns: impl IntoIterator<Item = &'a Column>) -> Self {
+        let columns: Vec<_> = columns.into_iter().collect();
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        Self { table, columns, names }
     }
 
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
-        let _acting = self.take_rights()?;
-        self.count_by_age(bounds, now)
+    /// Those of records that are only shown: no payload, and the last error behind the rest.
+    pub fn shown(table: &'a Table) -> Self {
+        Self::new(table, table.known_columns().into_iter().chain(&table.last_error))
     }
 
-    fn any_mapped(&mut self) -> Result<bool> {
-        let _acting = self.take_rights()?;
-        let sql = self.table().any(&self.table().status_in(&Status::OURS));
-        let mut any = false;
-        self.each_row(&sql, &mut |_, _| any = true)?;
-        Ok(any)
+    /// All that the table had when it was opened.
+    pub fn all(table: &'a Table) -> Self {
+        Self::new(table, &table.columns)
     }
 
-    fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
-        let _acting = self.take_rights()?;
-        let mut found = Inspection { missing: Some(Vec::new()), ..Inspection::default() };
-        let sql = self.table().dated(&self.table().pending());
-        // Those before one that cannot be read are taken into account.
-        let read = self.each_row(&sql, &mut |table, row| found.pending.add(table, row));
-        found.pending.is_cut = read.is_err();
-        found.unread.or_nothing("the pending records", read);
-        found.aside = self.aside(&mut found.unread);
-        found.rows = found.unread.or_nothing("the number of rows", rows(self).map(Some));
-        found.values = found.unread.or_nothing("the statuses", status_values(self));
-        self.inspect_further(by_count, &mut found);
-        Ok(found)
+    /// The record whose cells begin at `first`, if it can be one.
+    pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
+        let places = self.columns.iter().zip(first + 1..);
+        let values = places.map(|(column, index)| row.value(column, index)).collect();
+        let cells = Row { columns: self.names.clone(), values };
+        let record = self.table.record(cells, row.truth(first));
+        record.map_err(|problem| log::warn!("{problem}")).ok()
     }
-}
-
-fn rows(database: &mut impl SqlDatabase) -> Result<u64> {
-    let sql = format!("SELECT count(*) FROM {}", database.table().sql);
-    let mut rows = 0;
-    database.each_row(&sql, &mut |_, row| rows = row.count(0))?;
-    Ok(rows)
-}
-
-fn status_values(database: &mut impl SqlDatabase) -> Result<Vec<StatusValue>> {
-    let Table { sql, statuses, dialect, .. } = database.table();
-    let Some(column) = statuses.column.clone() else { return Ok(Vec::new()) };
-    let cell = (dialect.cell)(&column);
-    let sql = format!("SELECT {cell}, count(*) FROM {sql} GROUP BY 1 ORDER BY 2 DESC");
-    let mut values = Vec::new();
-    database.each_row(&sql, &mut |table, row| {
-        values.push(StatusValue::new(table, &row.value(&column, 0), row.count(1)));
-    })?;
-    Ok(values)
-}
-
-/// An id that more than one row has.
-pub fn duplicate(database: &mut impl SqlDatabase) -> Result<Option<String>> {
-    let table = database.table();
-    let (cells, ids, has_ids) = (table.cells(&table.id), table.ids(), table.has_ids());
-    let sql = format!(
-        "SELECT {cells} FROM {} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
-        table.sql
-    );
-    let mut found = None;
-    database.each_row(&sql, &mut |table, row| found = Some(table.shown_id(row)))?;
-    Ok(found)
 }
 
 /// The search for all pending records that have an age.
@@ -144,6 +106,28 @@ pub fn recent() -> Query {
     }
 }
 
+/// The parameters of a statement that asks for an id.
+pub fn id_params(id: &Id) -> Vec<Value> {
+    id.parts().iter().map(id_param).collect()
+}
+
+/// The value of one column of an id.
+pub fn id_param(part: &Id) -> Value {
+    match part {
+        Id::Integer(id) => Value::Integer(*id),
+        Id::Text(_) | Id::Composite(_) => Value::Text(part.text().into_owned()),
+    }
+}
+
+/// The parameters of each statement of [`Table::due`]: a date and an id for each bound.
+pub fn due_params(query: &Query) -> Vec<Value> {
+    let keys = query.after.iter().chain(&query.up_to);
+    keys.flat_map(|Key { inserted, id }| {
+        std::iter::once(inserted.clone()).chain(id.parts().iter().map(id_param))
+    })
+    .collect()
+}
+
 impl Table {
     /// Rows with one of these statuses, whichever queue they belong to; all rows if there is no
     /// status column.
@@ -153,12 +137,12 @@ impl Table {
             return if any { EVERY.into() } else { NEVER.into() };
         };
         let values = self.statuses.all_values(statuses);
-        let values: Vec<_> = values.into_iter().map(self.dialect.literal).collect();
+        let values: Vec<_> = values.into_iter().map(|it| self.dialect.literal(it)).collect();
         let column = quote(&column.name);
         match &values[..] {
             [] => NEVER.into(),
             // One alone is a narrower search than a list of one.
-            [value] if self.dialect.is_verbatim => format!("{column} = {value}"),
+            [value] if self.dialect.is_verbatim() => format!("{column} = {value}"),
             values => format!("{column} IN ({})", values.join(", ")),
         }
     }
@@ -173,7 +157,8 @@ impl Table {
     pub fn of_statuses(&self, statuses: &[Status]) -> String {
         let mut terms = Vec::new();
         // Pending ones are asked for in words that a partial index knows.
-        let repeats = self.dialect.is_verbatim && statuses.iter().all(|status| status.is_pending());
+        let repeats =
+            self.dialect.is_verbatim() && statuses.iter().all(|status| status.is_pending());
         if repeats {
             terms.push(self.status_in(&Status::PENDING));
         }
@@ -197,15 +182,176 @@ impl Table {
         condition.map(|it| it.replace("\n)", ")"))
     }
 
-    /// Columns, as they are selected.
+    /// What the due rule goes by, of the records that can be due, in the order asked for. Their
+    /// parameters are those of [`due_params`].
+    pub fn due(&self, query: &Query) -> Vec<String> {
+        let (facts, name) = (self.facts(&query.window), &self.sql);
+        let statuses = self.of_statuses(&query.statuses);
+        let (bounds, order) = (self.bounds(query), self.order_by(query.order));
+        let parts = self.dialect.within(self, &query.window, query.order);
+        let statement = |within: &String| {
+            let within = if within == EVERY { "" } else { &format!(" AND {within}") };
+            format!("SELECT {facts} FROM {name} WHERE {statuses}{within}{bounds} {order}")
+        };
+        parts.iter().map(statement).collect()
+    }
+
+    /// The columns of facts, each once and in this order: the id, the insertion date, the status,
+    /// and the counters and the beginning of the last error where they are asked about, so that an
+    /// index can do without the row.
+    pub fn facts(&self, window: &Window) -> String {
+        let columns = self.selected(self.fact_columns(window));
+        match self.notes_snoozes(window) {
+            Some(error) => format!("{columns}, {}", self.dialect.beginning(error, SNOOZED)),
+            None => columns,
+        }
+    }
+
+    pub fn fact_columns(&self, window: &Window) -> Vec<&Column> {
+        let counts = matches!(window, Window::Failed { .. }) || !self.statuses.tell();
+        let counter = [&self.failures, &self.last_failure].into_iter().flatten();
+        let known = self.id.iter().chain([&self.inserted]).chain(&self.statuses.column);
+        distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
+    }
+
+    /// Columns, as they are selected of rows in an order.
+    fn selected<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
+        let columns = columns.into_iter().zip(0..);
+        let cells = columns.map(|(column, place)| self.dialect.selected(column, place));
+        cells.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What narrows a search to what lies between its keys.
+    pub fn bounds(&self, query: &Query) -> String {
+        let mut sql = String::new();
+        let mut first = 1;
+        for (key, not) in [(&query.after, ""), (&query.up_to, "NOT ")] {
+            if key.is_some() {
+                sql += &format!(" AND {not}{}", self.behind(query.order, first));
+                first += 1 + self.id.len();
+            }
+        }
+        sql
+    }
+
+    /// Whether a row comes after the key in the order whose parameters begin with this one.
+    fn behind(&self, order: Order, first: usize) -> String {
+        let (date, ids) = (quote(&self.inserted.name), self.ids());
+        let at = self.dialect.bind(first, &self.inserted);
+        let cmp = match order {
+            Order::Newest => "<",
+            Order::Oldest => ">",
+        };
+        let is_null_behind = match self.dialect.is_null_last(order) {
+            true => format!("{date} IS NULL AND {at} IS NOT NULL"),
+            false => format!("{date} IS NOT NULL AND {at} IS NULL"),
+        };
+        let key_ids = self.id.iter().zip(first + 1..);
+        let key_ids: Vec<_> =
+            key_ids.map(|(column, number)| self.dialect.bind(number, column)).collect();
+        format!(
+            "coalesce({date} {cmp} {at} OR ({is_null_behind}) \
+             OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp} ({})), {NEVER})",
+            key_ids.join(", ")
+        )
+    }
+
+    /// Rows with one of the statuses whose insertion date is none, or may be: id and date.
+    pub fn undated(&self, query: &Query) -> String {
+        let statuses = self.of_statuses(&query.statuses);
+        let places = self.dialect.undated(self, &query.window).into_iter();
+        let arms = places.map(|place| self.dated(&format!("{statuses} AND {place}")));
+        arms.collect::<Vec<_>>().join(" UNION ALL ")
+    }
+
+    /// Whether a row belongs to the queue, and what is shown of it.
+    pub fn shown_columns(&self) -> String {
+        let known = self.selected(self.known_columns());
+        let error = self.last_error.as_ref();
+        let error = error.map(|it| format!(", {}", self.dialect.beginning(it, SHOWN_ERROR)));
+        format!("{}, {known}{}", self.is_in_queue(), error.unwrap_or_default())
+    }
+
+    /// Whether a row belongs to the queue, and every column.
+    pub fn all_columns(&self) -> String {
+        format!("{}, {}", self.is_in_queue(), self.selected(&self.columns))
+    }
+
+    /// What selects these columns of the row with an id.
+    pub fn of_id(&self, columns: &str) -> String {
+        let ids = self.id.iter().zip(1..);
+        let terms = ids.map(|(column, number)| {
+            format!("{} = {}", quote(&column.name), self.dialect.bind(number, column))
+        });
+        let terms = terms.collect::<Vec<_>>().join(" AND ");
+        format!("SELECT {columns} FROM {} WHERE {terms}", self.sql)
+    }
+
+    /// What inserts so many pending records, whose ids are the database's to give. Its parameters are
+    /// the date, and the payload of each.
+    pub fn insert(&self, payload: &Column, records: usize) -> String {
+        let status = self.statuses.column.as_ref().zip(self.statuses.value(Status::New));
+        let (status, value) = status.unzip();
+        let columns = names([payload, &self.inserted].into_iter().chain(status));
+        let value = value.map_or_else(String::new, |it| format!(", {}", self.dialect.literal(it)));
+        let at = self.dialect.bind(1, &self.inserted);
+        let row = |number| format!("({}, {at}{value})", self.dialect.bind(number, payload));
+        let rows: Vec<_> = (2..).take(records).map(row).collect();
+        format!("INSERT INTO {} ({columns}) VALUES {}", self.sql, rows.join(", "))
+    }
+
+    /// Columns, as they are read.
     pub fn cells<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
-        columns.into_iter().map(self.dialect.cell).collect::<Vec<_>>().join(", ")
+        columns.into_iter().map(|it| self.dialect.cell(it)).collect::<Vec<_>>().join(", ")
     }
 
     /// What selects the ids and the insertion dates of rows.
     pub fn dated(&self, condition: &str) -> String {
         let cells = self.cells(self.id.iter().chain([&self.inserted]));
         format!("SELECT {cells} FROM {} WHERE {condition}", self.sql)
+    }
+
+    /// The columns that tell failed rows from new ones where the status does not.
+    pub fn sources_of_failure(&self) -> [Option<&Column>; 2] {
+        if self.statuses.tell() {
+            return [None, None];
+        }
+        [self.failures.as_ref(), self.last_failure.as_ref()]
+    }
+
+    /// How many rows there are: whether they are in the queue, by status, by what tells failed rows
+    /// from new ones and by age. Where the database cannot tell the age, each date is counted.
+    pub fn census(&self, bounds: &[i64], now: Instant) -> String {
+        let sources = self.sources_of_failure();
+        let [failures, last_failure] = sources.map(|it| self.cell_or_null(it));
+        // A last failure is compared with the date itself.
+        let at = self.dialect.inserted_at(self).filter(|_| sources[1].is_none());
+        let date = self.cell_or_null(Some(&self.inserted).filter(|_| at.is_none()));
+        let arms = bounds.iter().map(|bound| now.saturating_sub(*bound)).zip(0..);
+        let arms = arms.map(|(from, band)| {
+            format!(" WHEN \"backlog at\" >= {} THEN {band}", self.dialect.instant(from))
+        });
+        let (arms, last) = (arms.collect::<String>(), bounds.len());
+        let band = match at {
+            Some(_) => format!("CASE WHEN \"backlog at\" IS NULL THEN NULL{arms} ELSE {last} END"),
+            None => "NULL".into(),
+        };
+        format!(
+            "SELECT \"backlog in\", \"backlog status\", \"backlog failures\", \"backlog failure\", \
+             CAST({band} AS bigint), \"backlog date\", count(*) FROM (SELECT {} AS \"backlog in\", \
+             {} AS \"backlog status\", {failures} AS \"backlog failures\", \
+             {last_failure} AS \"backlog failure\", {date} AS \"backlog date\", \
+             {} AS \"backlog at\" FROM {} WHERE {}) AS \"backlog rows\" GROUP BY 1, 2, 3, 4, 5, 6",
+            self.is_in_queue(),
+            self.cell_or_null(self.statuses.column.as_ref()),
+            at.unwrap_or_else(|| "NULL".into()),
+            self.sql,
+            self.of_the_queue(),
+        )
+    }
+
+    fn cell_or_null(&self, column: Option<&Column>) -> String {
+        column.map_or_else(|| "NULL".into(), |column| self.dialect.cell(column))
     }
 }
 

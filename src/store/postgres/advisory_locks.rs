@@ -14,12 +14,13 @@ use std::collections::{HashMap, HashSet};
 
 use postgres::Error as SqlError;
 
-use super::query::{id_text, row};
+use super::dialect::{Param, param};
 use super::session::Session;
-use super::sql::Param;
 use crate::hash::{fnv1a64, splitmix64};
 use crate::record::Id;
+use crate::store::sql::id_param;
 use crate::store::table::{Table, quote};
+use crate::store::watchdog::Watchdog;
 
 /// How many records are claimed at a time, at most: two locks each, and a stock server has room for
 /// some twelve thousand in all.
@@ -43,7 +44,7 @@ impl Keys {
 
 /// The claims that this pass holds.
 #[derive(Default)]
-pub struct Claims {
+pub struct PgLocks {
     /// The session of the first locks; made when the first is needed.
     pub session: Option<Session>,
     /// Which of the server's processes serves it.
@@ -59,10 +60,13 @@ pub struct Claims {
     pub freed_second: Vec<i64>,
     /// Locks of the open transaction.
     pub taken: usize,
+    /// What the handlers carry, and who ends them if this process is killed.
+    pub token: Option<String>,
+    pub watchdogs: Vec<Watchdog>,
 }
 
-impl Claims {
-    pub fn most(&self) -> usize {
+impl PgLocks {
+    pub fn room(&self) -> usize {
         if self.pooled && !self.held.is_empty() {
             self.held.len() + (2 * MOST_CLAIMS).saturating_sub(self.taken)
         } else {
@@ -76,7 +80,7 @@ impl Claims {
         let Some(session) = &mut self.session else { return Ok(vec![false; keys.len()]) };
         let freed = std::mem::take(&mut self.freed_first);
         if !self.pooled {
-            return take(session, function, keys, freed);
+            return take_locks(session, function, keys, freed);
         }
         if self.held.is_empty() && self.taken > 0 {
             self.taken = 0;
@@ -90,19 +94,12 @@ impl Claims {
             )?;
         }
         self.taken += keys.len();
-        take(session, function, keys, Vec::new())
+        take_locks(session, function, keys, Vec::new())
     }
 
     /// What takes a first lock.
     pub fn function(&self) -> &'static str {
         if self.pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" }
-    }
-
-    pub fn release(&mut self, id: &Id) {
-        self.lost.remove(id);
-        if let Some(keys) = self.held.remove(id) {
-            self.give_back(keys);
-        }
     }
 
     /// Gives both locks of a claim back.
@@ -129,7 +126,7 @@ impl Claims {
 }
 
 /// Takes locks and gives others back, and says which were granted.
-pub fn take(
+pub fn take_locks(
     session: &mut Session,
     function: &str,
     keys: &[i64],
@@ -160,7 +157,8 @@ pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), SqlError> {
 fn given(table: &Table, ids: &[&Id]) -> (Vec<Param>, Vec<String>) {
     let columns = 0..table.id.len();
     let params = columns.clone().map(|index| {
-        Param::Texts(ids.iter().map(|id| id.parts().get(index).map(id_text)).collect())
+        let part = |id: &&Id| param(&id_param(id.parts().get(index)?));
+        Param::Texts(ids.iter().map(part).collect())
     });
     (params.collect(), columns.map(|index| format!("\"backlog {index}\"")).collect())
 }
@@ -215,7 +213,7 @@ pub fn lock_and_read(table: &Table, wanted: &[(&Id, Keys)], locks: bool) -> (Str
         arrays.join(", "),
         names.join(", "),
         table.sql,
-        row(table),
+        table.all_columns(),
         table.sql,
         has_id(table, "\"backlog held\"", &names),
     );

@@ -7,11 +7,12 @@ use anyhow::{Result, bail};
 use postgres::error::ErrorPosition;
 use postgres::{Error as SqlError, Row};
 
-use super::errors::{is_forbidden, is_lost, words};
+use super::dialect::{Param, Postgres, value};
+use super::errors::{kind, words};
 use super::session::Session;
-use super::sql::{DIALECT, Param, value};
 use crate::date::Spelling;
 use crate::record::Value;
+use crate::store::error::Kind;
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 
 /// How many rows are looked at to see how a column spells instants.
@@ -118,7 +119,7 @@ impl Catalog for PgCatalog<'_> {
         if ["v", "m"].contains(&kind.as_str()) {
             bail!("{name} is a view; name the table behind it");
         }
-        Ok(Listed { columns: self.columns(&sql)?, name, sql, dialect: &DIALECT })
+        Ok(Listed { columns: self.columns(&sql)?, name, sql, dialect: &Postgres })
     }
 
     /// Of just any rows: which are the newest could only be told by reading the whole table, and
@@ -131,7 +132,7 @@ impl Catalog for PgCatalog<'_> {
         let name = quote(&column.name);
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
         let rows = match self.0.borrow_mut().query(&sql, &[]) {
-            Err(error) if is_forbidden(&error) => Vec::new(),
+            Err(error) if kind(&error) == Kind::Forbidden => Vec::new(),
             rows => rows?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
@@ -143,11 +144,13 @@ impl Catalog for PgCatalog<'_> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
             match self.0.borrow_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
-                Err(error) if is_lost(&error) || is_forbidden(&error) => return Err(error.into()),
+                Err(error) if [Kind::Lost, Kind::Forbidden].contains(&kind(&error)) => {
+                    return Err(error.into());
+                }
                 Err(error) => return Err(complaint(&trial, &error)),
             }
         }
-        let names = names(condition);
+        let names = identifiers(condition);
         let is_read = |column: &&Column| names.contains(&column.name);
         Ok(table.columns.iter().filter(is_read).map(|column| column.name.clone()).collect())
     }
@@ -171,7 +174,7 @@ fn complaint(trial: &Trial, error: &SqlError) -> anyhow::Error {
 
 /// The names in an expression: words, which the server takes for lower case, and what stands in
 /// double quotes. What stands in single quotes is text.
-fn names(sql: &str) -> HashSet<String> {
+fn identifiers(sql: &str) -> HashSet<String> {
     let mut names = HashSet::new();
     let mut chars = sql.chars().peekable();
     while let Some(first) = chars.next() {
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn only_names_are_taken_for_columns() {
-        let found = names("Kind = 'it''s n' AND \"N m\" > o2.size_1 -- or so");
+        let found = identifiers("Kind = 'it''s n' AND \"N m\" > o2.size_1 -- or so");
         let mut found: Vec<_> = found.iter().map(String::as_str).collect();
         found.sort_unstable();
         assert_eq!(found, ["N m", "and", "kind", "o2", "or", "size_1", "so"]);

@@ -1,76 +1,77 @@
-//! The PostgreSQL store: the table on a server, the claims in its advisory locks. A queue of pgmq is
+//! The PostgreSQL engine: the table on a server, the claims in its advisory locks. A queue of pgmq is
 //! read as a table, and written by a store of its own.
 
 mod advisory_locks;
 mod catalog;
+mod dialect;
 mod errors;
 mod inspect;
+mod locks;
 pub mod pgmq;
-mod query;
-mod reader;
-mod reconnect;
 mod server;
 mod session;
-mod sessions;
 mod socket;
-mod sql;
 mod write;
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use postgres::{Error as SqlError, Row};
 
 pub use server::{Server, without_password};
 
-use super::page::Reported;
-use super::table::Table;
-use super::{Access, Database, StateDir, Store, StoreStop};
+use super::engine::{Ask, Engine, Index, Seen};
+use super::error::DbError;
+use super::reconnect::Patience;
+use super::sql::{Selected, recent};
+use super::table::{Cells, Charged, Table, quote};
+use super::table_store::{SqlDatabase, TableStore};
+use super::{Access, Database, Inspection, Interrupter, RowWrite, StateDir, Store, StoreStop};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
+use crate::record::{Id, Record, Status, Value};
 use crate::time::Instant;
 use catalog::PgCatalog;
+use dialect::{Param, number, param};
+use locks::PgLocks;
 use pgmq::{Queue, Work};
-use reconnect::Patience;
 use session::Session;
-use sessions::Sessions;
-use sql::{Param, param};
 
-/// A server that answers, and the table there that the command is about.
-pub struct PgDatabase {
+/// A server that answers.
+pub struct PgEngine {
     server: Arc<Server>,
     session: Session,
     /// Which of the server's processes serves it, once claims depend on that.
     backend: String,
-    table: Table,
     /// What the table is made of, where it is a queue.
     queue: Option<Queue>,
     /// As messages have it.
     place: String,
-    reported: Reported,
-    /// Whether the table has triggers that run after an update, once that was asked.
-    has_after_triggers: Option<bool>,
 }
 
-impl PgDatabase {
-    pub fn open(server: &Arc<Server>, mapping: &Mapping, access: Access) -> Result<Self> {
-        let place = server.shown();
-        let mut session = Session::open(server, access)?;
-        let found = Table::find(&mut PgCatalog(RefCell::new(&mut session)), mapping);
-        let table = found.map_err(|error| match error.downcast::<SqlError>() {
-            Ok(error) => errors::explain(&place, &error, "read"),
-            Err(error) => error.context(format!("could not use {place}")),
-        })?;
-        Ok(Self::new(server, session, table, None))
-    }
+/// Opens a table on a server.
+pub fn open(
+    server: &Arc<Server>,
+    mapping: &Mapping,
+    access: Access,
+) -> Result<SqlDatabase<PgEngine>> {
+    let place = server.shown();
+    let mut session = Session::open(server, access)?;
+    let found = Table::find(&mut PgCatalog(RefCell::new(&mut session)), mapping);
+    let table = found.map_err(|error| match error.downcast::<SqlError>() {
+        Ok(error) => DbError::from(error).explain(&place, "read"),
+        Err(error) => error.context(format!("could not use {place}")),
+    })?;
+    Ok(SqlDatabase::new(PgEngine::new(server, session, None), table))
+}
 
-    fn new(server: &Arc<Server>, session: Session, table: Table, queue: Option<Queue>) -> Self {
-        let place = server.shown();
-        let (server, backend, reported) = (server.clone(), String::new(), Reported::default());
-        let has_after_triggers = None;
-        Self { server, session, backend, table, queue, place, reported, has_after_triggers }
+impl PgEngine {
+    fn new(server: &Arc<Server>, session: Session, queue: Option<Queue>) -> Self {
+        let (place, server, backend) = (server.shown(), server.clone(), String::new());
+        Self { server, session, backend, queue, place }
     }
 
     /// Takes another session in place of the one there is.
@@ -80,48 +81,187 @@ impl PgDatabase {
     }
 
     fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
-        self.session.query(sql, params).map_err(|error| self.explain(&error, "read"))
+        let rows = self.session.query(sql, params);
+        rows.map_err(|error| self.explain(error.into(), "read"))
     }
 
-    /// A database error as the user is told it.
-    fn explain(&self, error: &SqlError, verb: &str) -> anyhow::Error {
-        errors::explain(&self.place, error, verb)
+    /// The records of a table whose ids are numbers, those that there are.
+    fn records(&mut self, table: &Table, ids: &[i64]) -> Result<Vec<Record>, DbError> {
+        let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
+        let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
+        let rows = self.session.query(&sql, &[Param::Keys(ids.to_vec())])?;
+        let columns = Selected::all(table);
+        Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 }
 
-impl Database for PgDatabase {
-    fn table(&self) -> &Table {
-        &self.table
-    }
+impl Engine for PgEngine {
+    type Row<'r> = Row;
+    type Locks = PgLocks;
+
+    const TRIES: u32 = 60;
+    const WRITES_SINGLY: bool = false;
+    const HEARTBEAT_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));
 
     fn place(&self) -> String {
         self.place.clone()
     }
 
+    fn rows(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        mut each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        // Not without its NULs: the server refuses what it cannot hold.
+        let param = |value: &Value| {
+            if let Value::Text(text) = value {
+                Param::text(text)
+            } else {
+                Param::Text(param(value))
+            }
+        };
+        let params: Vec<_> = params.iter().map(param).collect();
+        Ok(self.session.each(sql, &params, &mut each)?)
+    }
+
+    fn still_pending(&mut self, table: &Table, ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
+        let (sql, params) = advisory_locks::still_pending(table, ids);
+        let rows = self.session.query(&sql, &params)?;
+        Ok(Some(rows.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect()))
+    }
+
+    /// The tables of a queue are pgmq's business.
+    fn is_users_table(&self) -> bool {
+        self.queue.is_none()
+    }
+
+    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+        let sql = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+                   AND NOT tgisinternal ORDER BY 1";
+        let rows = self.session.query(sql, &[Param::text(&table.sql)])?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
+        let (pending, recent) = (table.any(&table.pending()), table.due(&recent()).concat());
+        Ok(self.is_served(table, &pending)? && self.is_served(table, &recent)?)
+    }
+
+    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        let columns = table.failures.as_ref().zip(table.last_failure.as_ref());
+        let Some((failures, last_failure)) = columns.filter(|_| table.statuses.column.is_some())
+        else {
+            return Ok(None);
+        };
+        let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
+        let pending = table.status_in(&Status::PENDING);
+        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < now()"));
+        let is_served = self.is_served(table, &probe)?;
+        Ok((!is_served).then(|| format!("{count}, {at}")))
+    }
+
+    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
+        let ids = Param::texts(table.id.iter().map(|column| &column.name));
+        let params = [Param::text(&table.sql), ids];
+        Ok(self.session.query(inspect::WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
+    }
+
+    fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
+        let Index { kind, suffix, columns, condition } = index;
+        let Table { name, sql, .. } = table;
+        let kinds = "SELECT relkind::text FROM pg_class WHERE oid = $1::text::regclass";
+        let found = self.session.query(kinds, &[Param::text(sql)])?;
+        // Else nobody could write while it is built. On a partitioned table there is no such way.
+        let is_partitioned = found.iter().any(|row| row.get::<_, &str>(0) == "p");
+        let concurrently = if is_partitioned { "" } else { " CONCURRENTLY" };
+        // Without the schema's.
+        let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
+        let only = condition.as_ref().map_or_else(String::new, |it| format!(" WHERE {it}"));
+        Ok(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}"))
+    }
+
+    fn inspect(&mut self, _: &Table, found: &mut Inspection) {
+        let version = self.query("SELECT current_setting('server_version')", &[]);
+        let version = found.unread.or_nothing("the version", version);
+        found.aside = format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)));
+    }
+
+    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
+        let constraints = if rehearses { "; SET CONSTRAINTS ALL IMMEDIATE" } else { "" };
+        self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{constraints}"))
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), DbError> {
+        Ok(self.session.batch(sql)?)
+    }
+
+    fn roll_back(&mut self) {
+        let _ = self.session.roll_back();
+    }
+
+    fn ask(
+        &mut self,
+        table: &Table,
+        changes: &[(usize, &RowWrite)],
+        ask: Ask,
+    ) -> Result<Vec<Seen>, DbError> {
+        let (sql, params) = write::statement(table, changes, ask);
+        let rows = self.session.query(&sql, &params)?;
+        let guards = table.guard_columns();
+        let seen = |row: &Row| {
+            let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
+            let (number, charged) = (number(row, 0)?, Charged(values.collect()));
+            Some(Seen { number, is_pending: row.truth(1), charged })
+        };
+        Ok(rows.iter().filter_map(seen).collect())
+    }
+
+    /// Triggers that run after an update may change a row after what a statement returns of it.
+    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
+        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
+        let sql = "SELECT 1 FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+                   AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
+        Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        Some(self.server.interrupter())
+    }
+
+    fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
+        locks::recover(store, &why)
+    }
+}
+
+impl Database for SqlDatabase<PgEngine> {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn place(&self) -> String {
+        self.engine.place()
+    }
+
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let path = named.context("where are cursors to be kept? say so with --state-dir")?;
-        Ok(StateDir::own(path.into(), &self.server.identity()))
+        Ok(StateDir::own(path.into(), &self.engine.server.identity()))
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        if let Some(queue) = &self.queue {
-            let (sql, params) = queue.send(payloads);
-            return self.query(sql, &params).map(|_| ());
-        }
-        let payload = self.table.require_payload()?;
-        let at = param(&self.table.inserted.spelling.write(now, &self.table.dates.zone));
-        let (sql, params) = write::insert(&self.table, payload, payloads, at);
-        let added = self.session.query(&sql, &params);
-        added.map(|_| ()).map_err(|error| self.explain(&error, "add records to"))
+        let Some(queue) = &self.engine.queue else { return self.insert(payloads, now) };
+        let (sql, params) = queue.send(payloads);
+        self.engine.query(sql, &params).map(|_| ())
     }
 
     fn obstacle(&mut self) -> Result<Option<String>> {
-        match &self.queue {
+        match &self.engine.queue {
             Some(queue) => {
                 let tables = [queue.waiting.clone(), queue.archive.clone()];
-                self.missing_on_tables(&tables, &["SELECT", "INSERT", "UPDATE", "DELETE"])
+                let privileges = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+                self.engine.missing_on_tables(&tables, &privileges)
             }
-            None => self.missing_privilege(),
+            None => self.engine.missing_privilege(&self.table),
         }
     }
 
@@ -132,9 +272,9 @@ impl Database for PgDatabase {
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
         let patience = Patience::new(stop, clock);
-        Ok(match self.queue.clone() {
+        Ok(match self.engine.queue.clone() {
             Some(queue) => Box::new(Work::new(queue, *self, patience)),
-            None => Box::new(Sessions::new(*self, patience)),
+            None => Box::new(TableStore::new(*self, PgLocks::default(), patience)),
         })
     }
 }
@@ -143,12 +283,12 @@ impl Database for PgDatabase {
 pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<()> {
     let place = server.shown();
     let mut session = Session::open(server, Access::ReadWrite)?;
-    let explain = |error: &SqlError| errors::explain(&place, error, "create the table in");
+    let explain = |error: SqlError| DbError::from(error).explain(&place, "create the table in");
     let named = [Param::text(table.to_lowercase())];
     let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);
-    if !there.map_err(|error| explain(&error))?.is_empty() {
+    if !there.map_err(explain)?.is_empty() {
         anyhow::bail!("table {table} already exists in {place}");
     }
     // All of it or nothing: a batch is one transaction.
-    session.batch(schema).map_err(|error| explain(&error)).context("nothing was created")
+    session.batch(schema).map_err(explain).context("nothing was created")
 }

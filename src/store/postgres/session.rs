@@ -10,9 +10,9 @@ use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, Error as SqlError, Row, Statement};
 
+use super::dialect::Param;
 use super::server::{Line, Server};
 use super::socket::Sockets;
-use super::sql::Param;
 use crate::store::Access;
 
 /// What is needed to read values as they are written here. A pooler between this and the server

@@ -8,8 +8,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error as SqlError, OptionalExtension};
 
-use super::errors::{is_busy, is_of_the_row, words};
-use super::sql::{DIALECT, value};
+use super::dialect::{Sqlite, value};
+use super::errors::{is_busy, is_of_a_row, words};
 use crate::date::Spelling;
 use crate::lock::lock;
 use crate::record::Value;
@@ -38,7 +38,7 @@ impl Catalog for Connection {
             bail!("{name} is a view; name the table behind it");
         }
         let (columns, sql) = (columns(self, name)?, quote(name));
-        Ok(Listed { name: name.clone(), sql, dialect: &DIALECT, columns })
+        Ok(Listed { name: name.clone(), sql, dialect: &Sqlite, columns })
     }
 
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
@@ -55,7 +55,7 @@ impl Catalog for Connection {
         let mut statement = self.prepare(&sql)?;
         let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
         // Whoever reads the row itself says that it cannot be read.
-        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_the_row));
+        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_a_row));
         Ok(values.collect::<rusqlite::Result<_>>()?)
     }
 

@@ -1,48 +1,73 @@
-//! Errors of SQLite, and their messages.
+//! Errors of SQLite, sorted by what can be done about them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use anyhow::anyhow;
 use rusqlite::{Error as SqlError, ErrorCode};
 
-use crate::exit::try_later;
 use crate::secure_file::is_root;
+use crate::store::error::{DbError, Kind};
 
-pub fn explain(path: &Path, error: &SqlError, verb: &str) -> anyhow::Error {
-    let shown = path.display();
-    if is_busy(error) {
-        let message =
-            format!("could not {verb} {shown}: another process keeps it locked; try later");
-        return try_later(message).into();
-    }
-    let hint = match error.sqlite_error_code() {
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            match std::fs::metadata(path).map_or(0, |found| found.uid()) {
-                owner if is_root() && owner != 0 => format!(
-                    "; root works on it with the rights of its owner, user {owner}, for whom the file \
-                     and its directory must be writable"
-                ),
-                _ => "; the file and its directory must be writable for this user".into(),
+impl From<SqlError> for DbError {
+    fn from(error: SqlError) -> Self {
+        let code = error.sqlite_error_code();
+        let (kind, hint) = match code {
+            _ if is_busy(&error) => (Kind::Busy, "another process keeps it locked"),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                (Kind::Forbidden, "")
             }
+            Some(ErrorCode::DatabaseCorrupt) => (
+                Kind::Other,
+                "; restore a backup, or save with the .recover of sqlite3 what can still be read",
+            ),
+            Some(ErrorCode::DiskFull) => {
+                (Kind::Other, "; make room and run the same command again")
+            }
+            _ => (Kind::Other, ""),
+        };
+        Self {
+            kind,
+            hint: hint.into(),
+            is_of_a_row: is_of_a_row(&error),
+            is_refusal: is_refusal(&error) || code == Some(ErrorCode::DatabaseCorrupt),
+            words: words(&error),
         }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            "; restore a backup, or save with the .recover of sqlite3 what can still be read".into()
-        }
-        Some(ErrorCode::DiskFull) => "; make room and run the same command again".into(),
-        _ => String::new(),
-    };
-    anyhow!("could not {verb} {shown}: {}{hint}", words(error))
+    }
+}
+
+/// The failure to `verb` the database at `path`, as the user is told it.
+pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Error {
+    let mut error = error.into();
+    if error.kind == Kind::Forbidden {
+        error.hint = match std::fs::metadata(path).map_or(0, |found| found.uid()) {
+            owner if is_root() && owner != 0 => format!(
+                "; root works on it with the rights of its owner, user {owner}, for whom the file \
+                 and its directory must be writable"
+            ),
+            _ => "; the file and its directory must be writable for this user".into(),
+        };
+    }
+    error.explain(&path.display().to_string(), verb)
 }
 
 pub fn is_busy(error: &SqlError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
+/// Whether it is a row that cannot be read: a page is damaged, the row is too big, or the queue's
+/// condition fails for what it holds.
+pub fn is_of_a_row(error: &SqlError) -> bool {
+    let is_damage = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)
+    );
+    is_damage || is_refusal(error)
+}
+
 /// Whether it is the table that refuses what was to be written, and not the database that cannot
 /// write: a constraint, a strict type, a trigger's RAISE or a mistake in its SQL, or an id that
-/// stands in more than one row. Another row may fare better.
-pub fn is_refusal(error: &SqlError) -> bool {
+/// stands in more than one row.
+fn is_refusal(error: &SqlError) -> bool {
     let of_the_database = |code| {
         matches!(
             code,
@@ -63,22 +88,6 @@ pub fn is_refusal(error: &SqlError) -> bool {
     };
     matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
         || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
-}
-
-/// Whether it is a row that cannot be read, and not the database: others may well be. A page is
-/// damaged, the row is too big, or the queue's condition fails for what it holds.
-pub fn is_of_the_row(error: &SqlError) -> bool {
-    let is_damage = matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)
-    );
-    is_damage || is_refusal(error)
-}
-
-/// Whether a row cannot be written, and others may well be: the table refuses it, or its page is
-/// damaged.
-pub fn is_refused(error: &SqlError) -> bool {
-    is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 
 /// The error in SQLite's own words, without the statement that it is about.

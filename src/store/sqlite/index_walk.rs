@@ -7,8 +7,7 @@
 
 use rusqlite::{Connection, Result};
 
-use super::query::{bounds_and_order, facts};
-use super::sql::literal;
+use super::dialect::literal;
 use crate::date::{Spelling, Unit, text_bound};
 use crate::query::{Query, Window};
 use crate::record::{Status, Value};
@@ -30,10 +29,10 @@ fn count_column(table: &Table) -> String {
     name
 }
 
-/// The statement that selects as [`super::query::due`] does, if it can be served by an index. It
+/// The statement that selects as [`Table::due`] does, if it can be served by an index. It
 /// cannot where an application writes LAST_FAILURE in a spelling of its own, whose text
 /// does not sort as time does.
-pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
+pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return Ok(None);
@@ -56,7 +55,7 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
     {
         return Ok(None);
     }
-    let columns = facts(table, &selection.window);
+    let columns = table.facts(&selection.window);
     // The counts end with NULL, which is one as well.
     let of_count = |condition: &str| {
         format!(
@@ -76,10 +75,10 @@ pub fn query(connection: &Connection, table: &Table, selection: &Query) -> Resul
         arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
     }
     let arms = arms.join(" UNION ALL ");
-    let sql = bounds_and_order(table, selection);
+    let (bounds, order) = (table.bounds(selection), table.order_by(selection.order));
     // Materialized, because SQLite would else sort in every arm, and then scan there.
     Ok(Some(format!(
-        "{counts}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{sql}"
+        "{counts}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{bounds} {order}"
     )))
 }
 
@@ -250,7 +249,7 @@ mod tests {
             future = at(-60),
         );
         let (connection, table) = connection(&rows);
-        let sql = query(&connection, &table, &selection()).unwrap().unwrap();
+        let sql = walk(&connection, &table, &selection()).unwrap().unwrap();
         assert_eq!(ids(&connection, &sql), [1, 2, 3, 12, 22, 32, 41, 51]);
     }
 
@@ -263,7 +262,7 @@ mod tests {
             let waiting =
                 (1..=2_000).map(|id| format!("({id}, 'ERROR', {}, {last_failure})", id % 7));
             let (connection, table) = table_with(&schema, &waiting.collect::<Vec<_>>().join(", "));
-            let sql = query(&connection, &table, &selection()).unwrap().unwrap();
+            let sql = walk(&connection, &table, &selection()).unwrap().unwrap();
             let mut statement = connection.prepare(&sql).unwrap();
             assert_eq!(statement.query_map([], |_| Ok(())).unwrap().count(), 0);
             let steps = statement.get_status(StatementStatus::VmStep);
@@ -274,10 +273,10 @@ mod tests {
     #[test]
     fn without_the_index_or_with_another_spelling_all_pending_rows_are_read() {
         let (connection, table) = connection("(1, 'ERROR', 1, '2026-11-21T05:40:00+02:00')");
-        assert_eq!(query(&connection, &table, &selection()).unwrap(), None);
+        assert_eq!(walk(&connection, &table, &selection()).unwrap(), None);
         connection.execute_batch("UPDATE BACKLOG SET LAST_FAILURE = NULL").unwrap();
-        assert!(query(&connection, &table, &selection()).unwrap().is_some());
+        assert!(walk(&connection, &table, &selection()).unwrap().is_some());
         connection.execute_batch("DROP INDEX BACKLOG_WAITING").unwrap();
-        assert_eq!(query(&connection, &table, &selection()).unwrap(), None);
+        assert_eq!(walk(&connection, &table, &selection()).unwrap(), None);
     }
 }

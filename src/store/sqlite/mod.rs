@@ -1,281 +1,366 @@
-//! The SQLite store: the table in a file, the claims in a side file.
+//! The SQLite engine: the table in a file, the claims in a side file.
 
 mod catalog;
-mod database;
+mod dialect;
 mod errors;
 mod index_walk;
 mod inspect;
-mod query;
-mod reader;
+mod locks;
+mod open;
 mod rights;
-mod sql;
 mod wal_sync;
 
-use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use rusqlite::Error as SqlError;
+use anyhow::Result;
+use rusqlite::config::DbConfig;
+use rusqlite::{Error as SqlError, Params, Row, params_from_iter};
+use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
-pub use database::{SqliteDatabase, create};
+pub use open::{SqliteEngine, create, open};
 
-use super::claims::Claims;
+use super::acting::ActingAs;
+use super::engine::{Ask, Engine, Index, Seen};
+use super::error::DbError;
+use super::page::PageBuilder;
+use super::reconnect::Patience;
+use super::sql::due_params;
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, names};
-use super::watchdog::Watchdog;
-use super::{
-    Claim, Database, Found, Interrupter, Moved, NOT_TAKEN, Reader, Rehearsal, RowWrite,
-    STILL_PENDING, Store, WriteResult, write_all,
-};
-use crate::lock::lock;
-use crate::record::{Id, Record, Settlement};
-use errors::{is_of_the_row, is_refused, words};
-use sql::Statement;
-use wal_sync::{SharedClaims, WalSync};
+use super::table::{Charged, Column, FactColumns, Quoted, Role, Table, Term, Verb, names};
+use super::table_store::{SqlDatabase, TableStore};
+use super::{Database, Inspection, Interrupter, RowWrite, Store, StoreStop};
+use crate::clock::Clock;
+use crate::query::{Order, Query};
+use crate::record::{Id, Value};
+use crate::time::Instant;
+use dialect::value;
+use locks::SqliteLocks;
+use rights::beside;
 
-/// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
-const MOST_CLAIMS: usize = 1024;
+impl Engine for SqliteEngine {
+    type Row<'r> = Row<'r>;
+    type Locks = SqliteLocks;
 
-/// A table together with the means to claim its records.
-pub struct SqliteStore {
-    watchdog: Option<Watchdog>,
-    claims: SharedClaims,
-    /// In WAL mode; otherwise every commit is durable by itself.
-    wal_sync: Option<WalSync>,
-    state: StateDir,
-    /// Whether what a charge makes of a row shows only when the row is read again: triggers and
-    /// generated columns may have changed what it is told by.
-    looks_again: bool,
-    database: SqliteDatabase,
-}
+    /// The busy handler waits.
+    const TRIES: u32 = 0;
+    const WRITES_SINGLY: bool = true;
+    const HEARTBEAT_INTERVAL: Option<Duration> = None;
 
-impl SqliteStore {
-    fn new(database: SqliteDatabase, state: &StateDir) -> Result<Self> {
-        let claims = Claims::new(state.claims_file(&database.table.name)?);
-        let claims = Arc::new(Mutex::new(claims));
-        // What ends a pass before that ends the waiting as well.
-        database.busy_handler.of_a_pass(Duration::MAX);
-        let looks_again = database.reading(database.looks_again())?;
-        let state = state.clone();
-        Ok(Self { watchdog: None, claims, wal_sync: None, state, looks_again, database })
+    fn place(&self) -> String {
+        self.path.display().to_string()
     }
 
-    fn claims(&self) -> MutexGuard<'_, Claims> {
-        lock(&self.claims)
+    fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
+        errors::explain(&self.path, error, verb)
     }
 
-    /// Claims what nobody has; says of each whether it is claimed now.
-    fn claim_free(&self, ids: &[Id]) -> Result<Vec<bool>> {
-        let mut claims = self.claims();
-        let claimed = ids
-            .iter()
-            .map(|id| claims.claim(id).with_context(|| format!("could not claim record {id}")));
-        claimed.collect()
+    fn take_rights(&self) -> Result<Option<ActingAs>> {
+        self.connection.rights.take()
     }
 
-    /// Reads what is claimed, all of it as it is at one moment after it was claimed.
-    fn read_claimed(&mut self, ids: &[Id], claimed: &[bool]) -> Result<Vec<(Id, Claim)>> {
-        let moment = self.database.reading(self.database.connection.unchecked_transaction())?;
-        let read = |(id, claimed): (&Id, &bool)| {
-            if !claimed {
-                return Ok((id.clone(), Claim::Busy));
-            }
-            let claim = match self.database.read_row(&self.database.by_id, id) {
-                Ok(Found::Record(record)) => Claim::Held(record),
-                Ok(Found::Gone) => Claim::Gone,
-                Ok(Found::Ambiguous) => Claim::Ambiguous,
-                Err(error) if is_of_the_row(&error) => Claim::Unreadable(words(&error)),
-                Err(error) => return self.database.reading(Err(error)),
-            };
-            Ok((id.clone(), claim))
-        };
-        let claims = ids.iter().zip(claimed).map(read).collect();
-        drop(moment);
-        claims
+    fn rows(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        each: impl FnMut(&Row<'_>) -> bool,
+    ) -> Result<(), DbError> {
+        Ok(self.each(sql, params_from_iter(params), each)?)
     }
 
-    fn write(&self, changes: &[RowWrite]) -> rusqlite::Result<Vec<WriteResult>> {
-        let tx = self.database.begin()?;
-        // Without a status column nothing but the condition makes a row finished.
-        let sees_ends = self.database.table.statuses.column.is_none();
-        let applied = changes.iter().map(|change| self.write_row(change, sees_ends));
-        let applied = applied.collect::<rusqlite::Result<_>>()?;
-        tx.commit()?;
-        Ok(applied)
+    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+        let walk = index_walk::walk(&self.connection, table, query)?;
+        Ok(walk.map_or_else(|| table.due(query), |walk| vec![walk]))
     }
 
-    /// Makes a change. An end that leaves its record pending is refused, if `sees_ends`.
-    fn write_row(&self, change: &RowWrite, sees_ends: bool) -> rusqlite::Result<WriteResult> {
-        let (database, record) = (&self.database, change.record);
-        let sees_end = sees_ends && change.ends();
-        if sees_end {
-            database.connection.execute_batch("SAVEPOINT settled")?;
+    /// Gathers what can be read of a table with rows that cannot: one by one, by the numbers that
+    /// SQLite has for them, from both ends as far as those can be read.
+    fn search_around(
+        &mut self,
+        table: &Table,
+        query: &Query,
+        page: &mut PageBuilder<'_>,
+        error: DbError,
+    ) -> Result<(), DbError> {
+        if !error.is_of_a_row {
+            return Err(error);
         }
-        Ok(match database.execute(sql::write(&database.table, change))? {
-            0 if database.execute(sql::as_expected(&database.table, record, change.charged))?
-                > 0 =>
-            {
-                WriteResult::Refused(NOT_TAKEN.into())
+        page.begin_again(format!("could not read all of {}: {error}", self.path.display()));
+        let columns = table.fact_columns(&query.window);
+        let columns = FactColumns::new(table, &columns, &query.window);
+        let (sql, mut params) = (due_by_row_number(table, query), due_params(query));
+        let mut has_room = true;
+        for number in self.row_numbers(table) {
+            params.push(Value::Integer(number));
+            let read = self.each(&sql, params_from_iter(&params), |row| {
+                has_room = page.row(&columns, row);
+                has_room
+            });
+            params.pop();
+            if let Err(error) = read {
+                let (table, error) = (&table.name, DbError::from(error));
+                log::error!("row {number} of table {table} could not be read: {error}");
             }
-            0 => WriteResult::ChangedMeanwhile,
-            1 if sees_end && database.is_pending(record)? => {
-                database.connection.execute_batch("ROLLBACK TO settled")?;
-                WriteResult::Refused(STILL_PENDING.into())
+            if !has_room {
+                break;
             }
-            1 if change.begins() => WriteResult::Charged(self.charged(record)?),
-            1 => WriteResult::Written,
-            _ => return Err(SqlError::StatementChangedRows(2)),
-        })
-    }
-
-    /// What a charge has made of a row.
-    fn charged(&self, record: &Record) -> rusqlite::Result<Charged> {
-        let SqliteDatabase { connection, table, .. } = &self.database;
-        if !self.looks_again {
-            return Ok(table.charged(record));
-        }
-        let mut statement =
-            connection.prepare_cached(&query::of_id(table, &names(table.guard_columns())))?;
-        statement.query_row(sql::id_params(&record.id), |row| {
-            let columns = 0..row.as_ref().column_count();
-            let values = columns.map(|index| row.get_ref(index).map(sql::value));
-            Ok(Charged(values.collect::<rusqlite::Result<_>>()?))
-        })
-    }
-
-    /// Writes each chain, and takes it back.
-    fn try_out(&self, record: &Record, chains: &[Vec<Settlement>]) -> rusqlite::Result<Rehearsal> {
-        let tx = self.database.begin()?;
-        for chain in chains {
-            tx.execute_batch("SAVEPOINT rehearsal")?;
-            let mut charged: Option<Charged> = None;
-            for settlement in chain {
-                let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
-                let why = match self.write_row(&change, true) {
-                    Ok(WriteResult::Written) => continue,
-                    Ok(WriteResult::Charged(row)) => {
-                        charged = Some(row);
-                        continue;
-                    }
-                    Ok(WriteResult::Refused(why)) => why,
-                    // Until the end of the transaction nobody else can change it.
-                    Ok(_) if charged.is_some() => NOT_TAKEN.into(),
-                    Ok(_) => return Ok(Rehearsal::ChangedMeanwhile),
-                    Err(error) if is_refused(&error) => words(&error),
-                    Err(error) => return Err(error),
-                };
-                let status = settlement.status(record.status);
-                let SqliteDatabase { path, table, .. } = &self.database;
-                return Ok(Rehearsal::refused(&path.display().to_string(), table, status, &why));
-            }
-            tx.execute_batch("ROLLBACK TO rehearsal")?;
-        }
-        tx.rollback()?;
-        Ok(Rehearsal::Taken)
-    }
-}
-
-impl Store for SqliteStore {
-    fn reader(&mut self) -> &mut dyn Reader {
-        &mut self.database
-    }
-
-    fn most_claims(&self) -> usize {
-        MOST_CLAIMS
-    }
-
-    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        let _acting = self.database.connection.rights.take()?;
-        let claimed = self.claim_free(ids)?;
-        let found = self.read_claimed(ids, &claimed);
-        let mut claims = self.claims();
-        for (index, id) in ids.iter().enumerate().filter(|(index, _)| claimed[*index]) {
-            let claim = found.as_ref().ok().and_then(|found| found.get(index));
-            if !matches!(claim, Some((_, Claim::Held(_)))) {
-                claims.release(id);
-            }
-        }
-        found
-    }
-
-    fn release(&mut self, id: &Id) {
-        match &self.wal_sync {
-            Some(wal_sync) => wal_sync.release(id),
-            None => self.claims().release(id),
-        }
-    }
-
-    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        let _acting = self.database.connection.rights.take()?;
-        write_all(changes, |changes| match self.write(changes) {
-            Err(error) if is_refused(&error) => Ok(Err(words(&error))),
-            written => written.map(Ok).map_err(|error| self.database.explain(&error, "write to")),
-        })
-    }
-
-    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
-        let _acting = self.database.connection.rights.take()?;
-        let rehearsed = self.try_out(record, chains);
-        rehearsed.map_err(|error| self.database.explain(&error, "write to"))
-    }
-
-    fn interrupter(&self) -> Option<Interrupter> {
-        let handle = self.database.connection.get_interrupt_handle();
-        Some(Box::new(move || handle.interrupt()))
-    }
-
-    fn require_in_place(&mut self) -> Result<(), Moved> {
-        self.database.require_in_place().map_err(Moved::Database)?;
-        let claims = self.claims();
-        let in_place = self.state.require_in_place(&self.database.table.name, claims.as_fd());
-        in_place.map_err(Moved::Claims)
-    }
-
-    fn start_watchdog(&mut self, token: &str) -> Result<()> {
-        let claims = self.claims().as_fd().try_clone_to_owned();
-        let claims = claims.context("could not duplicate the claims")?;
-        self.watchdog = Some(Watchdog::start(Some(claims), token)?);
-        let _acting = self.database.connection.rights.take()?;
-        let deferred = self.database.defer_sync();
-        if let Some(log) = deferred.map_err(|error| self.database.explain(&error, "write to"))? {
-            self.wal_sync = Some(WalSync::start(log, self.claims.clone())?);
         }
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.wal_sync.as_mut().map_or(Ok(()), WalSync::finish)
+    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+        let sql =
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY 1";
+        let mut statement = self.connection.prepare(sql)?;
+        let names = statement.query_map([&table.name], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
     }
-}
 
-impl SqliteDatabase {
-    /// How many rows a statement changed, or found if it changes none.
-    fn execute(&self, statement: Statement) -> rusqlite::Result<usize> {
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-        let params = rusqlite::params_from_iter(statement.params);
-        if prepared.readonly() {
-            prepared.exists(params).map(usize::from)
-        } else {
-            prepared.execute(params)
+    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
+        Ok(inspect::finds_pending(&self.connection, table)?)
+    }
+
+    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        Ok(inspect::columns_of_waiting(&self.connection, table)?)
+    }
+
+    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
+        Ok(inspect::finds_ids(&self.connection, table)?)
+    }
+
+    fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
+        Ok(inspect::create_index(&self.connection, table, index)?)
+    }
+
+    fn inspect(&mut self, table: &Table, found: &mut Inspection) {
+        inspect::inspect(self, table, found);
+    }
+
+    fn begin(&mut self, _: bool) -> Result<(), DbError> {
+        self.batch("BEGIN IMMEDIATE")
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), DbError> {
+        Ok(self.connection.execute_batch(sql)?)
+    }
+
+    fn roll_back(&mut self) {
+        if !self.connection.is_autocommit() {
+            let _ = self.batch("ROLLBACK");
         }
     }
 
-    fn is_pending(&self, record: &Record) -> rusqlite::Result<bool> {
-        let mut statement = self.connection.prepare_cached(&query::is_pending(&self.table))?;
-        statement.exists(sql::id_params(&record.id))
+    fn ask(
+        &mut self,
+        table: &Table,
+        changes: &[(usize, &RowWrite)],
+        ask: Ask,
+    ) -> Result<Vec<Seen>, DbError> {
+        let mut all = Vec::with_capacity(changes.len());
+        for (number, change) in changes {
+            let (verb, terms) = table.terms(change, ask);
+            let (sql, params) = statement(table, verb, &terms);
+            let params = params_from_iter(params);
+            let charged = if verb == Verb::Select {
+                self.guards(table, &sql, params)?
+            } else {
+                match self.connection.prepare_cached(&sql)?.execute(params)? {
+                    0 => None,
+                    1 if change.begins() => Some(table.charged(change.record)),
+                    1 => Some(Charged::default()),
+                    rows => return Err(SqlError::StatementChangedRows(rows).into()),
+                }
+            };
+            let Some(charged) = charged else { continue };
+            let is_asked = table.statuses.column.is_none() || ask == Ask::Rehearse;
+            let is_pending =
+                is_asked && change.ends() && self.is_pending(table, &change.record.id)?;
+            all.push(Seen { number: *number, is_pending, charged });
+        }
+        Ok(all)
     }
 
-    /// Whether something else than a charge itself may change, with it, what shows that a row is
-    /// still the same.
-    fn looks_again(&self) -> rusqlite::Result<bool> {
-        let written: Vec<_> = self.table.counter_columns().map(|column| &column.name).collect();
+    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
+        let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
-        if self.table.guard_columns().iter().any(is_affected) {
+        if table.guard_columns().iter().any(is_affected) {
             return Ok(true);
         }
         let sql =
             "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
-        self.connection.prepare(sql)?.exists([&self.table.name])
+        Ok(self.connection.prepare(sql)?.exists([&table.name])?)
     }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        let handle = self.connection.get_interrupt_handle();
+        Some(Box::new(move || handle.interrupt()))
+    }
+}
+
+impl Database for SqlDatabase<SqliteEngine> {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn place(&self) -> String {
+        self.engine.place()
+    }
+
+    /// Beside the database, unless the user names a place.
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
+        let SqliteEngine { path, found, .. } = &self.engine;
+        Ok(match named {
+            Some(named) => StateDir::shared(named.into(), found.clone()),
+            None => StateDir::beside(beside(path, ".backlog"), found.clone()),
+        })
+    }
+
+    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        let _acting = self.engine.take_rights()?;
+        self.insert(payloads, now)
+    }
+
+    fn leave_alone(&mut self) -> Result<()> {
+        let _acting = self.engine.take_rights()?;
+        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        let left = self.engine.connection.set_db_config(config, true);
+        left.map(|_| ()).map_err(|error| self.engine.explain(error.into(), "open"))
+    }
+
+    /// Its journal is made beside it.
+    fn obstacle(&mut self) -> Result<Option<String>> {
+        let _acting = self.engine.take_rights()?;
+        let path = &self.engine.path;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let access = |path: &Path, wanted| accessat(CWD, path, wanted, AtFlags::EACCESS);
+        let writable = access(path, Permission::WRITE_OK)
+            .and_then(|()| access(directory, Permission::WRITE_OK | Permission::EXEC_OK));
+        let why = |error| format!("it or its directory cannot be written by this user: {error}");
+        Ok(writable.err().map(why))
+    }
+
+    fn into_store(
+        self: Box<Self>,
+        state: &StateDir,
+        stop: Option<Arc<StoreStop>>,
+        clock: Clock,
+    ) -> Result<Box<dyn Store + Send>> {
+        self.engine.require_one_name()?;
+        if let Some(stop) = stop.clone() {
+            self.engine.busy_handler.heed(stop);
+        }
+        // What ends a pass before that ends the waiting as well.
+        self.engine.busy_handler.of_a_pass(Duration::MAX);
+        let locks = SqliteLocks::new(&self.table, state)?;
+        Ok(Box::new(TableStore::new(*self, locks, Patience::new(stop, clock))))
+    }
+}
+
+impl SqliteEngine {
+    /// Hands each row of a statement to `each`, as long as that says true.
+    fn each(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut each: impl FnMut(&Row<'_>) -> bool,
+    ) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            if !each(row) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers that SQLite itself has for the rows, without reading more of them than that.
+    fn row_numbers(&self, table: &Table) -> BTreeSet<i64> {
+        let mut numbers = BTreeSet::new();
+        for order in [Order::Oldest, Order::Newest] {
+            let (name, direction) = (&table.sql, order.direction());
+            let sql = format!("SELECT rowid FROM {name} NOT INDEXED ORDER BY rowid {direction}");
+            let read = self.each(&sql, [], |row| {
+                numbers.extend(row.get::<_, i64>(0));
+                true
+            });
+            match read {
+                Ok(()) => break,
+                Err(error) => log::debug!("row numbers: {}", DbError::from(error)),
+            }
+        }
+        numbers
+    }
+
+    /// The columns that show whether a row is still the same, if a statement finds it.
+    fn guards(
+        &self,
+        table: &Table,
+        sql: &str,
+        params: impl Params,
+    ) -> rusqlite::Result<Option<Charged>> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let columns = 0..table.guard_columns().len();
+        let values = columns.map(|index| row.get_ref(index).map(value));
+        Ok(Some(Charged(values.collect::<rusqlite::Result<_>>()?)))
+    }
+
+    fn is_pending(&self, table: &Table, id: &Id) -> rusqlite::Result<bool> {
+        let sql = format!("{} AND {}", table.of_id("1"), table.pending());
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        statement.exists(params_from_iter(super::sql::id_params(id)))
+    }
+}
+
+/// A statement about one row, with its parameters. It changes no row, or the one that is meant.
+fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (String, Vec<&'a Value>) {
+    let name = &table.sql;
+    let mut sql = match verb {
+        Verb::Update => format!("UPDATE {name} SET"),
+        Verb::Delete => format!("DELETE FROM {name}"),
+        Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
+    };
+    let status = table.statuses.column.as_ref().map(|column| &column.name);
+    let (mut sets, mut conditions, mut params) = (String::new(), String::new(), Vec::new());
+    for term in terms {
+        let column = Quoted(&term.column.name);
+        let number = params.len() + 1;
+        // Writing to a string cannot fail.
+        let _ = match term.role {
+            Role::Grow(more) => {
+                let _ = write!(sets, ", {column} = coalesce({column}, 0) + {more}");
+                continue;
+            }
+            Role::Set => write!(sets, ", {column} = ?{number}"),
+            Role::Id => write!(conditions, " AND {column} = ?{number}"),
+            // The status is as the store writes it, and what else there is as it was read.
+            Role::Guard if Some(&term.column.name) == status => {
+                write!(conditions, " AND {column} IS ?{number}")
+            }
+            Role::Guard => write!(conditions, " AND backlog_value({column}) IS ?{number}"),
+        };
+        params.push(term.value.as_ref());
+    }
+    sql += sets.strip_prefix(',').unwrap_or_default();
+    sql += " WHERE";
+    sql += conditions.strip_prefix(" AND").unwrap_or_default();
+    (sql, params)
+}
+
+/// The facts of the row with the number that SQLite has for it, the last parameter, as far as the
+/// search wants it.
+fn due_by_row_number(table: &Table, query: &Query) -> String {
+    format!(
+        "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",
+        table.facts(&query.window),
+        table.sql,
+        due_params(query).len() + 1,
+        table.of_statuses(&query.statuses),
+        table.bounds(query),
+    )
 }

@@ -1,25 +1,40 @@
-//! Assignments and conditions of a guarded write, as plain data: each store turns them into its own
+//! Assignments and conditions of a guarded write, as plain data: each engine turns them into its own
 //! statements.
+
+use std::borrow::Cow;
 
 use super::{Column, Effect, Table, distinct};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
 use crate::store::RowWrite;
+use crate::store::engine::Ask;
+use crate::store::sql::id_param;
 
-/// The action on a row.
-pub enum Action<'a> {
-    /// Each column once. None is set if there is nothing to write.
-    Set(Vec<(&'a Column, Set)>),
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Verb {
+    Update,
     Delete,
+    Select,
 }
 
-/// The value that a column is set to.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Set {
-    To(Value),
-    /// To what it holds, NULL being 0, and so much more.
-    Add(i64),
+/// A term of a guarded write: a column, its role there and the value for that.
+pub struct Term<'a> {
+    pub column: &'a Column,
+    pub role: Role,
+    pub value: Cow<'a, Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Role {
+    /// It names the row.
+    Id,
+    /// It must hold the value.
+    Guard,
+    /// It is set to the value.
+    Set,
+    /// It grows by so much, NULL being 0, and has no value of its own.
+    Grow(i64),
 }
 
 /// The columns that show whether a row is still the same, as a charge left them
@@ -28,20 +43,22 @@ pub enum Set {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Charged(pub Vec<Value>);
 
-struct Sets<'a>(Vec<(&'a Column, Set)>);
+/// What is set, each column once.
+struct Sets<'a>(Vec<Term<'a>>);
 
 impl<'a> Sets<'a> {
-    fn set(&mut self, column: &'a Column, set: Set) {
-        match self.0.iter_mut().find(|(it, _)| it.name == column.name) {
-            Some((_, before)) => *before = set,
-            None => self.0.push((column, set)),
+    fn set(&mut self, column: &'a Column, role: Role, value: Value) {
+        let term = Term { column, role, value: Cow::Owned(value) };
+        match self.0.iter_mut().find(|it| it.column.name == column.name) {
+            Some(before) => *before = term,
+            None => self.0.push(term),
         }
     }
 
     /// Sets a column that the table may lack.
     fn optional(&mut self, column: &'a Option<Column>, to: impl FnOnce(&Column) -> Value) {
         if let Some(column) = column {
-            self.set(column, Set::To(to(column)));
+            self.set(column, Role::Set, to(column));
         }
     }
 
@@ -51,28 +68,67 @@ impl<'a> Sets<'a> {
             Counter::AsBefore | Counter::Reset => None,
         };
         for Effect { column, to } in effects {
-            let set = match (to, error) {
-                (Assigned::Constant(value), _) => Set::To(value.clone()),
-                (Assigned::Now, _) => Set::To(column.spelling.write(settlement.at, zone)),
-                (Assigned::Error, Some(error)) => Set::To(Value::Text(column.cut(error))),
+            let value = match (to, error) {
+                (Assigned::Constant(value), _) => value.clone(),
+                (Assigned::Now, _) => column.spelling.write(settlement.at, zone),
+                (Assigned::Error, Some(error)) => Value::Text(column.cut(error)),
                 // There is none, so the last one stays for people to read.
                 (Assigned::Error, None) => continue,
-                (Assigned::Add(number), _) => Set::Add(*number),
+                (Assigned::Add(number), _) => {
+                    self.set(column, Role::Grow(*number), Value::Null);
+                    continue;
+                }
             };
-            self.set(column, set);
+            self.set(column, Role::Set, value);
         }
     }
 }
 
 impl Table {
-    pub fn action(&self, change: &RowWrite) -> Action<'_> {
-        if self.deletes_finished && change.settlement.transition == Transition::Succeeded {
-            return Action::Delete;
-        }
-        Action::Set(self.sets(change).0)
+    /// The terms of a change, for what is asked about its row. A row that is not what it was
+    /// expected to be any more is left alone. If there is nothing to write, it is asked whether the
+    /// row is there.
+    pub fn terms<'a>(&'a self, change: &'a RowWrite, ask: Ask) -> (Verb, Vec<Term<'a>>) {
+        let ids = self.id.iter().zip(change.record.id.parts());
+        let ids = ids.map(|(column, part)| (column, Cow::Owned(id_param(part))));
+        let mut terms: Vec<_> =
+            ids.map(|(column, value)| Term { column, role: Role::Id, value }).collect();
+        let guards = self.expected(change.record, change.charged);
+        let guards = guards.map(|(column, value)| (column, Cow::Borrowed(value)));
+        let guards = guards.map(|(column, value)| Term { column, role: Role::Guard, value });
+        let deletes = self.deletes(change);
+        let sets = if deletes { Vec::new() } else { self.sets(change).0 };
+        let verb = match ask {
+            Ask::IsThere => Verb::Select,
+            Ask::IsExpected => {
+                terms.extend(guards);
+                Verb::Select
+            }
+            Ask::IsWritten => {
+                let written = sets.into_iter().filter(|term| term.role == Role::Set);
+                terms.extend(written.map(|term| Term { role: Role::Guard, ..term }));
+                Verb::Select
+            }
+            Ask::Write | Ask::Rehearse => {
+                terms.extend(guards);
+                let has_sets = !sets.is_empty();
+                terms.extend(sets);
+                match (deletes, has_sets) {
+                    (true, _) => Verb::Delete,
+                    (false, true) => Verb::Update,
+                    (false, false) => Verb::Select,
+                }
+            }
+        };
+        (verb, terms)
     }
 
-    fn sets(&self, change: &RowWrite) -> Sets<'_> {
+    /// Whether a change deletes its row.
+    pub fn deletes(&self, change: &RowWrite) -> bool {
+        self.deletes_finished && change.settlement.transition == Transition::Succeeded
+    }
+
+    fn sets<'a>(&'a self, change: &RowWrite) -> Sets<'a> {
         let RowWrite { record, settlement, .. } = change;
         let (mut sets, zone) = (Sets(Vec::new()), &self.dates.zone);
         let before = |column: &Column| record.row.get(&column.name).cloned().unwrap_or(Value::Null);
@@ -83,7 +139,7 @@ impl Table {
         match &settlement.counter {
             Counter::AsBefore => {
                 for column in self.counter_columns() {
-                    sets.set(column, Set::To(before(column)));
+                    sets.set(column, Role::Set, before(column));
                 }
                 if settlement.transition == Transition::Renewed && !self.statuses.tell() {
                     // NEW is then what has not failed: at least, there is nothing to wait after.

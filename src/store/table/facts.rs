@@ -20,8 +20,16 @@ pub trait Cells {
         self.cell(column, index).map_or_else(|value| value, |text| Value::Text(text.into()))
     }
 
+    /// A number that is not of a column.
+    fn number(&self, index: usize) -> Option<i64>;
+
+    /// Whether something holds.
+    fn truth(&self, index: usize) -> bool;
+
     /// A number of rows.
-    fn count(&self, index: usize) -> u64;
+    fn count(&self, index: usize) -> u64 {
+        self.number(index).map_or(0, i64::unsigned_abs)
+    }
 }
 
 fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {

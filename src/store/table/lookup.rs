@@ -36,7 +36,7 @@ pub struct Listed {
     pub name: String,
     /// As SQL has it.
     pub sql: String,
-    pub dialect: &'static Dialect,
+    pub dialect: &'static dyn Dialect,
     pub columns: Vec<Column>,
 }
 

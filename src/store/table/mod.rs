@@ -9,7 +9,7 @@ mod require;
 mod sql;
 mod statuses;
 
-pub use change::{Action, Charged, Set};
+pub use change::{Charged, Role, Term, Verb};
 pub use column::{Column, Holds, distinct};
 pub use facts::{Cell, Cells, FactColumns};
 pub use lookup::{Catalog, Listed};
@@ -19,7 +19,7 @@ pub use statuses::Statuses;
 use crate::date::Dates;
 use crate::mapping::Assigned;
 use crate::record::series::SeriesSource;
-use crate::record::{Id, Record, Row, Status, Value};
+use crate::record::{Capabilities, Id, Record, Row, Status, Value};
 use crate::store::sql::Dialect;
 use crate::time::Instant;
 
@@ -30,7 +30,7 @@ pub struct Table {
     pub name: String,
     /// As SQL has it.
     pub sql: String,
-    pub dialect: &'static Dialect,
+    pub dialect: &'static dyn Dialect,
     /// All of them, as the table has them.
     pub columns: Vec<Column>,
     pub id: Vec<Column>,
@@ -66,10 +66,17 @@ pub struct Effect {
 }
 
 impl Table {
-    /// Whether an attempt that is not charged leaves a date to wait from. Where the store keeps the
-    /// schedule itself none is needed.
-    pub fn can_snooze(&self) -> bool {
-        self.failures.is_some() && (self.last_failure.is_some() || self.due_at.is_some())
+    /// What its store can do. An attempt that is not charged needs a date to wait from, unless the
+    /// store keeps the schedule itself.
+    pub fn capabilities(&self) -> Capabilities {
+        let (keeps_schedule, has_counter) = (self.due_at.is_some(), self.failures.is_some());
+        Capabilities {
+            keeps_schedule,
+            has_counter,
+            can_snooze: has_counter && (self.last_failure.is_some() || keeps_schedule),
+            can_archive: self.can_be(Status::Archived),
+            ..Capabilities::default()
+        }
     }
 
     /// What tells the series of attempts of a record apart; `None` where no error is kept.

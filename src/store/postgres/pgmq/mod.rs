@@ -14,14 +14,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use postgres::Row;
 
+use super::dialect::{Param, Postgres};
 use super::errors::words;
 use super::session::Session;
-use super::sql::{DIALECT, Param};
-use super::{PgDatabase, Server};
+use super::{PgEngine, Server};
 use crate::date::Spelling;
 use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, usual_values};
 use crate::record::{Counter, Id, Transition, Value};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
+use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, RowWrite};
 
 pub use work::Work;
@@ -43,13 +44,13 @@ pub fn open(
     name: &str,
     mapping: &Mapping,
     access: Access,
-) -> Result<PgDatabase> {
+) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
     let could_not = || format!("could not use {}", server.shown());
     let mut queue = find(&mut session, name).with_context(could_not)?;
     let mut table = Table::find(&mut queue, &mapping_of(mapping))?;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
-    Ok(PgDatabase::new(server, session, table, Some(queue)))
+    Ok(SqlDatabase::new(PgEngine::new(server, session, Some(queue)), table))
 }
 
 /// Makes a queue, unless there is one of this name.
@@ -270,7 +271,7 @@ impl Catalog for Queue {
         Ok(Listed {
             name: name.clone(),
             sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
-            dialect: &DIALECT,
+            dialect: &Postgres,
             columns: columns(),
         })
     }

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use postgres::Error as SqlError;
 
 use super::Queue;
 use super::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status};
-use crate::store::postgres::PgDatabase;
-use crate::store::postgres::reconnect::{OrRefused, Patience, Patient};
-use crate::store::postgres::sql::Param;
+use crate::store::error::DbError;
+use crate::store::postgres::PgEngine;
+use crate::store::postgres::dialect::Param;
+use crate::store::reconnect::{OrRefused, Patience, Reconnecting};
+use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
@@ -34,7 +35,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_t
 pub struct Work {
     watchdog: Option<Watchdog>,
     queue: Queue,
-    database: PgDatabase,
+    database: SqlDatabase<PgEngine>,
     patience: Patience,
     held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
@@ -50,22 +51,24 @@ struct Held {
     is_hidden: bool,
 }
 
-impl Patient for Work {
+impl Reconnecting for Work {
+    type Engine = PgEngine;
+
     fn patience(&mut self) -> &mut Patience {
         &mut self.patience
     }
 
-    fn database(&mut self) -> &mut PgDatabase {
-        &mut self.database
+    fn engine(&mut self) -> &mut PgEngine {
+        &mut self.database.engine
     }
 
-    fn recover(&mut self, why: &SqlError) -> Result<()> {
-        self.connect_again(why, |it| it.database.connect())
+    fn recover(&mut self, why: DbError) -> Result<()> {
+        self.connect_again(&why, |it| it.database.engine.connect())
     }
 }
 
 impl Work {
-    pub fn new(queue: Queue, database: PgDatabase, patience: Patience) -> Self {
+    pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, patience: Patience) -> Self {
         let (held, given_back) = (HashMap::new(), Vec::new());
         Self { watchdog: None, queue, database, patience, held, given_back }
     }
@@ -74,12 +77,12 @@ impl Work {
         Param::text(&self.queue.name)
     }
 
-    fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, SqlError> {
+    fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
         let params =
             [self.name(), Param::text(HIDDEN_SECS.to_string()), Param::text(most.to_string())];
-        let rows = self.database.session.query(READ, &params)?;
+        let rows = self.database.engine.session.query(READ, &params)?;
         let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-        let records = self.database.records(&numbers)?;
+        let records = self.database.engine.records(&self.database.table, &numbers)?;
         let held = |mut record: Record| {
             let number = number(&record.id)?;
             let reads = i64::from(record.failures);
@@ -96,16 +99,16 @@ impl Work {
 
     /// Messages by their ids, as a person names them. One that is hidden for no longer than a
     /// reader hides it may be in somebody's hands.
-    fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, SqlError> {
+    fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError> {
         let numbers: Vec<i64> = ids.iter().filter_map(number).collect();
         let sql = format!(
             "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > clock_timestamp() \
              AND vt <= clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
-        let busy = self.database.session.query(&sql, &[Param::Keys(numbers.clone())])?;
+        let busy = self.database.engine.session.query(&sql, &[Param::Keys(numbers.clone())])?;
         let busy: Vec<i64> = busy.iter().map(|row| row.get(0)).collect();
-        let records = self.database.records(&numbers)?;
+        let records = self.database.engine.records(&self.database.table, &numbers)?;
         let mut records: HashMap<Id, Record> =
             records.into_iter().map(|record| (record.id.clone(), record)).collect();
         let mut claim = |id: &Id| match (records.remove(id), number(id)) {
@@ -120,7 +123,7 @@ impl Work {
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
-    fn give_back(&mut self) -> Result<(), SqlError> {
+    fn give_back(&mut self) -> Result<(), DbError> {
         if self.given_back.is_empty() {
             return Ok(());
         }
@@ -130,17 +133,17 @@ impl Work {
     }
 
     /// Has the messages that a statement names seen again in so many seconds.
-    fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<(), SqlError> {
+    fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<(), DbError> {
         let name = self.name();
-        let session = &mut self.database.session;
+        let session = &mut self.database.engine.session;
         session.batch(BEGIN)?;
         let numbers = session.query(sql, params)?.iter().map(|row| row.get(0)).collect();
         session.query(SHOW_IN, &[name, Param::Keys(numbers), Param::text(secs.to_string())])?;
-        session.batch("COMMIT")
+        Ok(session.batch("COMMIT")?)
     }
 
     /// Puts off the return of what is in hand.
-    fn hide_on(&mut self) -> Result<(), SqlError> {
+    fn hide_on(&mut self) -> Result<(), DbError> {
         let mut hidden = self.held.values().filter(|held| held.is_hidden).peekable();
         if hidden.peek().is_none() {
             return Ok(());
@@ -157,10 +160,10 @@ impl Work {
         if changes.iter().all(RowWrite::begins) {
             return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
         }
-        self.database.session.batch(BEGIN)?;
+        self.database.engine.session.batch(BEGIN)?;
         let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
         let params = pairs(held);
-        let mine = self.database.session.query(&self.queue.held(), &params)?;
+        let mine = self.database.engine.session.query(&self.queue.held(), &params)?;
         let mine: Vec<i64> = mine.iter().map(|row| row.get(0)).collect();
         let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
         for change in changes {
@@ -180,7 +183,7 @@ impl Work {
             });
         }
         self.carry_out(orders)?;
-        self.database.session.batch("COMMIT")?;
+        self.database.engine.session.batch("COMMIT")?;
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
         }
@@ -194,19 +197,19 @@ impl Work {
             Orders { done: vec![number], ..Orders::default() },
             Orders { noted: (vec![number], vec![Some("rehearsal".into())]), ..Orders::default() },
         ] {
-            self.database.session.batch(BEGIN)?;
+            self.database.engine.session.batch(BEGIN)?;
             self.carry_out(orders)?;
-            self.database.session.batch("ROLLBACK")?;
+            self.database.engine.session.batch("ROLLBACK")?;
         }
         Ok(Ok(()))
     }
 
-    fn is_waiting(&mut self, number: i64) -> Result<bool, SqlError> {
+    fn is_waiting(&mut self, number: i64) -> Result<bool, DbError> {
         let sql = format!("SELECT 1 FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
-        Ok(!self.database.session.query(&sql, &[Param::Keys(vec![number])])?.is_empty())
+        Ok(!self.database.engine.session.query(&sql, &[Param::Keys(vec![number])])?.is_empty())
     }
 
-    fn carry_out(&mut self, orders: Orders) -> Result<(), SqlError> {
+    fn carry_out(&mut self, orders: Orders) -> Result<(), DbError> {
         let Orders { done, shown, uncounted, noted, restored } = orders;
         let (name, queue) = (|| self.name(), &self.queue);
         let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
@@ -222,7 +225,7 @@ impl Work {
         // What is archived cannot be noted any more.
         for (sql, params) in note.into_iter().chain(statements) {
             if !params.iter().any(|it| matches!(it, Param::Keys(keys) if keys.is_empty())) {
-                self.database.session.query(&sql, &params)?;
+                self.database.engine.session.query(&sql, &params)?;
             }
         }
         Ok(())
@@ -268,7 +271,7 @@ impl Store for Work {
             Ok(()) => Rehearsal::Taken,
             Err(why) => Rehearsal::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",
-                self.database.place, self.queue.name
+                self.database.engine.place, self.queue.name
             )),
         })
     }
@@ -288,7 +291,7 @@ impl Store for Work {
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
-        Some(self.database.server.interrupter())
+        Some(self.database.engine.server.interrupter())
     }
 }
 

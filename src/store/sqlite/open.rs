@@ -1,6 +1,5 @@
 //! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
 
-use std::cell::RefCell;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,21 +10,17 @@ use anyhow::{Context, Result, bail};
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Null;
-use rusqlite::{Connection, Error as SqlError, OpenFlags, Transaction, TransactionBehavior};
-use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
+use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 
+use super::dialect::value;
 use super::errors::explain;
 use super::rights::{Owned, Rights, beside};
-use super::sql::{insert, value};
-use super::{Database, SqliteStore, StateDir, Store, query};
-use crate::clock::Clock;
 use crate::lock::lock;
 use crate::mapping::Mapping;
 use crate::secure_file;
-use crate::store::page::Reported;
-use crate::store::table::{Table, count, has_failed};
+use crate::store::table::Table;
+use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, StoreStop};
-use crate::time::Instant;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -38,70 +33,62 @@ const FULL_TEXT: [(&str, i32); 7] = [
     ("matchinfo", 2),
 ];
 
-/// An open database and the table in it that the command is about.
-pub struct SqliteDatabase {
+/// An open database.
+pub struct SqliteEngine {
     pub connection: Owned,
     pub path: PathBuf,
     pub busy_handler: BusyHandler,
     /// The file, when it was opened.
-    found: Metadata,
-    pub table: Table,
-    pub reported: Reported,
-    /// What reads the row with an id.
-    pub by_id: String,
-    /// The columns of the rows that were read last.
-    pub names: RefCell<Arc<[String]>>,
+    pub found: Metadata,
 }
 
-impl SqliteDatabase {
-    /// Opens an existing database; never creates one.
-    pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<Self> {
-        let not_opened = || format!("could not open {}", path.display());
-        let database = match secure_file::resolve(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            database => Some(database.with_context(not_opened)?),
-        };
-        let there = database.and_then(|it| Some((it.found.clone()?, it)));
-        let Some((found, database)) = there else {
-            let shown = path.display();
-            if mapping.table.is_given {
-                bail!("no database at {shown}");
-            }
-            bail!("no database at {shown}; `backlog init --db {shown}` creates one");
-        };
-        if found.is_dir() {
-            bail!("could not open {}: it is a directory, not a database", path.display());
+/// Opens an existing database; never creates one.
+pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabase<SqliteEngine>> {
+    let not_opened = || format!("could not open {}", path.display());
+    let database = match secure_file::resolve(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        database => Some(database.with_context(not_opened)?),
+    };
+    let there = database.and_then(|it| Some((it.found.clone()?, it)));
+    let Some((found, database)) = there else {
+        let shown = path.display();
+        if mapping.table.is_given {
+            bail!("no database at {shown}");
         }
-        let rights = Rights::over(&database)?;
-        let acting = rights.take()?;
-        let path = database.path;
-        let (connection, busy_handler) = connect(&path, OpenFlags::empty())?;
-        if let Access::Pass(most) = access {
-            busy_handler.of_a_pass(most);
-        }
-        let mut connection = Owned::new(connection, rights);
-        let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
-        if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
-            bail!("could not open {}: it was replaced just now; try again", path.display());
-        }
-        if access == Access::ReadOnly {
-            // A function may write: optimize() of a full-text table does.
-            let limited = connection.execute_batch("PRAGMA query_only = 1");
-            limited.map_err(|error| explain(&path, &error, "open"))?;
-        }
-        let table = Table::find(&mut *connection, mapping).map_err(|error| {
-            match error.downcast::<SqlError>() {
-                Ok(error) => explain(&path, &error, "read"),
-                Err(error) => error.context(format!("could not use {}", path.display())),
-            }
-        })?;
-        add_functions(&connection, &table).map_err(|error| explain(&path, &error, "open"))?;
-        let (by_id, names) = (query::by_id(&table), RefCell::new(Arc::from([])));
-        drop(acting);
-        let reported = Reported::default();
-        Ok(Self { connection, path, busy_handler, found, table, reported, by_id, names })
+        bail!("no database at {shown}; `backlog init --db {shown}` creates one");
+    };
+    if found.is_dir() {
+        bail!("could not open {}: it is a directory, not a database", path.display());
     }
+    let rights = Rights::over(&database)?;
+    let acting = rights.take()?;
+    let path = database.path;
+    let (connection, busy_handler) = connect(&path, OpenFlags::empty())?;
+    if let Access::Pass(most) = access {
+        busy_handler.of_a_pass(most);
+    }
+    let mut connection = Owned::new(connection, rights);
+    let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
+    if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
+        bail!("could not open {}: it was replaced just now; try again", path.display());
+    }
+    if access == Access::ReadOnly {
+        // A function may write: optimize() of a full-text table does.
+        let limited = connection.execute_batch("PRAGMA query_only = 1");
+        limited.map_err(|error| explain(&path, error, "open"))?;
+    }
+    let table = Table::find(&mut *connection, mapping).map_err(|error| {
+        match error.downcast::<SqlError>() {
+            Ok(error) => explain(&path, error, "read"),
+            Err(error) => error.context(format!("could not use {}", path.display())),
+        }
+    })?;
+    add_functions(&connection, &table).map_err(|error| explain(&path, error, "open"))?;
+    drop(acting);
+    Ok(SqlDatabase::new(SqliteEngine { connection, path, busy_handler, found }, table))
+}
 
+impl SqliteEngine {
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
     /// Says where it is; `None` if the database has none, and commits sync as ever.
     pub fn defer_sync(&self) -> rusqlite::Result<Option<PathBuf>> {
@@ -126,7 +113,7 @@ impl SqliteDatabase {
     }
 
     /// Fails if the file has more names than one: each has a journal, and claims, of its own.
-    fn require_one_name(&self) -> Result<()> {
+    pub fn require_one_name(&self) -> Result<()> {
         let names = self.found.nlink();
         if names > 1 {
             bail!(
@@ -136,89 +123,6 @@ impl SqliteDatabase {
             );
         }
         Ok(())
-    }
-
-    /// A transaction in which nobody else writes from the beginning.
-    pub fn begin(&self) -> rusqlite::Result<Transaction<'_>> {
-        Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-    }
-
-    /// What was read, or the error as the user is told it.
-    pub fn reading<T>(&self, read: rusqlite::Result<T>) -> Result<T> {
-        read.map_err(|error| self.explain(&error, "read"))
-    }
-
-    /// A database error as the user is told it.
-    pub fn explain(&self, error: &SqlError, verb: &str) -> anyhow::Error {
-        explain(&self.path, error, verb)
-    }
-}
-
-impl Database for SqliteDatabase {
-    fn table(&self) -> &Table {
-        &self.table
-    }
-
-    fn place(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    /// Beside the database, unless the user names a place.
-    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        let model = self.found.clone();
-        Ok(match named {
-            Some(path) => StateDir::shared(path.into(), model),
-            None => StateDir::beside(beside(&self.path, ".backlog"), model),
-        })
-    }
-
-    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        let _acting = self.connection.rights.take()?;
-        let table = &self.table;
-        let payload = table.require_payload()?;
-        let inserted = table.inserted.spelling.write(now, &table.dates.zone);
-        let sql = insert(table, payload);
-        let insert = || {
-            let tx = self.begin()?;
-            let mut statement = tx.prepare_cached(&sql)?;
-            for payload in payloads {
-                statement.execute((payload, &inserted))?;
-            }
-            drop(statement);
-            tx.commit()
-        };
-        insert().map_err(|error| explain(&self.path, &error, "add records to"))
-    }
-
-    fn leave_alone(&mut self) -> Result<()> {
-        let _acting = self.connection.rights.take()?;
-        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-        let left = self.connection.set_db_config(config, true);
-        left.map(|_| ()).map_err(|error| self.explain(&error, "open"))
-    }
-
-    /// Its journal is made beside it.
-    fn obstacle(&mut self) -> Result<Option<String>> {
-        let _acting = self.connection.rights.take()?;
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let access = |path: &Path, wanted| accessat(CWD, path, wanted, AtFlags::EACCESS);
-        let writable = access(&self.path, Permission::WRITE_OK)
-            .and_then(|()| access(directory, Permission::WRITE_OK | Permission::EXEC_OK));
-        let why = |error| format!("it or its directory cannot be written by this user: {error}");
-        Ok(writable.err().map(why))
-    }
-
-    fn into_store(
-        self: Box<Self>,
-        state: &StateDir,
-        stop: Option<Arc<StoreStop>>,
-        _: Clock,
-    ) -> Result<Box<dyn Store + Send>> {
-        self.require_one_name()?;
-        if let Some(stop) = stop {
-            self.busy_handler.heed(stop);
-        }
-        Ok(Box::new(SqliteStore::new(*self, state)?))
     }
 }
 
@@ -233,7 +137,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let _acting = rights.take()?;
     let path = &database.path;
     let (mut connection, _) = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
-    let run = |connection: &mut Connection| {
+    let run = |connection: &mut Connection| -> rusqlite::Result<bool> {
         if is_new {
             connection.pragma_update(None, "journal_mode", "wal")?;
         }
@@ -248,19 +152,19 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     match run(&mut connection) {
         Ok(true) => Ok(()),
         Ok(false) => bail!("table {table} already exists in {}", path.display()),
-        Err(error) => Err(explain(path, &error, "create the table in")),
+        Err(error) => Err(explain(path, error, "create the table in")),
     }
 }
 
 fn connect(path: &Path, extra: OpenFlags) -> Result<(Connection, BusyHandler)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
-    let open = || {
+    let open = || -> rusqlite::Result<_> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         let busy_handler = BusyHandler::install(&mut connection, path.into())?;
         harden(&connection)?;
         Ok((connection, busy_handler))
     };
-    open().map_err(|error| explain(path, &error, "open"))
+    open().map_err(|error| explain(path, error, "open"))
 }
 
 /// Defence against a database file that somebody else prepared: no SQL can damage the file or write
@@ -281,20 +185,12 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA cell_size_check = 1")
 }
 
-/// One implementation tells instants and failures from other values, here and in SQL.
+/// One implementation tells instants from other values, here and in SQL.
 pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     let dates = table.dates.clone();
     connection.create_scalar_function("backlog_instant", 1, flags, move |context| {
         Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
-    })?;
-    let (has_failures, has_last_failure) = (table.failures.is_some(), table.last_failure.is_some());
-    let (dates, others) = (table.dates.clone(), table.other_dates.clone());
-    connection.create_scalar_function("backlog_failed", 3, flags, move |context| {
-        let of = |index: usize| value(context.get_raw(index));
-        let failures = has_failures.then(|| count(&of(0)));
-        let last_failure = has_last_failure.then(|| others.read(&of(1)));
-        Ok(has_failed(failures, last_failure, dates.read(&of(2))))
     })?;
     // A value as it is read, so that what is compared with it is exact: whatever the column's
     // affinity and collation, and also for text that is no UTF-8.
@@ -369,8 +265,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("test.db");
         create(&path, "BACKLOG", include_str!("../../../schema.sql")).unwrap();
-        let SqliteDatabase { connection, .. } =
-            SqliteDatabase::open(&path, &Mapping::default(), Access::ReadOnly).unwrap();
+        let SqlDatabase { engine, .. } =
+            open(&path, &Mapping::default(), Access::ReadOnly).unwrap();
+        let connection = &engine.connection;
         let is_on = |config| connection.db_config(config).unwrap();
         assert!(is_on(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
         assert!(!is_on(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));

@@ -1,0 +1,216 @@
+//! The seam between a table store and a database: what an engine does in its own way, so that
+//! everything else is written once ([`SqlDatabase`], [`TableStore`]).
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::acting::ActingAs;
+use super::error::DbError;
+use super::page::PageBuilder;
+use super::table::{Cells, Charged, Table};
+use super::table_store::{SqlDatabase, TableStore};
+use super::{Claim, Inspection, Interrupter, Moved, RowWrite};
+use crate::query::Query;
+use crate::record::{Id, Value};
+
+/// A database: how it runs a statement, and what it has in its own way.
+pub trait Engine: Sized + Send + 'static {
+    /// A row as a statement hands it out.
+    type Row<'r>: Cells;
+    type Locks: Locks<Self>;
+
+    /// How often a statement is run again that somebody else is in the way of, where the database
+    /// does not wait by itself.
+    const TRIES: u32;
+    /// Whether several rows are written by several statements.
+    const WRITES_SINGLY: bool;
+    /// How often somebody sees after the claims while handlers run, if at all.
+    const HEARTBEAT_INTERVAL: Option<Duration>;
+
+    /// Where the database is, as messages have it.
+    fn place(&self) -> String;
+
+    /// A failure to `verb` the database, as the user is told it.
+    fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
+        error.explain(&self.place(), verb)
+    }
+
+    /// Takes the rights that its files are worked on with, for as long as the value lives.
+    fn take_rights(&self) -> Result<Option<ActingAs>> {
+        Ok(None)
+    }
+
+    /// Runs a statement, and hands each row to `each` as it comes in, as long as that says true.
+    fn rows(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        each: impl FnMut(&Self::Row<'_>) -> bool,
+    ) -> Result<(), DbError>;
+
+    /// Whether a statement has any row.
+    fn any(&mut self, sql: &str) -> Result<bool, DbError> {
+        let mut any = false;
+        self.rows(sql, &[], |_| {
+            any = true;
+            false
+        })?;
+        Ok(any)
+    }
+
+    /// The statements of a search: those of [`Table::due`], or better ones.
+    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+        Ok(table.due(query))
+    }
+
+    /// Goes on with a search whose statements ran into a row that cannot be read.
+    fn search_around(
+        &mut self,
+        _table: &Table,
+        _query: &Query,
+        _page: &mut PageBuilder<'_>,
+        error: DbError,
+    ) -> Result<(), DbError> {
+        Err(error)
+    }
+
+    /// See [`Store::still_pending`].
+    fn still_pending(&mut self, _table: &Table, _ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
+        Ok(None)
+    }
+
+    /// Whether the table is the user's, who makes its indexes and triggers.
+    fn is_users_table(&self) -> bool {
+        true
+    }
+
+    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
+
+    /// Whether an index leads to the pending records, in the order of insertion.
+    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError>;
+
+    /// The columns of the index that is missing to find what is due by its count of failures.
+    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError>;
+
+    /// Whether an index leads to a record by its id.
+    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError>;
+
+    /// What creates an index, on the rows only for which the condition holds, if that can be.
+    fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError>;
+
+    /// Inspects what only this database has.
+    fn inspect(&mut self, table: &Table, found: &mut Inspection);
+
+    /// Begins a transaction in which nobody else changes what it has written. One that rehearses
+    /// meets at once what it would meet at its end.
+    fn begin(&mut self, rehearses: bool) -> Result<(), DbError>;
+
+    /// Runs statements without parameters or results.
+    fn batch(&mut self, sql: &str) -> Result<(), DbError>;
+
+    /// Ends a transaction that an error may have left open.
+    fn roll_back(&mut self);
+
+    /// Asks about the rows of changes: those for which the answer is yes, and what they are then.
+    fn ask(
+        &mut self,
+        table: &Table,
+        changes: &[(usize, &RowWrite)],
+        ask: Ask,
+    ) -> Result<Vec<Seen>, DbError>;
+
+    /// Whether what a charge makes of a row shows only when the row is read again: triggers and
+    /// generated columns may have changed what it is told by.
+    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
+
+    /// What ends a statement that is running, from another thread.
+    fn interrupter(&self) -> Option<Interrupter>;
+
+    /// Makes sessions anew that are lost, with what they held.
+    fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
+        Err(store.database.engine.explain(why, "read"))
+    }
+}
+
+/// The locks of an engine: what makes a claim end with its process.
+pub trait Locks<E: Engine>: Send {
+    /// How many claims are held at a time, at most.
+    fn most(&self) -> usize;
+
+    /// Makes what the first claim needs.
+    fn open(&mut self, _on: &mut SqlDatabase<E>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Claims what nobody has, and reads it after that.
+    fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError>;
+
+    /// Whether a claim went with a lost session, and somebody else has the record now.
+    fn is_lost(&self, _id: &Id) -> bool {
+        false
+    }
+
+    fn release(&mut self, id: &Id);
+
+    /// Nothing is claimed for a while: what was released must be free, if nothing else is held.
+    fn rest(&mut self, _on: &mut SqlDatabase<E>) -> Result<(), DbError> {
+        Ok(())
+    }
+
+    /// See [`Store::start_watchdog`].
+    fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
+
+    /// Makes sure that the claims of running handlers stand, if there are any, and no others; the
+    /// sockets to be watched for that.
+    fn look_after(&mut self, _on: &mut SqlDatabase<E>) -> Result<Vec<Arc<OwnedFd>>, DbError> {
+        Ok(Vec::new())
+    }
+
+    /// See [`Store::require_in_place`].
+    fn require_in_place(&self, _on: &SqlDatabase<E>) -> Result<(), Moved> {
+        Ok(())
+    }
+
+    /// Waits until all that was written is durable.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An index that a table lacks.
+pub struct Index {
+    /// `INDEX` or `UNIQUE INDEX`
+    pub kind: &'static str,
+    /// What its name ends with.
+    pub suffix: &'static str,
+    pub columns: String,
+    pub condition: Option<String>,
+}
+
+/// The question that is asked about the rows of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Make the changes.
+    Write,
+    /// Make them, and say of each end whether its row is still pending.
+    Rehearse,
+    /// Say which rows are still there to be changed.
+    IsExpected,
+    /// Say which rows are as the changes make them.
+    IsWritten,
+    /// Say which rows are there.
+    IsThere,
+}
+
+/// A row for which the answer is yes, as it is then.
+pub struct Seen {
+    /// Which of the changes it is the row of.
+    pub number: usize,
+    /// Whether it is pending, where nothing but the condition says so, or this is a rehearsal.
+    pub is_pending: bool,
+    /// The columns that show whether it is still the same.
+    pub charged: Charged,
+}

@@ -1,0 +1,301 @@
+//! Names, values and dates as PostgreSQL has them. Every value travels as text, out of a column by
+//! `::text` and into it by a cast to the column's type: so each type that the server knows works,
+//! also those that this program does not.
+
+use postgres::Row;
+use postgres::types::{ToSql, Type};
+use serde::de::IgnoredAny;
+
+use crate::date::Stretch;
+use crate::query::{Order, Window};
+use crate::record::{Status, Value};
+use crate::store::sql::{Dialect, NEVER, by_count};
+use crate::store::table::{Cell, Cells, Column, EVERY, Holds, Table, quote};
+use crate::time::{DAY, Instant, WRITABLE};
+
+/// A parameter of a statement.
+#[derive(Debug, Clone)]
+pub enum Param {
+    Text(Option<String>),
+    Texts(Vec<Option<String>>),
+    /// Keys of advisory locks.
+    Keys(Vec<i64>),
+}
+
+impl Param {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Some(text.into()))
+    }
+
+    pub fn texts(texts: impl IntoIterator<Item: Into<String>>) -> Self {
+        Self::Texts(texts.into_iter().map(|text| Some(text.into())).collect())
+    }
+
+    pub fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Self::Text(text) => (text, Type::TEXT),
+            Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
+            Self::Keys(keys) => (keys, Type::INT8_ARRAY),
+        }
+    }
+}
+
+/// PostgreSQL's spelling.
+pub struct Postgres;
+
+impl Dialect for Postgres {
+    fn literal(&self, value: &Value) -> String {
+        literal(value)
+    }
+
+    fn cell(&self, column: &Column) -> String {
+        as_text(column)
+    }
+
+    fn selected(&self, column: &Column, place: usize) -> String {
+        format!("{} AS \"backlog {place}\"", as_text(column))
+    }
+
+    fn beginning(&self, column: &Column, chars: usize) -> String {
+        format!("left({}, {chars}) AS \"backlog beginning\"", as_text(column))
+    }
+
+    fn bind(&self, number: usize, column: &Column) -> String {
+        format!("${number}::text::{}", column.declared)
+    }
+
+    fn within(&self, table: &Table, window: &Window, _: Order) -> Vec<String> {
+        vec![match window {
+            Window::All => EVERY.into(),
+            Window::Inserted { from, until } => inserted(table, *from, *until),
+            Window::Failed { before, future } => failed(table, before, *future),
+        }]
+    }
+
+    fn undated(&self, table: &Table, window: &Window) -> Vec<String> {
+        let column = quote(&table.inserted.name);
+        vec![match (table.inserted.holds, window) {
+            (Holds::Instants | Holds::ClockTimes, _) => {
+                format!("({column} IS NULL OR {column} IN ('infinity', '-infinity'))")
+            }
+            (_, Window::Inserted { from, until }) => {
+                format!("NOT coalesce({}, false)", inserted(table, *from, *until))
+            }
+            (_, Window::All | Window::Failed { .. }) => NEVER.into(),
+        }]
+    }
+
+    /// A clock's zone by rules is known here, and not on the server.
+    fn inserted_at(&self, table: &Table) -> Option<String> {
+        let column = quote(&table.inserted.name);
+        let at = match (table.inserted.holds, table.dates.zone.fixed_secs()) {
+            (Holds::Instants, _) => column,
+            (Holds::ClockTimes, Some(ahead)) => {
+                format!("({column}::timestamp AT TIME ZONE INTERVAL '{ahead} seconds')")
+            }
+            _ => return None,
+        };
+        Some(format!("CASE WHEN isfinite({at}) THEN {at} END"))
+    }
+
+    fn instant(&self, at: Instant) -> String {
+        quoted(&at.to_string())
+    }
+
+    fn is_null_last(&self, order: Order) -> bool {
+        order == Order::Oldest
+    }
+
+    fn is_verbatim(&self) -> bool {
+        false
+    }
+}
+
+/// A column as text, from which a cast makes the same value again. Times are as JSON has them.
+pub fn as_text(column: &Column) -> String {
+    let name = quote(&column.name);
+    if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+        format!("(to_json({name}) #>> '{{}}')")
+    } else {
+        format!("{name}::text")
+    }
+}
+
+/// A value as SQL; it takes the type of what it is compared with.
+pub fn literal(value: &Value) -> String {
+    param(value).map_or_else(|| "NULL".into(), |text| quoted(&text))
+}
+
+/// A text as SQL, whatever the server takes a backslash for.
+pub fn quoted(text: &str) -> String {
+    let text = text.replace('\'', "''");
+    if text.contains('\\') {
+        format!("E'{}'", text.replace('\\', "\\\\"))
+    } else {
+        format!("'{text}'")
+    }
+}
+
+/// A value as the text that a cast makes it of.
+pub fn param(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Blob(_) => Some(format!("\\x{value}")),
+        // No column can hold this character.
+        Value::Text(text) => Some(text.replace('\0', "")),
+        Value::Integer(_)
+        | Value::Real(_)
+        | Value::Bytes(_)
+        | Value::Boolean(_)
+        | Value::Json(_) => Some(value.to_string()),
+    }
+}
+
+/// Rows that can have been inserted in a window, or more of them.
+fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
+    let column = quote(&table.inserted.name);
+    let between = |from: Instant, until: Option<Instant>, shown: fn(&Instant) -> String| {
+        let bounds = [(">=", Some(from)), ("<", until)].into_iter();
+        let terms = bounds.filter_map(|(cmp, at)| {
+            let at = at.filter(|at| WRITABLE.contains(&at.0))?;
+            Some(format!("{column} {cmp} {}", quoted(&shown(&at))))
+        });
+        let terms = terms.collect::<Vec<_>>().join(" AND ");
+        if terms.is_empty() { "true".into() } else { terms }
+    };
+    match table.inserted.holds {
+        Holds::Instants => between(from, until, Instant::to_string),
+        // A day wider on either side, because a clock may differ from UTC.
+        Holds::ClockTimes => {
+            let day = |at: Instant, days: i64| at.saturating_add(days * DAY);
+            between(day(from, -1), until.map(|until| day(until, 2)), Instant::date)
+        }
+        Holds::Integers | Holds::Reals | Holds::Numbers => {
+            let numbers = table.dates.stretches(from, until).into_iter().filter(|it| !it.is_text);
+            any_of(numbers.filter_map(|it| numbers_in(&table.inserted, &it)))
+        }
+        Holds::Anything => "true".into(),
+        // As bytes, whatever the order of the column's language.
+        Holds::Text => {
+            let text = table.dates.stretches(from, until).into_iter().filter(|it| it.is_text);
+            any_of(text.map(|it| stretch(&format!("{column} COLLATE \"C\""), &it)))
+        }
+        Holds::Booleans | Holds::Documents | Holds::Bytes => "false".into(),
+    }
+}
+
+fn any_of(terms: impl Iterator<Item = String>) -> String {
+    let terms: Vec<_> = terms.collect();
+    if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
+}
+
+/// None if the column's type is too small for all of them: the server refuses to compare it with
+/// what it cannot hold.
+fn numbers_in(column: &Column, numbers: &Stretch) -> Option<String> {
+    let name = quote(&column.name);
+    match [&numbers.from, &numbers.to].map(|bound| column.is_too_small_for(bound)) {
+        [true, _] => None,
+        [false, true] => Some(format!("{name} >= {}", literal(&numbers.from))),
+        [false, false] => Some(stretch(&name, numbers)),
+    }
+}
+
+fn stretch(column: &str, stretch: &Stretch) -> String {
+    format!("{column} >= {} AND {column} < {}", literal(&stretch.from), literal(&stretch.to))
+}
+
+/// Rows that can be due by their count of failures; all where the server cannot say which, and the
+/// reader has to.
+fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
+    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
+        return EVERY.into();
+    };
+    let can = last_failure.holds == Holds::Instants && failures.holds == Holds::Integers;
+    if !can || before.is_empty() {
+        return EVERY.into();
+    }
+    let (count, at) = (quote(&failures.name), quote(&last_failure.name));
+    let shown = |at: &Instant| {
+        let at = Instant(at.0.clamp(*WRITABLE.start(), *WRITABLE.end()));
+        format!("{}::timestamptz", quoted(&at.to_string()))
+    };
+    let bounds: Vec<_> = before.iter().map(shown).collect();
+    let bound = by_count(&count, &format!("{count} < 1"), &bounds);
+    let new = table.statuses.tell().then(|| table.status_in(&[Status::New]));
+    let new = new.map_or_else(String::new, |new| format!("{new} OR "));
+    format!(
+        "({new}{count} IS NULL OR {at} IS NULL OR {at} < {bound} OR {at} >= {})",
+        shown(&future)
+    )
+}
+
+/// The number that the row's change or id has among all that were asked for.
+pub fn number(row: &Row, index: usize) -> Option<usize> {
+    usize::try_from(row.count(index)).ok()
+}
+
+impl Cells for Row {
+    fn cell(&self, column: &Column, index: usize) -> Cell<'_> {
+        match self.get(index) {
+            Some(text) if column.holds.is_text() => Ok(text),
+            text => Err(value(column, text)),
+        }
+    }
+
+    fn number(&self, index: usize) -> Option<i64> {
+        self.get(index)
+    }
+
+    fn truth(&self, index: usize) -> bool {
+        self.get(index)
+    }
+}
+
+/// A column's value out of its text.
+pub fn value(column: &Column, text: Option<&str>) -> Value {
+    let Some(text) = text else { return Value::Null };
+    let number = || text.parse().ok().map(Value::Integer);
+    // NaN is none.
+    let json = || is_json(text).then(|| Value::Json(text.into()));
+    let held = match column.holds {
+        Holds::Integers => number(),
+        Holds::Numbers => number().or_else(json),
+        Holds::Reals => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Real),
+        Holds::Booleans => Some(Value::Boolean(text == "true")),
+        Holds::Documents => json(),
+        Holds::Bytes => bytes(text).map(Value::Blob),
+        Holds::Text | Holds::Instants | Holds::ClockTimes | Holds::Anything => None,
+    };
+    held.unwrap_or_else(|| Value::Text(text.into()))
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// `\x00ff`, as the server shows bytes.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?;
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_cannot_break_out_of_their_quotes() {
+        assert_eq!(quoted("it's '; --"), "'it''s ''; --'");
+        assert_eq!(quoted(r"\'; --"), r"E'\\''; --'");
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were() {
+        let bytes = Value::Blob(vec![0, 15, 255]);
+        let text = param(&bytes).unwrap();
+        assert_eq!(text, "\\x000FFF");
+        assert_eq!(super::bytes(&text), Some(vec![0, 15, 255]));
+        assert_eq!(super::bytes("\\x0"), None);
+    }
+}

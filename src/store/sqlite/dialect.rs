@@ -1,0 +1,250 @@
+//! Names, values and dates as SQLite has them. A date is looked for in those stretches of its
+//! column in which an index has it, because a column may hold numbers beside text.
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Row, ToSql};
+
+use crate::date::Stretch;
+use crate::query::{Order, Window};
+use crate::record::Value;
+use crate::store::sql::Dialect;
+use crate::store::table::{Cell, Cells, Column, EVERY, Holds, Table, quote};
+use crate::time::Instant;
+
+/// The bytes of the longest last error that is read where it is only shown.
+const LONGEST_READ: usize = 1 << 20;
+
+/// SQLite's spelling.
+pub struct Sqlite;
+
+impl Dialect for Sqlite {
+    fn literal(&self, value: &Value) -> String {
+        literal(value)
+    }
+
+    fn cell(&self, column: &Column) -> String {
+        quote(&column.name)
+    }
+
+    fn exact(&self, column: &Column) -> String {
+        format!("{} COLLATE BINARY", quote(&column.name))
+    }
+
+    /// To cut an error SQLite reads all of it, so of one that no handler wrote it says only how long
+    /// it is.
+    fn beginning(&self, column: &Column, chars: usize) -> String {
+        let column = quote(&column.name);
+        format!(
+            "CASE WHEN octet_length({column}) > {LONGEST_READ} \
+             THEN '(' || octet_length({column}) || ' bytes, too long to be shown)' \
+             ELSE substr({column}, 1, {chars}) END"
+        )
+    }
+
+    fn bind(&self, number: usize, _: &Column) -> String {
+        format!("?{number}")
+    }
+
+    /// One statement for each stretch of the date column that can hold them.
+    fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
+        let Window::Inserted { from, until } = window else { return vec![EVERY.into()] };
+        let mut stretches = table.dates.stretches(*from, *until);
+        stretches.retain(|it| it.is_text || can_hold_numbers(&table.inserted));
+        if order == Order::Oldest {
+            stretches.reverse();
+        }
+        let column = quote(&table.inserted.name);
+        stretches.iter().map(|it| stretch(&column, it)).collect()
+    }
+
+    /// Looked for where the index shows them at once: NULL, blobs, text that begins with no plausible
+    /// year, numbers out of range. What sorts as an old date is left to `status` to report.
+    fn undated(&self, table: &Table, _: &Window) -> Vec<String> {
+        let column = quote(&table.inserted.name);
+        let mut places = vec![
+            format!("{column} IS NULL"),
+            format!("{column} >= x''"),
+            format!("{column} >= ':' AND {column} < x''"),
+            format!("{column} >= '' AND {column} < '1970-'"),
+        ];
+        if can_hold_numbers(&table.inserted) {
+            let mut lower = String::new();
+            for range in table.dates.ranges() {
+                places.push(format!("{lower}{column} < {}", range.start));
+                lower = format!("{column} >= {} AND ", range.end);
+            }
+            places.push(format!("{lower}{column} < ''"));
+        }
+        places
+            .iter()
+            .map(|place| format!("{place} AND backlog_instant({column}) IS NULL"))
+            .collect()
+    }
+
+    fn inserted_at(&self, table: &Table) -> Option<String> {
+        Some(format!("backlog_instant({})", quote(&table.inserted.name)))
+    }
+
+    fn instant(&self, at: Instant) -> String {
+        at.0.to_string()
+    }
+
+    fn is_null_last(&self, order: Order) -> bool {
+        order == Order::Newest
+    }
+
+    fn is_verbatim(&self) -> bool {
+        true
+    }
+}
+
+/// A value as SQL.
+pub fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => format!("{number:?}"),
+        Value::Text(text) | Value::Json(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Bytes(bytes) => format!("CAST(x'{}' AS TEXT)", Value::Blob(bytes.clone())),
+        Value::Blob(_) => format!("x'{value}'"),
+        Value::Boolean(truth) => i64::from(*truth).to_string(),
+    }
+}
+
+/// A stretch of a column, which an index on it can serve. Numbers sort below text.
+fn stretch(column: &str, stretch: &Stretch) -> String {
+    let (from, to) = (literal(&stretch.from), literal(&stretch.to));
+    let types = if stretch.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
+    format!("{column} >= {from} AND {column} < {to} AND typeof({column}) {types}")
+}
+
+/// A column of text makes text of every number.
+fn can_hold_numbers(column: &Column) -> bool {
+    column.holds != Holds::Text
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Integer(number) => ValueRef::Integer(*number),
+            Value::Real(number) => ValueRef::Real(*number),
+            Value::Text(text) | Value::Json(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Text(bytes),
+            Value::Blob(bytes) => ValueRef::Blob(bytes),
+            Value::Boolean(truth) => ValueRef::Integer((*truth).into()),
+        }))
+    }
+}
+
+pub fn value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(bytes) => Value::of_text(bytes),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+impl Cells for Row<'_> {
+    fn cell(&self, _: &Column, index: usize) -> Cell<'_> {
+        // Every statement selects what is read of it.
+        let found = self.get_ref(index).unwrap_or(ValueRef::Null);
+        found.as_str().map_err(|_| value(found))
+    }
+
+    fn number(&self, index: usize) -> Option<i64> {
+        self.get(index).unwrap_or_default()
+    }
+
+    fn truth(&self, index: usize) -> bool {
+        self.get(index).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    use crate::mapping::Mapping;
+    use crate::query::Query;
+    use crate::record::Status;
+    use crate::store::sql::recent;
+    use crate::time::DAY;
+
+    fn table(connection: &mut Connection) -> Table {
+        connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
+        Table::find(connection, &Mapping::default()).unwrap()
+    }
+
+    fn plan(connection: &Connection, sql: &str) -> String {
+        let sql = format!("EXPLAIN QUERY PLAN {sql}");
+        let mut statement = connection.prepare(&sql).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        rows.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
+
+    fn connection() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let flags = rusqlite::functions::FunctionFlags::SQLITE_DETERMINISTIC;
+        connection.create_scalar_function("backlog_instant", 1, flags, |_| Ok(0)).unwrap();
+        connection
+    }
+
+    #[test]
+    fn the_index_on_pending_rows_serves_every_selection_without_sorting() {
+        let mut connection = connection();
+        let table = table(&mut connection);
+        let now = Instant(1_795_232_400);
+        let windows = [
+            Window::Inserted { from: now.saturating_sub(DAY), until: None },
+            Window::Inserted { from: now.saturating_sub(DAY), until: Some(now) },
+            Window::All,
+        ];
+        for window in windows {
+            for order in [Order::Newest, Order::Oldest] {
+                for statuses in [&Status::PENDING[..], &Status::PENDING[..1]] {
+                    let selection = Query {
+                        window: window.clone(),
+                        statuses: statuses.to_vec(),
+                        order,
+                        after: None,
+                        up_to: None,
+                        limit: 10,
+                    };
+                    for sql in table.due(&selection) {
+                        let plan = plan(&connection, &sql);
+                        assert!(plan.contains("BACKLOG_PENDING"), "{sql}\n{plan}");
+                        assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_search_for_undated_rows_never_scans_the_table() {
+        let mut connection = connection();
+        // Where the column may be NULL: elsewhere SQLite knows that it is not, and
+        // looks for nothing.
+        let schema = include_str!("../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
+        connection.execute_batch(&schema).unwrap();
+        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        let plan = plan(&connection, &table.undated(&recent()));
+        assert_eq!(
+            plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),
+            4,
+            "{plan}"
+        );
+    }
+
+    #[test]
+    fn values_cannot_break_out_of_theirs() {
+        let text = |text: &str| literal(&Value::Text(text.into()));
+        assert_eq!(text("it's '; --"), "'it''s ''; --'");
+        assert_eq!(literal(&Value::Integer(i64::MIN)), "-9223372036854775808");
+        assert_eq!(literal(&Value::Bytes(b"'\xff".into())), "CAST(x'27FF' AS TEXT)");
+    }
+}

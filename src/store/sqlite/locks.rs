@@ -1,0 +1,199 @@
+//! The claims of a SQLite table: locks on a side file, which are released once what was written
+//! before is on disk.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use anyhow::{Context, Result};
+use rusqlite::types::ValueRef;
+use rusqlite::{Error as SqlError, Row, Statement, params_from_iter};
+
+use super::SqliteEngine;
+use super::dialect::value;
+use super::wal_sync::{SharedClaims, WalSync};
+use crate::lock::lock;
+use crate::record::{self, Id, Record};
+use crate::store::claims::Claims;
+use crate::store::engine::{Engine, Locks};
+use crate::store::error::DbError;
+use crate::store::sql::id_params;
+use crate::store::state_dir::StateDir;
+use crate::store::table::Table;
+use crate::store::table_store::SqlDatabase;
+use crate::store::watchdog::Watchdog;
+use crate::store::{Claim, Moved};
+
+/// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
+const MOST_CLAIMS: usize = 1024;
+
+/// The claims of a pass.
+pub struct SqliteLocks {
+    watchdog: Option<Watchdog>,
+    claims: SharedClaims,
+    /// In WAL mode; otherwise every commit is durable by itself.
+    wal_sync: Option<WalSync>,
+    state: StateDir,
+    /// What reads the row with an id: whether it belongs to the queue, and every column, at the end
+    /// because there may be one more at any time.
+    by_id: String,
+    /// The columns of the rows that were read last.
+    names: Arc<[String]>,
+}
+
+impl SqliteLocks {
+    pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
+        let claims = Arc::new(Mutex::new(Claims::new(state.claims_file(&table.name)?)));
+        let by_id = table.of_id(&format!("{}, *", table.is_in_queue()));
+        let (state, names) = (state.clone(), Arc::from([]));
+        Ok(Self { watchdog: None, claims, wal_sync: None, state, by_id, names })
+    }
+
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        lock(&self.claims)
+    }
+
+    /// Claims what nobody has; says of each whether it is claimed now.
+    fn claim_free(&self, ids: &[Id]) -> Result<Vec<bool>, DbError> {
+        let mut claims = self.claims();
+        let claimed = ids.iter().map(|id| {
+            let claimed = claims.claim(id);
+            claimed.map_err(|why| DbError::other(format!("could not claim record {id}: {why}")))
+        });
+        claimed.collect()
+    }
+
+    /// Reads what is claimed, all of it as it is at one moment after it was claimed.
+    fn read_claimed(
+        &mut self,
+        on: &SqlDatabase<SqliteEngine>,
+        ids: &[Id],
+        claimed: &[bool],
+    ) -> Result<Vec<(Id, Claim)>, DbError> {
+        let moment = on.engine.connection.unchecked_transaction()?;
+        let read = |(id, claimed): (&Id, &bool)| {
+            if !claimed {
+                return Ok((id.clone(), Claim::Busy));
+            }
+            let claim = self.read(on, id).map_err(DbError::from);
+            let claim = claim.or_else(|error| match error.is_of_a_row {
+                true => Ok(Claim::Unreadable(error.words)),
+                false => Err(error),
+            });
+            claim.map(|claim| (id.clone(), claim))
+        };
+        let claims = ids.iter().zip(claimed).map(read).collect();
+        drop(moment);
+        claims
+    }
+
+    /// The record with an id. A second row shows that the id is not unique.
+    fn read(&mut self, on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<Claim> {
+        let mut statement = on.engine.connection.prepare_cached(&self.by_id)?;
+        let mut rows = statement.query(params_from_iter(id_params(id)))?;
+        let mut found = None;
+        while let Some(row) = rows.next()? {
+            let Some(record) = self.record(&on.table, row)? else { continue };
+            if found.replace(record).is_some() {
+                return Ok(Claim::Ambiguous);
+            }
+        }
+        Ok(found.map_or(Claim::Gone, |record| Claim::Held(Box::new(record))))
+    }
+
+    /// A row as a record, if it can be one. How many columns there are is asked of the row, because
+    /// one may have been added since the statement was prepared.
+    fn record(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
+        let columns = self.names(row.as_ref());
+        let in_queue = row.get(0)?;
+        require_memory(row, columns.len())?;
+        let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
+        let values = values.collect::<rusqlite::Result<_>>()?;
+        let record = table.record(record::Row { columns, values }, in_queue);
+        Ok(record.map_err(|problem| log::warn!("{problem}")).ok())
+    }
+
+    /// The names of a statement's columns, but for the first. They are mostly those of the time
+    /// before, and then shared.
+    fn names(&mut self, statement: &Statement<'_>) -> Arc<[String]> {
+        let names = || statement.column_names().skip(1);
+        if !self.names.iter().map(String::as_str).eq(names()) {
+            self.names = names().map(String::from).collect();
+        }
+        self.names.clone()
+    }
+}
+
+impl Locks<SqliteEngine> for SqliteLocks {
+    fn most(&self) -> usize {
+        MOST_CLAIMS
+    }
+
+    fn claim(
+        &mut self,
+        on: &mut SqlDatabase<SqliteEngine>,
+        ids: &[Id],
+    ) -> Result<Vec<(Id, Claim)>, DbError> {
+        let claimed = self.claim_free(ids)?;
+        let found = self.read_claimed(on, ids, &claimed);
+        let mut claims = self.claims();
+        for (index, id) in ids.iter().enumerate().filter(|(index, _)| claimed[*index]) {
+            let claim = found.as_ref().ok().and_then(|found| found.get(index));
+            if !matches!(claim, Some((_, Claim::Held(_)))) {
+                claims.release(id);
+            }
+        }
+        found
+    }
+
+    fn release(&mut self, id: &Id) {
+        match &self.wal_sync {
+            Some(wal_sync) => wal_sync.release(id),
+            None => self.claims().release(id),
+        }
+    }
+
+    fn start_watchdog(&mut self, on: &mut SqlDatabase<SqliteEngine>, token: &str) -> Result<()> {
+        let claims = self.claims().as_fd().try_clone_to_owned();
+        let claims = claims.context("could not duplicate the claims")?;
+        self.watchdog = Some(Watchdog::start(Some(claims), token)?);
+        let deferred = on.engine.defer_sync();
+        let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;
+        self.wal_sync = log.map(|log| WalSync::start(log, self.claims.clone())).transpose()?;
+        Ok(())
+    }
+
+    fn require_in_place(&self, on: &SqlDatabase<SqliteEngine>) -> Result<(), Moved> {
+        on.engine.require_in_place().map_err(Moved::Database)?;
+        let in_place = self.state.require_in_place(&on.table.name, self.claims().as_fd());
+        in_place.map_err(Moved::Claims)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.wal_sync.as_mut().map_or(Ok(()), WalSync::finish)
+    }
+}
+
+/// A row of more bytes than this is looked at before it is read.
+const LARGE: usize = 16 << 20;
+/// What becomes of a row's bytes until its handler has them: a copy, and a line in which a
+/// character may take six.
+const COPIES: usize = 7;
+
+/// Fails if a row is too big to be handled in the memory that there is, which would end the pass
+/// and not only this row.
+fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
+    let length = |index| {
+        Ok(match row.get_ref(index)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+        })
+    };
+    let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;
+    let fits = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
+    if bytes <= LARGE || fits() {
+        return Ok(());
+    }
+    let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
+    let why = format!("its {} MiB are too much for the memory that there is", bytes >> 20);
+    Err(SqlError::SqliteFailure(full, Some(why)))
+}

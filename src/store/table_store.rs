@@ -1,0 +1,394 @@
+//! The table store: the searches, reads and guarded writes of a pass, on any engine that speaks SQL.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::engine::{Ask, Engine, Locks, Seen};
+use super::error::DbError;
+use super::page::{PageBuilder, Reported};
+use super::reconnect::{OrRefused, Patience, Reconnecting};
+use super::sql::{Selected, due_params, id_params};
+use super::table::{Charged, FactColumns, Table};
+use super::{
+    Claim, Found, Interrupter, IsDue, Moved, NOT_TAKEN, Page, Reader, Rehearsal, RowWrite,
+    STILL_PENDING, Store, Undated, WriteResult,
+};
+use crate::query::Query;
+use crate::record::{Id, Record, Settlement, Status, Value};
+use crate::time::Instant;
+
+/// An open database and the table in it that the command is about.
+pub struct SqlDatabase<E> {
+    pub engine: E,
+    pub table: Table,
+    reported: Reported,
+}
+
+impl<E: Engine> SqlDatabase<E> {
+    pub fn new(engine: E, table: Table) -> Self {
+        Self { engine, table, reported: Reported::default() }
+    }
+
+    /// What was read, or the failure as the user is told it.
+    pub fn reading<T>(&self, read: Result<T, DbError>) -> Result<T> {
+        read.map_err(|error| self.engine.explain(error, "read"))
+    }
+
+    /// Adds pending records with these payloads, all or none.
+    pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        let Table { inserted, dates, .. } = &self.table;
+        let sql = self.table.insert(self.table.require_payload()?, payloads.len());
+        if payloads.is_empty() {
+            return Ok(());
+        }
+        let at = inserted.spelling.write(now, &dates.zone);
+        let payloads = payloads.iter().map(|payload| Value::Text(payload.clone()));
+        let params: Vec<_> = std::iter::once(at).chain(payloads).collect();
+        let added = self.engine.rows(&sql, &params, |_| true);
+        added.map_err(|error| self.engine.explain(error, "add records to"))
+    }
+
+    /// Whether there is any record with one of these statuses: mostly there is none.
+    fn has_any(&mut self, statuses: &[Status]) -> Result<bool> {
+        match self.engine.any(&self.table.any(&self.table.of_statuses(statuses))) {
+            // Whoever looks for them says what cannot be read.
+            Err(error) if error.is_of_a_row => Ok(true),
+            any => self.reading(any),
+        }
+    }
+
+    /// The records that no age can be told of, as far as they do not sort into the window; `None`
+    /// if the query does not go by age, or goes on with an earlier one.
+    fn undated(&mut self, query: &Query) -> Result<Option<Undated>> {
+        if !query.misses_undated() {
+            return Ok(None);
+        }
+        let mut undated = Undated::default();
+        let read = self.engine.rows(&self.table.undated(query), &[], |row| {
+            undated.add_row(&self.table, row);
+            true
+        });
+        match read {
+            // Whoever looks for what is due says what cannot be read.
+            Err(error) if error.is_of_a_row => {}
+            read => self.reading(read)?,
+        }
+        Ok(Some(undated))
+    }
+
+    /// Gathers what the statements of a search find, until the page is full.
+    fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
+        let columns = self.table.fact_columns(&query.window);
+        let columns = FactColumns::new(&self.table, &columns, &query.window);
+        let params = due_params(query);
+        let mut has_room = true;
+        for sql in self.engine.due(&self.table, query)? {
+            self.engine.rows(&sql, &params, |row| {
+                has_room = page.row(&columns, row);
+                has_room
+            })?;
+            if !has_room {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E: Engine> Reader for SqlDatabase<E> {
+    fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        let _acting = self.engine.take_rights()?;
+        if query.after.is_none() && !self.has_any(&query.statuses)? {
+            return Ok(Page::default());
+        }
+        let mut page = PageBuilder::new(query, self.undated(query)?, is_due);
+        let searched = self
+            .search(query, &mut page)
+            .or_else(|error| self.engine.search_around(&self.table, query, &mut page, error));
+        self.reading(searched)?;
+        Ok(page.finish(&self.table.inserted.name, &mut self.reported))
+    }
+
+    /// A second row shows that the id is not unique.
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        let _acting = self.engine.take_rights()?;
+        let Self { engine, table, .. } = self;
+        let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
+        let shown = Selected::shown(table);
+        let mut found = Vec::with_capacity(1);
+        let read = engine.rows(&sql, &id_params(id), |row| {
+            found.extend(shown.record(row, 0));
+            true
+        });
+        match read {
+            Err(error) if error.kind == super::error::Kind::NoValue => return Ok(Found::Gone),
+            read => self.reading(read)?,
+        }
+        Ok(match (found.pop(), found.pop()) {
+            (None, _) => Found::Gone,
+            (Some(record), None) => Found::Record(Box::new(record)),
+            (Some(_), Some(_)) => Found::Ambiguous,
+        })
+    }
+}
+
+/// A table together with the means to claim its records.
+pub struct TableStore<E: Engine> {
+    /// What ends with the claims goes first, and the connection last.
+    pub locks: E::Locks,
+    pub database: SqlDatabase<E>,
+    patience: Patience,
+    /// Whether a charge is read back, once that was asked.
+    looks_again: Option<bool>,
+    /// Whether the claims were used since somebody saw after them.
+    is_used: bool,
+}
+
+impl<E: Engine> TableStore<E> {
+    pub fn new(database: SqlDatabase<E>, locks: E::Locks, patience: Patience) -> Self {
+        Self { locks, database, patience, looks_again: None, is_used: false }
+    }
+
+    /// Asks to make changes; a charge is told as the row is at the end.
+    fn change(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
+        let SqlDatabase { engine, table, .. } = &mut self.database;
+        let mut seen = engine.ask(table, changes, ask)?;
+        let begun: Vec<_> = changes.iter().copied().filter(|(_, it)| it.begins()).collect();
+        if !begun.is_empty() && self.looks_again()? {
+            let SqlDatabase { engine, table, .. } = &mut self.database;
+            for again in engine.ask(table, &begun, Ask::IsThere)? {
+                if let Some(it) = seen.iter_mut().find(|it| it.number == again.number) {
+                    it.charged = again.charged;
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    fn looks_again(&mut self) -> Result<bool, DbError> {
+        let SqlDatabase { engine, table, .. } = &mut self.database;
+        let known = self.looks_again.map_or_else(|| engine.looks_again(table), Ok)?;
+        self.looks_again = Some(known);
+        Ok(known)
+    }
+
+    /// Writes changes, all or none. `again` says that this may have been done before, by a session
+    /// that was lost before it could say so.
+    fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
+        let mut written = vec![WriteResult::ClaimLost; changes.len()];
+        let is_mine = |(_, it): &(usize, &RowWrite)| !self.locks.is_lost(&it.record.id);
+        let mut open: Vec<_> = changes.iter().enumerate().filter(is_mine).collect();
+        for (number, _) in &open {
+            written[*number] = WriteResult::ChangedMeanwhile;
+        }
+        if open.is_empty() {
+            return Ok(Ok(written));
+        }
+        // Without a status column nothing but the condition makes a row finished.
+        let sees_ends = self.database.table.statuses.column.is_none()
+            && open.iter().any(|(_, change)| change.ends());
+        let has_begun = open.iter().any(|(_, change)| change.begins());
+        let is_transaction = E::WRITES_SINGLY || sees_ends || has_begun && self.looks_again()?;
+        if is_transaction {
+            self.database.engine.begin(false)?;
+        }
+        for seen in self.change(&open, Ask::Write)? {
+            let change = &changes[seen.number];
+            if sees_ends && seen.is_pending && change.ends() {
+                self.database.engine.roll_back();
+                return Ok(Err(STILL_PENDING.into()));
+            }
+            written[seen.number] = made(change, seen.charged);
+        }
+        open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
+        if !open.is_empty() {
+            self.look_why(&open, again, &mut written)?;
+        }
+        if is_transaction {
+            self.database.engine.batch("COMMIT")?;
+        }
+        Ok(Ok(written))
+    }
+
+    /// Tells of the changes that were not made which the table did not take, and which a lost
+    /// session had made before.
+    fn look_why(
+        &mut self,
+        open: &[(usize, &RowWrite)],
+        again: bool,
+        written: &mut [WriteResult],
+    ) -> Result<(), DbError> {
+        let SqlDatabase { engine, table, .. } = &mut self.database;
+        for Seen { number, .. } in engine.ask(table, open, Ask::IsExpected)? {
+            written[number] = WriteResult::Refused(NOT_TAKEN.into());
+        }
+        if !again {
+            return Ok(());
+        }
+        let as_written = engine.ask(table, open, Ask::IsWritten)?;
+        for (number, change) in open {
+            let seen = as_written.iter().find(|it| it.number == *number);
+            if seen.is_some() != table.deletes(change) {
+                let charged = seen.map(|seen| seen.charged.clone()).unwrap_or_default();
+                written[*number] = made(change, charged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes each chain, and takes it back.
+    fn try_out(
+        &mut self,
+        record: &Record,
+        chains: &[Vec<Settlement>],
+    ) -> Result<Rehearsal, DbError> {
+        self.database.engine.begin(true)?;
+        for chain in chains {
+            self.database.engine.batch("SAVEPOINT rehearsal")?;
+            let refused = self.try_chain(record, chain)?;
+            if let Some(refused) = refused {
+                self.database.engine.roll_back();
+                return Ok(refused);
+            }
+            self.database.engine.batch("ROLLBACK TO rehearsal")?;
+        }
+        self.database.engine.roll_back();
+        Ok(Rehearsal::Taken)
+    }
+
+    /// What is refused of a chain, if anything is.
+    fn try_chain(
+        &mut self,
+        record: &Record,
+        chain: &[Settlement],
+    ) -> Result<Option<Rehearsal>, DbError> {
+        let mut charged: Option<Charged> = None;
+        for settlement in chain {
+            let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
+            let one = [(0, &change)];
+            let why = match self.change(&one, Ask::Rehearse).map(|mut seen| seen.pop()) {
+                Ok(Some(seen)) if change.ends() && seen.is_pending => STILL_PENDING.into(),
+                Ok(Some(seen)) => {
+                    if change.begins() {
+                        charged = Some(seen.charged);
+                    }
+                    continue;
+                }
+                Ok(None) => {
+                    let SqlDatabase { engine, table, .. } = &mut self.database;
+                    // Once it is charged nobody else can change it, until the transaction ends.
+                    let is_there =
+                        charged.is_some() || !engine.ask(table, &one, Ask::IsExpected)?.is_empty();
+                    if !is_there {
+                        return Ok(Some(Rehearsal::ChangedMeanwhile));
+                    }
+                    NOT_TAKEN.into()
+                }
+                Err(error) if error.is_refusal => error.words,
+                Err(error) => return Err(error),
+            };
+            let (place, status) = (self.database.engine.place(), settlement.status(record.status));
+            return Ok(Some(Rehearsal::refused(&place, &self.database.table, status, &why)));
+        }
+        Ok(None)
+    }
+}
+
+fn made(change: &RowWrite, charged: Charged) -> WriteResult {
+    if change.begins() { WriteResult::Charged(charged) } else { WriteResult::Written }
+}
+
+impl<E: Engine> Reconnecting for TableStore<E> {
+    type Engine = E;
+
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
+    }
+
+    fn engine(&mut self) -> &mut E {
+        &mut self.database.engine
+    }
+
+    fn recover(&mut self, why: DbError) -> Result<()> {
+        E::recover(self, why)
+    }
+}
+
+impl<E: Engine> Store for TableStore<E> {
+    fn reader(&mut self) -> &mut dyn Reader {
+        self.is_used = true;
+        &mut self.database
+    }
+
+    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        self.is_used = true;
+        self.patiently("read", |it, _| it.database.engine.still_pending(&it.database.table, ids))
+    }
+
+    fn most_claims(&self) -> usize {
+        self.locks.most()
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.is_used = true;
+        let _acting = self.database.engine.take_rights()?;
+        self.locks.open(&mut self.database)?;
+        self.patiently("read", |it, _| it.locks.claim(&mut it.database, ids))
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.locks.release(id);
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.patiently("read", |it, _| it.locks.rest(&mut it.database))
+    }
+
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+        self.is_used = true;
+        let _acting = self.database.engine.take_rights()?;
+        self.write_all(changes, Self::write)
+    }
+
+    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+        self.is_used = true;
+        let _acting = self.database.engine.take_rights()?;
+        self.patiently("write to", |it, _| it.try_out(record, chains))
+    }
+
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
+        let _acting = self.database.engine.take_rights()?;
+        self.locks.start_watchdog(&mut self.database, token)
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        E::HEARTBEAT_INTERVAL
+    }
+
+    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
+        // Who uses them sees what becomes of them.
+        if std::mem::take(&mut self.is_used) {
+            return Vec::new();
+        }
+        self.just_looking("read", |it, _| it.locks.look_after(&mut it.database)).unwrap_or_default()
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        self.database.engine.interrupter()
+    }
+
+    fn require_in_place(&mut self) -> Result<(), Moved> {
+        self.locks.require_in_place(&self.database)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.rest()?;
+        self.locks.finish()
+    }
+}

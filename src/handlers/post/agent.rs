@@ -1,62 +1,36 @@
-//! The agents that requests are sent with: what they wait for, keep, trust and connect to, through
-//! a proxy or without one.
+//! The agents that requests are sent with: what they wait for, keep and trust, and the proxy that
+//! they go through.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, Uri};
+use http::Uri;
 use rustls::crypto::ring;
-use ureq::config::Config;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::unversioned::transport::{
-    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector,
-    SocksConnector, TcpConnector, Transport,
-};
-use ureq::{Agent, Error, ProxyProtocol};
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, ProxyProtocol};
 
-use super::wire::{Dial, Lookup, Trust};
+use super::resolver::Lookup;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::Proxies;
 use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Servers close what is idle after two seconds and more, and a request may meet that.
+/// Servers close what is idle after two seconds and more, and a request that meets that costs an
+/// attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// The agent that sends through a proxy.
-pub struct Proxied {
-    pub agent: Agent,
-    /// The variable that names the proxy.
-    pub origin: &'static str,
-    /// What the proxy is told with each request, unless it is told once for the connection.
-    pub authorization: Option<HeaderValue>,
-}
-
-impl Proxied {
-    pub fn new(
-        is_https: bool,
-        config: &dyn Fn(Option<&Proxy>) -> Config,
-        proxy: &Proxy,
-    ) -> Result<Self> {
-        let origin = proxy.origin;
-        // Only such a proxy can be handed a request as it is.
-        let is_plain = proxy.proxy.protocol() == ProxyProtocol::Http;
-        if is_https || !is_plain {
-            let agent = agent(config(Some(proxy)), false);
-            return Ok(Self { agent, origin, authorization: None });
-        }
-        let agent = forwarding_agent(config(None), proxy);
-        Ok(Self { agent, origin, authorization: proxy.authorization()? })
-    }
-}
-
-pub fn config(context: &HandlerContext, tls: &TlsConfig, proxy: Option<&Proxy>) -> Config {
-    Agent::config_builder()
+/// An agent that connects through the proxy if there is one, or only to hosts of the internet.
+pub fn agent(
+    context: &HandlerContext,
+    tls: &TlsConfig,
+    proxy: Option<&Proxy>,
+    is_public_only: bool,
+) -> Agent {
+    let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -67,30 +41,9 @@ pub fn config(context: &HandlerContext, tls: &TlsConfig, proxy: Option<&Proxy>) 
         .max_idle_age(LONGEST_IDLE)
         .proxy(proxy.map(|proxy| proxy.proxy.clone()))
         .tls_config(tls.clone())
-        .build()
-}
-
-/// Connects to the host, with a tunnel through the proxy if the configuration has one, or only to a
-/// host of the internet.
-pub fn agent(config: Config, is_public_only: bool) -> Agent {
-    let trust = Arc::new(Trust::default());
-    let socks = config.proxy().map(|proxy| proxy.uri().clone());
-    let connector =
-        ().chain(Dial::new(SocksConnector::default(), socks, trust.clone()))
-            .chain(ConnectProxyConnector::default())
-            .chain(Dial::new(TcpConnector::default(), None, trust))
-            .chain(RustlsConnector::default());
+        .build();
     let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
-    Agent::with_parts(config, connector, lookup)
-}
-
-/// Connects to the proxy, and hands it requests that are not encrypted as they are.
-fn forwarding_agent(config: Config, proxy: &Proxy) -> Agent {
-    let connector =
-        ().chain(Dial::new(TcpConnector::default(), Some(proxy.uri.clone()), Arc::default()))
-            .chain(Forward);
-    let lookup: Lookup = Lookup { proxy: Some(proxy.uri.clone()), ..Lookup::default() };
-    Agent::with_parts(config, connector, lookup)
+    Agent::with_parts(config, DefaultConnector::default(), lookup)
 }
 
 /// Reads the authorities: those of the file alone if there is one, otherwise the system's.
@@ -100,26 +53,49 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
         None => tls_roots::of_system("--ca-file FILE")?,
     };
     tls_roots::roots(&found)?;
+    // Whoever was first has installed the same one.
+    let _ = ring::default_provider().install_default();
     let found = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .root_certs(RootCerts::Specific(Arc::new(found)))
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .build())
 }
 
-/// A proxy that can be used.
+/// A proxy that can be used, with the hosts that are reached without it.
 #[derive(Debug, Clone)]
 pub struct Proxy {
+    /// The variable that names it.
     pub origin: &'static str,
-    pub uri: Uri,
     pub proxy: ureq::Proxy,
 }
 
 impl Proxy {
-    /// The proxy for URLs of one scheme, if there is one.
+    /// The proxy for URLs of one scheme, if there is one. Errors do not show its URL.
     pub fn chosen(proxies: &Proxies, is_https: bool) -> Result<Option<Self>> {
-        proxies.of_scheme(is_https).map(|(name, value)| parse(name, value)).transpose()
+        let Some((name, text)) = proxies.of_scheme(is_https) else { return Ok(None) };
+        let text = text.trim();
+        let text = if text.contains("://") { text.into() } else { format!("http://{text}") };
+        let hint = || format!("{name} is no URL of a proxy; it must look like http://host:port");
+        let uri: Uri = text.parse().with_context(hint)?;
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            bail!("{}", hint());
+        };
+        if authority.host().is_empty() {
+            bail!("{}", hint());
+        }
+        let Ok(given) = ureq::Proxy::new(&text) else {
+            bail!("{name} names a proxy of the kind {scheme}; it must be http, https or socks5");
+        };
+        // What curl takes when there is no port.
+        let port = authority.port_u16().unwrap_or(if scheme == "https" { 443 } else { 1080 });
+        let mut proxy = ureq::Proxy::builder(given.protocol()).host(given.host()).port(port);
+        if let Some(user) = given.username() {
+            proxy = proxy.username(user).password(given.password().unwrap_or_default());
+        }
+        let proxy = proxies.bypass.iter().fold(proxy, |proxy, entry| proxy.no_proxy(entry));
+        let proxy = proxy.build().with_context(hint)?;
+        Ok(Some(Self { origin: name, proxy }))
     }
 
     /// Whether the way to the proxy itself is encrypted.
@@ -127,106 +103,9 @@ impl Proxy {
         self.proxy.protocol() == ProxyProtocol::Https
     }
 
-    /// The login that its URL has.
-    pub fn authorization(&self) -> Result<Option<HeaderValue>> {
-        let Some(user) = self.proxy.username() else { return Ok(None) };
-        let login = format!("{user}:{}", self.proxy.password().unwrap_or_default());
-        let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(login)))?;
-        value.set_sensitive(true);
-        Ok(Some(value))
-    }
-}
-
-/// Errors do not show the value.
-fn parse(name: &'static str, text: &str) -> Result<Proxy> {
-    let text = text.trim();
-    let text = if text.contains("://") { text.into() } else { format!("http://{text}") };
-    let hint = || format!("{name} is no URL of a proxy; it must look like http://host:port");
-    let uri: Uri = text.parse().with_context(hint)?;
-    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        bail!("{}", hint());
-    };
-    if authority.host().is_empty() {
-        bail!("{}", hint());
-    }
-    // What curl takes when there is no port.
-    let port = authority.port_u16().unwrap_or(if scheme == "https" { 443 } else { 1080 });
-    let login = authority.as_str().rsplit_once('@').map_or("", |(login, _)| login);
-    let at = if login.is_empty() { "" } else { "@" };
-    let whole = format!("{scheme}://{login}{at}{}:{port}/", authority.host());
-    let Ok(proxy) = ureq::Proxy::new(&whole) else {
-        bail!("{name} names a proxy of the kind {scheme}; it must be http, https or socks5");
-    };
-    let uri = format!("{scheme}://{}:{port}/", authority.host()).parse().with_context(hint)?;
-    Ok(Proxy { origin: name, uri, proxy })
-}
-
-/// The only method there is, and the space after it.
-const METHOD: &[u8] = b"POST ";
-
-/// The library knows but CONNECT, which proxies refuse for ports that are not for TLS.
-#[derive(Debug)]
-pub struct Forward;
-
-impl<In: Transport> Connector<In> for Forward {
-    type Out = Forwarded<In>;
-
-    fn connect(
-        &self,
-        _details: &ConnectionDetails,
-        chained: Option<In>,
-    ) -> Result<Option<Self::Out>, Error> {
-        Ok(chained.map(|inner| Forwarded { inner, is_between: true }))
-    }
-}
-
-/// A connection to the proxy.
-#[derive(Debug)]
-pub struct Forwarded<T> {
-    inner: T,
-    /// Whether what is sent next begins a request.
-    is_between: bool,
-}
-
-impl<T: Transport> Forwarded<T> {
-    /// Puts the scheme and the host, which is read from the headers, before the path.
-    fn complete(&mut self, amount: usize) -> Result<usize, Error> {
-        let output = self.inner.buffers().output();
-        let head = output.get(..amount).unwrap_or_default();
-        let completed = completed(head).ok_or(Error::Tls("the request has no host"))?;
-        let Some(room) = output.get_mut(..completed.len()) else {
-            return Err(Error::LargeResponseHeader(completed.len(), output.len()));
-        };
-        room.copy_from_slice(&completed);
-        Ok(completed.len())
-    }
-}
-
-/// The head of a request with its URL in full.
-fn completed(head: &[u8]) -> Option<Vec<u8>> {
-    let path = head.strip_prefix(METHOD)?;
-    let host = head.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"host: "))?;
-    Some([METHOD, b"http://", host.trim_ascii(), path].concat())
-}
-
-impl<T: Transport> Transport for Forwarded<T> {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.inner.buffers()
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        let amount = if self.is_between { self.complete(amount)? } else { amount };
-        self.is_between = false;
-        self.inner.transmit_output(amount, timeout)
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        self.is_between = true;
-        self.inner.await_input(timeout)
-    }
-
-    fn is_open(&mut self) -> bool {
-        self.inner.is_open()
+    /// `host:port`, as messages name it.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.proxy.host(), self.proxy.port())
     }
 }
 
@@ -241,9 +120,9 @@ mod tests {
     }
 
     fn chosen(env: &[(&str, &str)], is_https: bool) -> Option<String> {
-        Proxy::chosen(&proxies(env), is_https)
-            .unwrap()
-            .map(|it| format!("{} {}", it.origin, it.uri))
+        let chosen = Proxy::chosen(&proxies(env), is_https).unwrap()?;
+        let (kind, place) = (chosen.proxy.protocol().to_string().to_lowercase(), chosen.place());
+        Some(format!("{} {kind}://{place}/", chosen.origin))
     }
 
     #[test]
@@ -270,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_proxy_has_a_kind_a_port_and_a_login() {
-        for (text, uri) in [
+        for (text, expected) in [
             ("proxy", "http://proxy:1080/"),
             ("http://proxy:3128/", "http://proxy:3128/"),
             ("https://proxy", "https://proxy:443/"),
@@ -278,11 +157,11 @@ mod tests {
             ("[::1]:3128", "http://[::1]:3128/"),
         ] {
             let chosen = chosen(&[("all_proxy", text)], false).unwrap();
-            assert_eq!(chosen, format!("all_proxy {uri}"));
+            assert_eq!(chosen, format!("all_proxy {expected}"));
         }
         let login =
             Proxy::chosen(&proxies(&[("all_proxy", "u%20x:p%40@proxy")]), false).unwrap().unwrap();
-        assert_eq!(login.authorization().unwrap().unwrap(), "Basic dSB4OnBA");
+        assert_eq!((login.proxy.username(), login.proxy.password()), (Some("u x"), Some("p@")));
     }
 
     #[test]
@@ -296,10 +175,43 @@ mod tests {
         }
     }
 
+    fn is_bypassed(list: (&str, &str), url: &str) -> bool {
+        let env = [list, ("NO_PROXY", "b"), ("all_proxy", "proxy")];
+        let proxy = Proxy::chosen(&proxies(&env), false).unwrap().unwrap();
+        proxy.proxy.is_no_proxy(&url.parse().unwrap())
+    }
+
     #[test]
     fn the_lower_case_list_goes_first() {
-        let proxies = proxies(&[("no_proxy", "a"), ("NO_PROXY", "b")]);
-        assert!(proxies.is_bypassed(&Uri::from_static("http://a/")));
-        assert!(!proxies.is_bypassed(&Uri::from_static("http://b/")));
+        assert!(is_bypassed(("no_proxy", "a"), "http://a/"));
+        assert!(!is_bypassed(("no_proxy", "a"), "http://b/"));
+    }
+
+    #[test]
+    fn hosts_are_found_in_the_list() {
+        for (list, host, expected) in [
+            ("*", "example.com", true),
+            ("example.com", "example.com", true),
+            ("example.com", "EXAMPLE.com", true),
+            ("example.com", "www.example.com", true),
+            ("example.com", "badexample.com", false),
+            (".example.com", "www.example.com", true),
+            (".example.com", "example.com", true),
+            ("*.example.com", "www.example.com", true),
+            ("Example.COM.", "example.com", true),
+            ("a, b\tc", "c", true),
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.11", false),
+            ("::1", "[::1]", true),
+            ("[::1]", "[::1]", true),
+            ("::1", "127.0.0.1", false),
+            (".", "example.com", false),
+            // What the library does not know: ports and networks.
+            ("example.com:80", "example.com", false),
+            ("10.0.0.0/8", "10.9.8.7", false),
+        ] {
+            let found = is_bypassed(("no_proxy", list), &format!("http://{host}/"));
+            assert_eq!(found, expected, "{list} {host}");
+        }
     }
 }

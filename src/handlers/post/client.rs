@@ -6,8 +6,7 @@ use anyhow::Result;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use ureq::{Agent, Body};
 
-use super::agent::Proxy;
-use super::agent::{self, Proxied};
+use super::agent::{self, Proxy};
 use super::outcome::{Attempt, Reply, of_failure, of_reply};
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{self, Webhook};
@@ -23,7 +22,8 @@ pub struct Client {
     pub webhook: Webhook,
     pub context: HandlerContext,
     direct: Agent,
-    proxied: Option<Proxied>,
+    /// The proxy, and the agent that goes through it.
+    proxied: Option<(Proxy, Agent)>,
     /// What all requests have in common.
     headers: HeaderMap,
 }
@@ -36,10 +36,11 @@ impl Client {
         let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
         let tls = needs_tls.then(|| agent::tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
-        let config = |proxy: Option<&Proxy>| agent::config(&context, &tls, proxy);
-        let proxied = proxy.map(|proxy| Proxied::new(is_https, &config, &proxy)).transpose()?;
+        // A host that a proxy looks up is for the proxy to judge.
+        let through = |proxy: &Proxy| agent::agent(&context, &tls, Some(proxy), false);
+        let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
         let headers = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
-        let direct = agent::agent(config(None), webhook.names_any_host());
+        let direct = agent::agent(&context, &tls, None, webhook.names_any_host());
         Ok(Self { direct, proxied, headers, webhook, context })
     }
 
@@ -59,17 +60,14 @@ impl Client {
 
     /// The error is that of values which make no request that may be sent.
     fn outcome(&self, record: &Record, body: &[u8], now: Instant) -> Result<Outcome> {
-        let Self { webhook, context: HandlerContext { timeout, .. }, .. } = self;
+        let timeout = &self.context.timeout;
         let uri = self.uri(record)?;
-        let proxied = self.proxied.as_ref().filter(|_| !webhook.proxies.is_bypassed(&uri));
-        let request = self.request(&uri, record, body, now, proxied)?;
-        let agent = proxied.map_or(&self.direct, |proxied| &proxied.agent);
-        Ok(match agent.run(request) {
+        let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
+        let request = self.request(&uri, record, body, now)?;
+        let (proxy, agent) = proxied.map(|(proxy, agent)| (proxy, agent)).unzip();
+        Ok(match agent.unwrap_or(&self.direct).run(request) {
             Ok(response) => self.answered(response, now),
-            Err(error) => {
-                let proxy = proxied.map(|proxied| proxied.origin);
-                of_failure(&error, &Attempt { uri: &uri, timeout: *timeout, proxy })
-            }
+            Err(error) => of_failure(&error, &Attempt { uri: &uri, timeout: *timeout, proxy }),
         })
     }
 
@@ -89,7 +87,6 @@ impl Client {
         record: &Record,
         body: &'b [u8],
         now: Instant,
-        proxied: Option<&Proxied>,
     ) -> Result<Request<&'b [u8]>> {
         let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
         let (id, inserted) = (record.id.text(), record.inserted.to_string());
@@ -107,9 +104,6 @@ impl Client {
             headers.insert("webhook-id", HeaderValue::from_str(&id)?);
             headers.insert("webhook-timestamp", HeaderValue::from(now.0));
             headers.insert("webhook-signature", HeaderValue::from_str(&signatures)?);
-        }
-        if let Some(login) = proxied.and_then(|proxied| proxied.authorization.clone()) {
-            headers.insert("proxy-authorization", login);
         }
         let mut request = Request::post(uri).body(body)?;
         *request.headers_mut() = headers;

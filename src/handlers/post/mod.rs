@@ -3,9 +3,9 @@
 mod agent;
 mod client;
 mod outcome;
+mod resolver;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,7 @@
 //! Outcomes of requests: which status code and which header of a reply make which, and the failures
 //! of requests that had none, in plain words.
 
+use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{StatusCode, Uri};
@@ -8,7 +9,8 @@ use rustls::{CertificateError, Error as TlsError};
 use serde_json::{Map, Value};
 use ureq::{Error, Timeout};
 
-use super::wire::{Unsent, is_hangup, place, words};
+use super::agent::Proxy;
+use super::resolver::NoAddress;
 use crate::record::{Outcome, Reach, one_line};
 use crate::time::Instant;
 use crate::tls_roots;
@@ -91,27 +93,75 @@ fn first_line(text: &str) -> Option<String> {
 pub struct Attempt<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
-    /// The variable that names the proxy, if it goes through one.
-    pub proxy: Option<&'static str>,
+    /// The proxy that it goes through, if it does.
+    pub proxy: Option<&'a Proxy>,
 }
 
 /// Whether anything was sent is known for sure only where there was no connection to the server
-/// that is meant.
+/// that is meant: of these failures none can come later.
 pub fn of_failure(error: &Error, attempt: &Attempt<'_>) -> Outcome {
-    let unsent = if let Error::Other(error) = error { error.downcast_ref() } else { None };
-    let (error, reach) = match (unsent, attempt.proxy) {
-        (Some(Unsent::Refused(message)), _) => (message.clone(), Reach::NotSent),
-        (Some(Unsent::Unreachable(message)), Some(variable)) => {
-            (format!("{message}; it is the proxy of {variable}"), Reach::Nobody)
+    let (error, reach) = if let Some(no_address) = of_lookup(error) {
+        match no_address {
+            NoAddress::NotPublic(message) => (message.clone(), Reach::NotSent),
+            NoAddress::NotFound(message) => (attempt.of_proxy(message.clone()), Reach::Nobody),
         }
-        (Some(Unsent::Unreachable(message)), None) => (message.clone(), Reach::Nobody),
+    } else if let Error::Io(error) = error
+        && is_no_connection(error)
+    {
+        let place = attempt.proxy.map_or_else(|| place(attempt.uri), Proxy::place);
+        let message = format!("could not connect to {place}: {}", words(error));
+        (attempt.of_proxy(message), Reach::Nobody)
+    } else {
         // The server is not who it should be, and nothing was sent to it.
-        (None, _) if matches!(of_tls(error), Some(TlsError::InvalidCertificate(_))) => {
-            (message(error, attempt), Reach::Nobody)
-        }
-        (None, _) => (message(error, attempt), Reach::MayHaveWorked),
+        let is_untrusted = matches!(of_tls(error), Some(TlsError::InvalidCertificate(_)));
+        let is_late = matches!(error, Error::Timeout(Timeout::Resolve | Timeout::Connect));
+        let is_unsent = is_untrusted || is_late;
+        let reach = if is_unsent { Reach::Nobody } else { Reach::MayHaveWorked };
+        (message(error, attempt), reach)
     };
     Outcome::Unanswered { error, reach }
+}
+
+impl Attempt<'_> {
+    /// A message about the first connection, with the variable that names whom it leads to.
+    fn of_proxy(&self, message: String) -> String {
+        match self.proxy {
+            Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
+            None => message,
+        }
+    }
+}
+
+fn of_lookup(error: &Error) -> Option<&NoAddress> {
+    if let Error::Other(error) = error { error.downcast_ref() } else { None }
+}
+
+fn is_no_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(
+        error.kind(),
+        AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable
+    )
+}
+
+/// An error of the system in lower case and without its number.
+pub fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+fn is_hangup(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// `host:port`, as messages name a server.
+fn place(uri: &Uri) -> String {
+    let port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(port))
 }
 
 fn of_tls(error: &Error) -> Option<&TlsError> {
@@ -142,7 +192,7 @@ fn message(error: &Error, attempt: &Attempt<'_>) -> String {
         return format!("could not understand the answer of {place}: {error}");
     }
     if let Error::ConnectProxyFailed(reason) = error {
-        let variable = attempt.proxy.unwrap_or("the environment");
+        let variable = attempt.proxy.map_or("the environment", |proxy| proxy.origin);
         return format!("the proxy of {variable} made no connection to {place}: {reason}");
     }
     if let Error::LargeResponseHeader(_, most) = error {

@@ -185,13 +185,15 @@ fn what_is_no_answer_is_said_to_be_none() {
 }
 
 #[test]
-fn an_answer_counts_that_comes_before_the_body_is_read() {
+fn an_answer_that_comes_before_the_body_is_read_may_be_lost() {
     let answer = Answer::new("413 Too Large", &[], "too long").close();
     let server = Server::new(&[(UNREAD, answer)]);
+    let answered = failure("HTTP 413 Payload Too Large: too long");
+    let closed = broken("the connection was closed before an answer came");
     for _ in 0..20 {
         let long = vec![b'x'; 3_000_000];
         let sent = client(&server.url(UNREAD)).send(&record("7", &[]), &long, NOW);
-        assert_eq!(sent, failure("HTTP 413 Payload Too Large: too long"));
+        assert!(sent == answered || sent == closed, "{sent:?}");
     }
 }
 

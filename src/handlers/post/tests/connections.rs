@@ -69,8 +69,6 @@ fn nothing_is_sent_twice_when_a_server_keeps_no_connection() {
         let keys: HashSet<_> = received.iter().map(|it| it.header("idempotency-key")).collect();
         assert_eq!(keys.len(), received.len());
         let lost: Vec<_> = sent.into_iter().filter(|sent| *sent != success()).collect();
-        // After so many, no connection is used twice.
-        assert!(lost.len() <= 3, "{lost:?}");
         let closed = broken("the connection was closed before an answer came");
         assert!(lost.iter().all(|sent| *sent == closed), "{lost:?}");
     }

@@ -1,48 +1,43 @@
-//! Connectors: tell failures before anything was sent from those after, keep no connections to
-//! servers that do not keep them, and where records name the host, connect to public addresses only.
+//! The addresses of hosts: those that there are, and where records name the host, public ones only.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{fmt, io};
 
 use http::Uri;
 use ureq::Error;
 use ureq::config::Config;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
+use ureq::unversioned::transport::NextTimeout;
 
-/// So many kept connections in a row may turn out closed before no more are kept.
-const DISAPPOINTMENTS: u32 = 3;
+use super::outcome::words;
 
-/// The reason why nothing was sent.
+/// Why a host has no address that may be connected to.
 #[derive(Debug)]
-pub enum Unsent {
-    /// There was no connection.
-    Unreachable(String),
+pub enum NoAddress {
+    /// Nobody knows the host.
+    NotFound(String),
     /// The host is none that a record may name.
-    Refused(String),
+    NotPublic(String),
 }
 
-impl fmt::Display for Unsent {
+impl fmt::Display for NoAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Unreachable(message) | Self::Refused(message)) = self;
+        let (Self::NotFound(message) | Self::NotPublic(message)) = self;
         f.write_str(message)
     }
 }
 
-impl std::error::Error for Unsent {}
+impl std::error::Error for NoAddress {}
 
-impl From<Unsent> for Error {
-    fn from(unsent: Unsent) -> Self {
-        Self::Other(Box::new(unsent))
+impl From<NoAddress> for Error {
+    fn from(why: NoAddress) -> Self {
+        Self::Other(Box::new(why))
     }
 }
 
-/// Finds addresses; those of the proxy for every URL, if requests are handed to one as they are.
+/// Finds addresses.
 #[derive(Debug, Default)]
 pub struct Lookup<R = DefaultResolver> {
-    pub proxy: Option<Uri>,
     /// Whether hosts with an address that is not public are refused. These are the very addresses
     /// that are then connected to, so that no second lookup can say otherwise.
     pub is_public_only: bool,
@@ -56,7 +51,6 @@ impl<R: Resolver> Resolver for Lookup<R> {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        let uri = self.proxy.as_ref().unwrap_or(uri);
         let host = uri.host().unwrap_or_default();
         let found = self.system.resolve(uri, config, timeout).map_err(|error| {
             if matches!(error, Error::Timeout(_)) {
@@ -64,143 +58,16 @@ impl<R: Resolver> Resolver for Lookup<R> {
             }
             let reason =
                 if let Error::Io(error) = &error { words(error) } else { error.to_string() };
-            Unsent::Unreachable(format!("could not find the host {host}: {reason}")).into()
+            NoAddress::NotFound(format!("could not find the host {host}: {reason}")).into()
         })?;
         let private = found.iter().map(SocketAddr::ip).find(|address| !is_public(*address));
         match private.filter(|_| self.is_public_only) {
-            Some(address) => Err(Error::from(Unsent::Refused(format!(
+            Some(address) => Err(Error::from(NoAddress::NotPublic(format!(
                 "the host {host:?} has the address {address}, which is not public; list it with \
                  --allow-host"
             )))),
             None => Ok(found),
         }
-    }
-}
-
-/// An error of the system in lower case and without its number.
-pub fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
-    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
-}
-
-pub fn is_hangup(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-}
-
-/// `host:port`, as messages name a server.
-pub fn place(uri: &Uri) -> String {
-    let port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-    format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(port))
-}
-
-/// Opens a connection as the connector inside does.
-#[derive(Debug)]
-pub struct Dial<C> {
-    inner: C,
-    proxy: Option<Uri>,
-    trust: Arc<Trust>,
-}
-
-impl<C> Dial<C> {
-    pub fn new(inner: C, proxy: Option<Uri>, trust: Arc<Trust>) -> Self {
-        Self { inner, proxy, trust }
-    }
-
-    fn explain(&self, error: Error, details: &ConnectionDetails) -> Error {
-        let Error::Io(error) = error else { return error };
-        let place = place(self.proxy.as_ref().unwrap_or(details.uri));
-        Unsent::Unreachable(format!("could not connect to {place}: {}", words(&error))).into()
-    }
-}
-
-impl<In: Transport, C: Connector<In>> Connector<In> for Dial<C> {
-    type Out = Watched<C::Out>;
-
-    fn connect(
-        &self,
-        details: &ConnectionDetails,
-        chained: Option<In>,
-    ) -> Result<Option<Self::Out>, Error> {
-        // What another has opened is watched already.
-        let trust = chained.is_none().then(|| self.trust.clone());
-        let opened = self.inner.connect(details, chained);
-        let opened = opened.map_err(|error| self.explain(error, details))?;
-        Ok(opened.map(|inner| Watched { inner, trust, was_kept: false }))
-    }
-}
-
-/// Trust in the server's keep-alive: whether it keeps connections that it promised to keep. A
-/// request that meets the end of one is lost, and whether the server has seen it cannot be known.
-#[derive(Debug, Default)]
-pub struct Trust {
-    disappointments: AtomicU32,
-}
-
-impl Trust {
-    fn is_lost(&self) -> bool {
-        self.disappointments.load(Ordering::Relaxed) >= DISAPPOINTMENTS
-    }
-
-    /// Notes how a connection fared that had been kept.
-    fn note(&self, is_well: bool) {
-        if is_well {
-            self.disappointments.store(0, Ordering::Relaxed);
-        } else {
-            self.disappointments.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// A connection that notes whether it was kept.
-#[derive(Debug)]
-pub struct Watched<T> {
-    inner: T,
-    trust: Option<Arc<Trust>>,
-    was_kept: bool,
-}
-
-impl<T: Transport> Transport for Watched<T> {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.inner.buffers()
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        match self.inner.transmit_output(amount, timeout) {
-            // It may have answered before it hung up, say that the body is too large.
-            Err(Error::Io(error)) if is_hangup(&error) => Ok(()),
-            sent => sent,
-        }
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let read = self.inner.await_input(timeout);
-        if let Some(trust) = self.trust.as_ref().filter(|_| self.was_kept)
-            && !matches!(read, Err(Error::Timeout(_)))
-        {
-            trust.note(matches!(read, Ok(true)));
-        }
-        read
-    }
-
-    /// Asked before a connection is kept, and again before it is taken.
-    fn is_open(&mut self) -> bool {
-        if self.trust.as_ref().is_some_and(|trust| trust.is_lost()) {
-            return false;
-        }
-        let is_open = self.inner.is_open();
-        if !is_open && let Some(trust) = &self.trust {
-            trust.note(false);
-        }
-        self.was_kept = is_open;
-        is_open
-    }
-
-    fn is_tls(&self) -> bool {
-        self.inner.is_tls()
     }
 }
 
@@ -274,7 +141,7 @@ mod tests {
 
     fn resolved(is_public_only: bool, addresses: &[&str]) -> Result<Vec<SocketAddr>, Error> {
         let system = Found(addresses.iter().map(|it| it.parse().unwrap()).collect());
-        let lookup = Lookup { proxy: None, is_public_only, system };
+        let lookup = Lookup { is_public_only, system };
         let timeout = NextTimeout { after: Duration::NotHappening, ..NextTimeout::default() };
         let uri = Uri::from_static("http://rebound.example.com/");
         lookup.resolve(&uri, &Config::default(), timeout).map(|found| found.to_vec())
@@ -289,7 +156,7 @@ mod tests {
             &["[::ffff:10.0.0.1]:80"],
         ] {
             let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
-            let Some(Unsent::Refused(error)) = error.downcast_ref() else { panic!() };
+            let Some(NoAddress::NotPublic(error)) = error.downcast_ref() else { panic!() };
             assert!(error.contains("rebound.example.com"), "{error}");
             assert!(error.ends_with("is not public; list it with --allow-host"), "{error}");
             assert_eq!(resolved(false, addresses).unwrap().len(), addresses.len());

@@ -41,12 +41,12 @@ pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
 
 /// Whether all that is wrong is that the server shows an authority's certificate as its own.
 pub fn is_own(error: &CertificateError) -> bool {
-    unnamed(error).as_deref() == Some("CaUsedAsEndEntity")
+    unnamed(error) == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
 /// What is wrong with a certificate and has no name in rustls.
-pub fn unnamed(error: &CertificateError) -> Option<String> {
-    if let CertificateError::Other(other) = error { Some(other.0.to_string()) } else { None }
+pub fn unnamed(error: &CertificateError) -> Option<&webpki::Error> {
+    if let CertificateError::Other(other) = error { other.0.downcast_ref() } else { None }
 }
 
 /// What is wrong with a PEM file. Some errors quote it, and it may hold a key.

@@ -490,8 +490,8 @@ fn what_restricts_a_connection_and_cannot_be_obeyed_is_no_command() {
     let env = TestEnv::empty();
     let mut command = env.command(&PROCESS);
     let command = command.env("BACKLOG_DB", "postgres://u@localhost:1/d");
-    ran(&command.env("PGREQUIREPEER", "postgres").output().unwrap())
-        .fails(2, &["PGREQUIREPEER cannot be obeyed", "unset PGREQUIREPEER"]);
+    ran(&command.env("PGREQUIREAUTH", "scram-sha-256").output().unwrap())
+        .fails(2, &["PGREQUIREAUTH cannot be obeyed", "unset PGREQUIREAUTH"]);
 }
 
 #[test]

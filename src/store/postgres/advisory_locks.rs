@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use postgres::Error as SqlError;
+use tokio_postgres::Error as SqlError;
 
 use super::dialect::{Param, param};
 use super::session::Session;

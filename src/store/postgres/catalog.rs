@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use anyhow::{Result, bail};
-use postgres::error::ErrorPosition;
-use postgres::{Error as SqlError, Row};
+use tokio_postgres::error::ErrorPosition;
+use tokio_postgres::{Error as SqlError, Row};
 
 use super::dialect::{Param, Postgres, value};
 use super::errors::{kind, words};

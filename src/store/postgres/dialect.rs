@@ -2,9 +2,9 @@
 //! `::text` and into it by a cast to the column's type: so each type that the server knows works,
 //! also those that this program does not.
 
-use postgres::Row;
-use postgres::types::{ToSql, Type};
 use serde::de::IgnoredAny;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::date::Stretch;
 use crate::query::{Order, Window};

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use postgres::Error as SqlError;
-use postgres::error::{DbError as ServerError, SqlState};
+use tokio_postgres::Error as SqlError;
+use tokio_postgres::error::{DbError as ServerError, SqlState};
 
 use crate::store::error::{DbError, Kind};
 

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use postgres::Error as SqlError;
+use anyhow::{Context, Result, bail};
+use tokio_postgres::Error as SqlError;
 
 use super::PgEngine;
 use super::advisory_locks::{self, Keys, take_locks, unlock};
@@ -145,7 +145,7 @@ impl Locks<PgEngine> for PgLocks {
         let mut sockets = Vec::new();
         for session in self.session.iter_mut().chain([&mut on.engine.session]) {
             session.query("SELECT 1", &[])?;
-            sockets.extend(session.socket.clone());
+            sockets.push(session.socket());
         }
         Ok(sockets)
     }
@@ -155,14 +155,9 @@ impl PgLocks {
     fn open_session(&mut self, engine: &PgEngine) -> Result<()> {
         let session = Session::open(&engine.server, Access::ReadWrite)?;
         if let Some(token) = &self.token {
-            let socket = session.socket.as_ref().and_then(|it| it.try_clone().ok());
-            if socket.is_none() {
-                log::info!(
-                    "a pass that is killed frees its claims a moment before its handlers end"
-                );
-            }
+            let socket = session.socket().try_clone().context("could not watch a connection")?;
             // The first one still watches over what has its mark only; those between are no use.
-            self.watchdogs.push(Watchdog::start(socket, token)?);
+            self.watchdogs.push(Watchdog::start(Some(socket), token)?);
             if self.watchdogs.len() > 2 {
                 self.watchdogs.remove(1);
             }

@@ -10,7 +10,6 @@ mod locks;
 pub mod pgmq;
 mod server;
 mod session;
-mod socket;
 mod write;
 
 use std::cell::RefCell;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use postgres::{Error as SqlError, Row};
+use tokio_postgres::{Error as SqlError, Row};
 
 pub use server::{Server, without_password};
 

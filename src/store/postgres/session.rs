@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::types::ToSql;
-use postgres::{Client, Error as SqlError, Row, Statement};
+use futures_util::TryStreamExt;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error as SqlError, Row, Statement};
 
 use super::dialect::Param;
-use super::server::{Line, Server};
-use super::socket::Sockets;
+use super::server::{Connection, Server};
 use crate::store::Access;
 
 /// What is needed to read values as they are written here. A pooler between this and the server
@@ -24,11 +23,8 @@ const SPELLING: &str =
 /// sets in it; the default of a session could be set back for the transactions to come.
 const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
 
-/// How long a living server takes to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 pub struct Session {
-    client: Client,
+    connection: Connection,
     /// Statements by their text, prepared if they came a second time. None where the next one may
     /// come to another process of the server, as behind a pooler.
     prepared: Option<HashMap<String, Option<Statement>>>,
@@ -38,22 +34,13 @@ pub struct Session {
     /// statement costs more round trips, and is always taken back: nothing that was set in it or
     /// sent by it stays.
     is_reading: bool,
-    /// Whoever holds it keeps the session alive, and sees that it ends. The connection keeps its
-    /// own to itself.
-    pub socket: Option<Arc<OwnedFd>>,
-    /// What ends its statements, as long as it lives.
-    _line: Arc<Line>,
 }
 
 impl Session {
     /// See [`Server::connect`].
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
-        let before = Sockets::open();
-        let (mut client, peer) = server.connect()?;
-        let socket = before.new_one_of(&mut client, &peer).map(Arc::new);
-        let line = server.enlist(client.cancel_token(), socket.clone());
-        let prepared = None;
-        let mut session = Self { client, prepared, access, is_reading: false, socket, _line: line };
+        let connection = server.connect()?;
+        let mut session = Self { connection, prepared: None, access, is_reading: false };
         session.batch(SPELLING)?;
         Ok(session)
     }
@@ -79,23 +66,24 @@ impl Session {
     fn ask(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
         let typed: Vec<_> = params.iter().map(Param::typed).collect();
         let Some(prepared) = &mut self.prepared else {
-            return self.client.query_typed(sql, &typed);
+            return self.connection.wait(async |it| it.query_typed(sql, &typed).await);
         };
         let statement = match prepared.get(sql) {
             None => {
                 prepared.insert(sql.into(), None);
-                return self.client.query_typed(sql, &typed);
+                return self.connection.wait(async |it| it.query_typed(sql, &typed).await);
             }
             Some(Some(statement)) => statement.clone(),
             Some(None) => {
                 let types: Vec<_> = typed.iter().map(|(_, it)| it.clone()).collect();
-                let statement = self.client.prepare_typed(sql, &types)?;
+                let statement =
+                    self.connection.wait(async |it| it.prepare_typed(sql, &types).await)?;
                 prepared.insert(sql.into(), Some(statement.clone()));
                 statement
             }
         };
         let values: Vec<_> = typed.iter().map(|(value, _)| *value).collect();
-        self.client.query(&statement, &values)
+        self.connection.wait(async |it| it.query(&statement, &values).await)
     }
 
     /// Hands each row to `each` as it comes in, as long as that says true.
@@ -106,9 +94,11 @@ impl Session {
         each: &mut dyn FnMut(&Row) -> bool,
     ) -> Result<(), SqlError> {
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
+        let params: Vec<_> = params.collect();
         self.asking(|it| {
-            let mut rows = it.client.query_typed_raw(sql, params.collect::<Vec<_>>())?;
-            while let Some(row) = rows.next()? {
+            let rows = it.connection.wait(async |it| it.query_typed_raw(sql, params).await)?;
+            let mut rows = pin!(rows);
+            while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
                 if !each(&row) {
                     break;
                 }
@@ -157,7 +147,7 @@ impl Session {
 
     /// Several statements without parameters or results.
     pub fn batch(&mut self, sql: &str) -> Result<(), SqlError> {
-        self.client.batch_execute(sql)
+        self.connection.wait(async |it| it.batch_execute(sql).await)
     }
 
     /// Which of the server's processes serves this session. Numbers are used again, so the instant
@@ -170,7 +160,12 @@ impl Session {
     }
 
     pub fn is_alive(&mut self) -> bool {
-        !self.client.is_closed() && self.client.is_valid(PATIENCE).is_ok()
+        self.connection.is_alive()
+    }
+
+    /// See [`Connection::socket`].
+    pub fn socket(&self) -> Arc<OwnedFd> {
+        self.connection.socket().clone()
     }
 }
 

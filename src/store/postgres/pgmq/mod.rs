@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres};
 use super::errors::words;

@@ -5,9 +5,9 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 
 use anyhow::anyhow;
-use postgres::Error as SqlError;
-use postgres::error::SqlState;
 use rustls::{CertificateError, Error as TlsError};
+use tokio_postgres::Error as SqlError;
+use tokio_postgres::error::SqlState;
 
 use crate::exit::try_later;
 use crate::tls_roots;
@@ -114,36 +114,40 @@ impl Refusal {
         Self { reason, cause: cause.into() }
     }
 
-    /// An error of [`postgres::Config::connect`]. The crate keeps the kinds of its errors to
-    /// itself, so that some are known only by their words.
-    pub fn of(error: &SqlError) -> Self {
+    /// Of a login. Without a password, what neither the server nor the network refused is the lack
+    /// of one.
+    pub fn of(error: &SqlError, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             return Self::new(from_state(error.code()), error.message());
         }
         let source = error.source();
+        if let Some(error) = source.and_then(|it| it.downcast_ref::<io::Error>()) {
+            return Self::of_io(error, from_io);
+        }
         let cause = source.map_or_else(|| error.to_string(), ToString::to_string);
-        let in_handshake = error.to_string() == "error performing TLS handshake";
-        let reason = if let Some(error) = source.and_then(|it| it.downcast_ref::<io::Error>()) {
-            match error.get_ref().and_then(|it| it.downcast_ref::<TlsError>()) {
-                Some(error) => from_tls(error),
-                None if in_handshake && error.kind() == ErrorKind::InvalidInput => Reason::Tls,
-                None if in_handshake => Reason::HandshakeCut,
-                None => from_io(error),
-            }
-        } else if error.is_closed() {
-            Reason::NoAnswer
-        } else if in_handshake {
-            Reason::NoTls
-        } else if cause == "password missing" {
-            return Self::new(Reason::PasswordMissing, "the server wants a password");
-        } else {
-            Reason::Other
-        };
-        // The crate says that in words of its own.
+        match (error.is_closed(), has_password) {
+            (true, _) => Self::new(Reason::NoAnswer, cause),
+            (false, true) => Self::new(Reason::Other, cause),
+            (false, false) => Self::new(Reason::PasswordMissing, "the server wants a password"),
+        }
+    }
+
+    /// Of an agreement on TLS.
+    pub fn of_handshake(error: &io::Error) -> Self {
+        // The library's word for a name that no certificate can have.
+        let is_no_name = error.kind() == ErrorKind::InvalidInput;
+        let otherwise = if is_no_name { Reason::Tls } else { Reason::HandshakeCut };
+        Self::of_io(error, |_| otherwise)
+    }
+
+    fn of_io(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> Reason) -> Self {
+        let of_tls = error.get_ref().and_then(|it| it.downcast_ref::<TlsError>());
+        let reason = of_tls.map_or_else(|| otherwise(error), from_tls);
+        // The library says that in words of its own.
         if reason == Reason::OldCertificate {
             return Self::new(reason, "the certificate of the server is of X.509 version 1");
         }
-        Self::new(reason, cause)
+        Self::new(reason, error.to_string())
     }
 
     /// Says where a wrong password came from.
@@ -160,6 +164,13 @@ impl Refusal {
             && !second.reason.is_of_this_host()
             && second.reason != Reason::NotAdmitted;
         if is_telling { second } else { self }
+    }
+}
+
+/// Of a socket.
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::of_io(&error, from_io)
     }
 }
 
@@ -193,10 +204,6 @@ fn from_io(error: &io::Error) -> Reason {
         ErrorKind::AddrNotAvailable,
     ]
     .contains(&error.kind());
-    // The crate's way to say that target_session_attrs does not fit.
-    if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
-        return Reason::WrongRole;
-    }
     if is_passing { Reason::NoAnswer } else { Reason::Other }
 }
 
@@ -215,7 +222,34 @@ fn from_tls(error: &TlsError) -> Reason {
     if *what == CertificateError::UnknownIssuer || tls_roots::is_own(what) {
         return Reason::UnknownIssuer;
     }
-    let is_old =
-        tls_roots::unnamed(what).is_some_and(|other| other.contains("UnsupportedCertVersion"));
+    let is_old = tls_roots::unnamed(what) == Some(&webpki::Error::UnsupportedCertVersion);
     if is_old { Reason::OldCertificate } else { Reason::Tls }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::server::ParsedCertificate;
+    use rustls_pki_types::CertificateDer;
+    use rustls_pki_types::pem::PemObject;
+
+    /// For localhost, of X.509 version 1, as `openssl x509 -req -signkey` makes it.
+    const OLD: &[u8] = b"-----BEGIN CERTIFICATE-----
+MIIBJDCBywIUNFS/0YyT2UBJAiOgdbdGPtBBy1UwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE1NDgxNloYDzIxMjYxMDMwMTU0ODE2
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAS/dbvDTA/A6De7wVhBdD3GSDukJXZOzLY5HjzkAdrdF2vRx/BYrkWTKA0PIJ7d
+1o8u5UOwIs8OiMQnhmfIj24PMAoGCCqGSM49BAMCA0gAMEUCIQCJLjblQMe/jmIh
+CmIuAjPxyaxgZaWzCJ+t2aZ5OUP3QQIgFf1wORqdCPMSPrS+HY2eI2LPoDUFu1no
+JtIiSLmkEyQ=
+-----END CERTIFICATE-----";
+
+    #[test]
+    fn a_certificate_without_extensions_is_told_from_other_ones() {
+        let certificate = CertificateDer::from_pem_slice(OLD).unwrap();
+        let error = ParsedCertificate::try_from(&certificate).map(|_| ()).unwrap_err();
+        let refusal = Refusal::of_handshake(&io::Error::other(error));
+        assert_eq!(refusal.reason, Reason::OldCertificate);
+        assert!(refusal.to_string().contains("needs a certificate of version 3"), "{refusal}");
+    }
 }

@@ -1,37 +1,43 @@
 //! Connections by the rules of libpq, from a URL and the environment, so that what works with
 //! `psql` works here.
 
+mod connection;
 mod endpoint;
 mod failure;
 mod parameters;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod url;
 
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
 
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
-use postgres::config::{ChannelBinding, Config, SslMode, TargetSessionAttrs};
-use postgres::{CancelToken, Client, Error as SqlError, NoTls};
 use rustix::net::{Shutdown, shutdown};
+use tokio::io::empty;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tokio_postgres::config::{ChannelBinding, Config};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::socket::Peer;
 use crate::lock::lock;
 use crate::store::Interrupter;
-use endpoint::{Endpoint, Place, endpoints, give_passwords, look_up};
+use connection::{Exchange, Line, log_in, runtime};
+use endpoint::{Endpoint, Password, Place, endpoints, give_passwords, look_up};
 use failure::{Reason, Refusal, failure};
 use parameters::Parameters;
+use socket::{Address, Encryption, Handshaken, SocketOptions, Wire, encrypt};
 use tls::Mode;
 
+pub use connection::Connection;
 pub use url::without_password;
 
 /// How long one host may take to let us in, unless the user says otherwise.
@@ -47,6 +53,9 @@ pub struct Server {
     /// The limit for each address.
     timeout: Option<Duration>,
     is_shuffled: bool,
+    /// Whether the session must be one that only reads, or one that writes.
+    is_read_only: Option<bool>,
+    socket: SocketOptions,
     mode: Mode,
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
@@ -88,22 +97,48 @@ impl Server {
         let is_shuffled = parameters
             .choice("load_balance_hosts", &[("disable", false), ("random", true)])?
             .unwrap_or(false);
-        let mut config = common_config(&parameters)?;
+        let targets = [("any", None), ("read-write", Some(false)), ("read-only", Some(true))];
+        let is_read_only = parameters.choice("target_session_attrs", &targets)?.flatten();
+        let socket = SocketOptions::of(&parameters)?;
+        let mut config = Config::new();
         config.user(&user).dbname(&database);
-        if let Some(timeout) = timeout {
-            config.connect_timeout(timeout);
+        config.application_name(parameters.text("application_name").unwrap_or("backlog"));
+        if let Some(options) = parameters.text("options") {
+            config.options(options);
         }
+        let bindings = [
+            ("disable", ChannelBinding::Disable),
+            ("prefer", ChannelBinding::Prefer),
+            ("require", ChannelBinding::Require),
+        ];
+        let binding = parameters.choice("channel_binding", &bindings)?;
+        config.channel_binding(binding.unwrap_or(ChannelBinding::Prefer));
         let lines = Lines::default();
-        Ok(Self { endpoints, user, database, config, timeout, is_shuffled, mode, tls, lines })
+        Ok(Self {
+            endpoints,
+            user,
+            database,
+            config,
+            timeout,
+            is_shuffled,
+            is_read_only,
+            socket,
+            mode,
+            tls,
+            lines,
+        })
     }
 
-    /// Opens a connection to the first host that is within reach. Says what it leads to. An error that
-    /// may pass with the time is one to try again later.
-    pub fn connect(&self) -> Result<(Client, Peer)> {
+    /// Opens a connection to the first host that is within reach. An error that may pass with the
+    /// time is one to try again later.
+    pub fn connect(&self) -> Result<Connection> {
+        let runtime = runtime().context("could not set up a connection")?;
         let mut refusals = Vec::new();
         for endpoint in in_order(&self.endpoints, self.is_shuffled) {
-            match self.connect_to(endpoint) {
-                Ok(connected) => return Ok(connected),
+            match self.connect_to(&runtime, endpoint) {
+                Ok((client, exchange, line)) => {
+                    return Ok(Connection::new(runtime, client, exchange, self.enlist(line)));
+                }
                 Err(refusal) if refusal.reason.is_of_this_host() => {
                     refusals.push((endpoint.shown(), refusal));
                 }
@@ -135,27 +170,22 @@ impl Server {
         format!("{}/{}", hosts.join(","), url::encode(&self.database))
     }
 
-    fn connect_to(&self, endpoint: &Endpoint) -> Result<(Client, Peer), Refusal> {
-        let mut config = self.config.clone();
-        config.port(endpoint.port);
-        if let Some(password) = &endpoint.password {
-            config.password(&password.secret);
-        }
-        let (name, addresses) = match &endpoint.place {
+    fn connect_to(&self, runtime: &Runtime, endpoint: &Endpoint) -> Result<Opened, Refusal> {
+        let Endpoint { place, port, password } = endpoint;
+        let (name, addresses) = match place {
             Place::Socket(directory) => {
-                config.host_path(directory);
-                let connected = self.attempt(&config, SslMode::Disable);
-                return connected.map(|client| (client, Peer::socket(endpoint.port)));
+                let path = Path::new(directory).join(format!(".s.PGSQL.{port}"));
+                let (address, password) = (Address::Unix(path), password.as_ref());
+                return self.attempt(runtime, &address, password, Encryption::Never);
             }
             Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
-            Place::Tcp { name, address: None } => (name, look_up(name, endpoint.port)?),
+            Place::Tcp { name, address: None } => (name, look_up(name, *port)?),
         };
         let mut refused = Refusal::new(Reason::UnknownHost, "the host has no address");
         for address in in_order(&addresses, self.is_shuffled) {
-            let mut config = config.clone();
-            config.host(name).hostaddr(*address);
-            match self.negotiate(&config) {
-                Ok(client) => return Ok((client, Peer::tcp(*address, endpoint.port))),
+            let address = Address::Tcp(SocketAddr::new(*address, *port), name.clone());
+            match self.negotiate(runtime, &address, password.as_ref()) {
+                Ok(opened) => return Ok(opened),
                 Err(refusal) => refused = refusal,
             }
             if !refused.reason.is_of_this_host() {
@@ -166,58 +196,77 @@ impl Server {
     }
 
     /// Connects with TLS or without, and the other way round where the mode leaves that open.
-    fn negotiate(&self, config: &Config) -> Result<Client, Refusal> {
+    fn negotiate(
+        &self,
+        runtime: &Runtime,
+        address: &Address,
+        password: Option<&Password>,
+    ) -> Result<Opened, Refusal> {
+        use Encryption::{Never, Preferred, Required};
         let (first, second) = match self.mode {
-            Mode::Disable => (SslMode::Disable, None),
-            Mode::Allow => (SslMode::Disable, Some(SslMode::Require)),
-            Mode::Prefer => (SslMode::Prefer, Some(SslMode::Disable)),
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (SslMode::Require, None),
+            Mode::Disable => (Never, None),
+            Mode::Allow => (Never, Some(Required)),
+            Mode::Prefer => (Preferred, Some(Never)),
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (Required, None),
         };
-        match (self.attempt(config, first), second) {
+        let attempt = |encryption| self.attempt(runtime, address, password, encryption);
+        match (attempt(first), second) {
             (Err(refused), Some(second)) if refused.reason.may_differ_without_tls() => {
-                self.attempt(config, second).map_err(|again| refused.or_second(again))
+                attempt(second).map_err(|again| refused.or_second(again))
             }
             (connected, _) => connected,
         }
     }
 
-    fn attempt(&self, config: &Config, mode: SslMode) -> Result<Client, Refusal> {
-        let mut config = config.clone();
-        config.ssl_mode(mode);
-        let tls = self.tls.clone();
-        let connect = move || match tls {
-            Some(tls) => config.connect(tls),
-            None => config.connect(NoTls),
-        };
-        let Some(timeout) = self.timeout else {
-            return connect().map_err(|error| Refusal::of(&error));
-        };
-        within(timeout, connect)
+    fn attempt(
+        &self,
+        runtime: &Runtime,
+        address: &Address,
+        password: Option<&Password>,
+        encryption: Encryption,
+    ) -> Result<Opened, Refusal> {
+        let open = self.open(address, password, encryption);
+        let Some(limit) = self.timeout else { return runtime.block_on(open) };
+        runtime.block_on(async { timeout(limit, open).await }).unwrap_or_else(|_| {
+            Err(Refusal::new(Reason::NoAnswer, format!("no answer within {limit:?}")))
+        })
+    }
+
+    async fn open(
+        &self,
+        address: &Address,
+        password: Option<&Password>,
+        encryption: Encryption,
+    ) -> Result<Opened, Refusal> {
+        let (stream, socket) = self.socket.open(address).await?;
+        let wire = encrypt(stream, self.tls.as_ref(), address, encryption).await?;
+        let is_encrypted = matches!(wire, Wire::Encrypted(_));
+        let mut config = self.config.clone();
+        if let Some(password) = password {
+            config.password(&password.secret);
+        }
+        let refused = |error| Refusal::of(&error, password.is_some());
+        let (client, mut exchange) = log_in(config, wire).await.map_err(refused)?;
+        if let Some(wanted) = self.is_read_only {
+            let sql = "SHOW transaction_read_only";
+            let rows = exchange.answer(client.simple_query(sql)).await.map_err(refused)?;
+            let is_on =
+                |it: &_| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+            let found = rows.iter().any(is_on);
+            if found != wanted {
+                let cause = if found { "does not allow writes" } else { "is not read only" };
+                return Err(Refusal::new(Reason::WrongRole, format!("database {cause}")));
+            }
+        }
+        let encryption = if is_encrypted { Encryption::Required } else { Encryption::Never };
+        let (cancel, address) = (client.cancel_token(), address.clone());
+        let line = Line { cancel, address, encryption, socket: Arc::new(socket) };
+        Ok((client, exchange, line))
     }
 }
 
-/// Runs it on another thread, because the crate's own limit ends with the TCP connection: a server
-/// that accepts one and then says nothing would hold the program for ever.
-fn within(
-    limit: Duration,
-    connect: impl FnOnce() -> Result<Client, SqlError> + Send + 'static,
-) -> Result<Client, Refusal> {
-    let (sender, receiver) = mpsc::channel();
-    // Nobody receives it if it came too late, and then the connection is closed.
-    let run = move || drop(sender.send(connect()));
-    if let Err(error) = thread::Builder::new().name("connect".into()).spawn(run) {
-        return Err(Refusal::new(Reason::Other, format!("could not start a thread: {error}")));
-    }
-    match receiver.recv_timeout(limit) {
-        Ok(connected) => connected.map_err(|error| Refusal::of(&error)),
-        Err(RecvTimeoutError::Timeout) => {
-            Err(Refusal::new(Reason::NoAnswer, format!("no answer within {limit:?}")))
-        }
-        Err(RecvTimeoutError::Disconnected) => {
-            Err(Refusal::new(Reason::Other, "the connection could not be set up"))
-        }
-    }
-}
+/// What a connection is made of.
+type Opened = (Client, Exchange, Line);
 
 /// The places in the order in which they are tried.
 fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
@@ -238,55 +287,18 @@ fn own_name() -> Result<String> {
     })
 }
 
-/// What every connection has, whichever host it is to.
-fn common_config(parameters: &Parameters) -> Result<Config> {
-    use ChannelBinding::{Disable, Prefer, Require};
-    use TargetSessionAttrs::{Any, ReadOnly, ReadWrite};
-    let mut config = Config::new();
-    config.application_name(parameters.text("application_name").unwrap_or("backlog"));
-    if let Some(options) = parameters.text("options") {
-        config.options(options);
-    }
-    // So that a server that is gone is noticed within a minute, and not after two hours.
-    let idle = parameters.seconds("keepalives_idle")?;
-    config.keepalives_idle(idle.unwrap_or(Duration::from_secs(30)));
-    let interval = parameters.seconds("keepalives_interval")?;
-    config.keepalives_interval(interval.unwrap_or(Duration::from_secs(10)));
-    let retries = parameters.number("keepalives_count")?;
-    let retries = retries.or(parameters.number("keepalives_retries")?).filter(|it| *it > 0);
-    config.keepalives_retries(retries.unwrap_or(3));
-    if let Some(keepalives) = parameters.number("keepalives")? {
-        config.keepalives(keepalives != 0);
-    }
-    if let Some(millis) = parameters.number("tcp_user_timeout")?.filter(|it| *it > 0) {
-        config.tcp_user_timeout(Duration::from_millis(millis.into()));
-    }
-    let targets = [("any", Any), ("read-write", ReadWrite), ("read-only", ReadOnly)];
-    config
-        .target_session_attrs(parameters.choice("target_session_attrs", &targets)?.unwrap_or(Any));
-    let bindings = [("disable", Disable), ("prefer", Prefer), ("require", Require)];
-    config.channel_binding(parameters.choice("channel_binding", &bindings)?.unwrap_or(Prefer));
-    Ok(config)
-}
-
 /// A request to cancel is sent at the first call and at every one of so many that follow.
 const CALLS_PER_REQUEST: u32 = 10;
 /// After so many calls the server does not answer: the connections end.
 const CALLS_TO_SHUTDOWN: u32 = 30;
-
-/// An open connection, as far as it takes to end what it is at.
-pub struct Line {
-    cancel: CancelToken,
-    socket: Option<Arc<OwnedFd>>,
-}
 
 /// The open connections to a server.
 pub type Lines = Mutex<Vec<Weak<Line>>>;
 
 impl Server {
     /// Has a connection ended with the others. It counts as open as long as the result lives.
-    pub fn enlist(&self, cancel: CancelToken, socket: Option<Arc<OwnedFd>>) -> Arc<Line> {
-        let line = Arc::new(Line { cancel, socket });
+    fn enlist(&self, line: Line) -> Arc<Line> {
+        let line = Arc::new(line);
         let mut lines = lock(&self.lines);
         lines.retain(|line| line.strong_count() > 0);
         lines.push(Arc::downgrade(&line));
@@ -298,26 +310,38 @@ impl Server {
         Box::new(move || {
             let lines: Vec<_> = lock(&server.lines).iter().filter_map(Weak::upgrade).collect();
             if calls >= CALLS_TO_SHUTDOWN {
-                lines.iter().filter_map(|line| line.socket.as_ref()).for_each(|socket| {
+                for line in &lines {
                     // What is shut already needs no more.
-                    let _ = shutdown(socket, Shutdown::Both);
-                });
+                    let _ = shutdown(&line.socket, Shutdown::Both);
+                }
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
-                lines.iter().for_each(|line| server.request(line.cancel.clone()));
+                for line in lines {
+                    // A server that hangs takes the request and never answers, so nobody waits for
+                    // that. Without a thread the connection is shut a moment later.
+                    let server = server.clone();
+                    let run = move || server.cancel(&line);
+                    let _ = thread::Builder::new().name("cancel".into()).spawn(run);
+                }
             }
             calls = calls.saturating_add(1);
         })
     }
 
-    /// Asks for one cancellation. A server that hangs takes the request and never closes it, so
-    /// nobody waits for that.
-    fn request(&self, cancel: CancelToken) {
-        let tls = self.tls.clone();
-        let run = move || match tls {
-            Some(tls) => cancel.cancel_query(tls),
-            None => cancel.cancel_query(NoTls),
+    /// Asks for one cancellation, over a socket of its own.
+    fn cancel(&self, line: &Line) {
+        let request = async {
+            let (stream, _) = self.socket.open(&line.address).await?;
+            let wire = encrypt(stream, self.tls.as_ref(), &line.address, line.encryption).await?;
+            let sent = match wire {
+                Wire::Plain(stream) => line.cancel.cancel_query_raw(stream, NoTls).await,
+                Wire::Encrypted(stream) => {
+                    line.cancel.cancel_query_raw(empty(), Handshaken(*stream)).await
+                }
+            };
+            sent.map_err(|error| Refusal::of(&error, true))
         };
-        // Without one the connection is shut a moment later.
-        let _ = thread::Builder::new().name("cancel".into()).spawn(run);
+        if let Ok(runtime) = runtime() {
+            let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });
+        }
     }
 }

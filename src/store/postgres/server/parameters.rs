@@ -119,7 +119,6 @@ impl Parameters {
     /// is obeyed, or it is an error, but never passed over.
     pub fn refuse_unmet_demands(&self) -> Result<()> {
         let demands = [
-            ("requirepeer", "the owner of a server's process is not looked at"),
             ("require_auth", "the way of authentication is the server's to choose"),
             ("sslcrl", "lists of revoked certificates are not read"),
             ("sslcrldir", "lists of revoked certificates are not read"),

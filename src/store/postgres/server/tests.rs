@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use proptest::prelude::*;
+use rustix::net::sockopt;
 
 use super::endpoint::default_place;
 use super::*;
@@ -142,19 +143,24 @@ fn an_empty_variable_says_nothing() {
 
 #[test]
 fn keepalives_are_set_unless_the_url_does() {
-    let of = |url| server(url, &[]).unwrap().config;
-    let config = of("postgres://u@h");
-    let secs = |config: &Config| {
-        (
-            config.get_keepalives_idle().as_secs(),
-            config.get_keepalives_interval().map(|it| it.as_secs()),
-            config.get_keepalives_retries(),
-        )
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap(), "localhost".into());
+    let of = |url| {
+        let server = server(url, &[]).unwrap();
+        let (_, socket) = runtime().unwrap().block_on(server.socket.open(&address)).unwrap();
+        let secs = |found: rustix::io::Result<Duration>| found.unwrap().as_secs();
+        let keepalive = (
+            secs(sockopt::tcp_keepidle(&socket)),
+            secs(sockopt::tcp_keepintvl(&socket)),
+            sockopt::tcp_keepcnt(&socket).unwrap(),
+        );
+        let timeout = sockopt::tcp_user_timeout(&socket).unwrap();
+        (sockopt::socket_keepalive(&socket).unwrap().then_some(keepalive), timeout)
     };
-    assert_eq!((config.get_keepalives(), secs(&config)), (true, (30, Some(10), Some(3))));
-    let config = of("postgres://u@h?keepalives_idle=5&keepalives_interval=6&keepalives_count=7");
-    assert_eq!(secs(&config), (5, Some(6), Some(7)));
-    assert!(!of("postgres://u@h?keepalives=0").get_keepalives());
+    assert_eq!(of("postgres://u@h"), (Some((30, 10, 3)), 0));
+    let chosen = "postgres://u@h?keepalives_idle=5&keepalives_interval=6&keepalives_count=7";
+    assert_eq!(of(chosen), (Some((5, 6, 7)), 0));
+    assert_eq!(of("postgres://u@h?keepalives=0&tcp_user_timeout=1500"), (None, 1500));
 }
 
 #[test]
@@ -245,7 +251,6 @@ fn a_range_of_tls_versions_is_obeyed_or_an_error() {
 #[test]
 fn what_restricts_a_connection_is_never_passed_over() {
     for (variable, parameter, value) in [
-        ("PGREQUIREPEER", "requirepeer", "postgres"),
         ("PGREQUIREAUTH", "require_auth", "scram-sha-256"),
         ("PGSSLCRL", "sslcrl", "/etc/ssl/root.crl"),
         ("PGSSLCRLDIR", "sslcrldir", "/etc/ssl/crl"),
@@ -509,7 +514,8 @@ mod live {
             let place = place.replace("PORT", &port.to_string());
             let server = server(&format!("postgres://{place}/d?{query}"), &[]).unwrap();
             let sql = "select version from pg_stat_ssl where pid = pg_backend_pid()";
-            Ok(server.connect()?.0.query_one(sql, &[]).unwrap().get(0))
+            let mut connection = server.connect()?;
+            Ok(connection.wait(async |it| it.query_one(sql, &[]).await).unwrap().get(0))
         }
     }
 
@@ -536,26 +542,27 @@ mod live {
             return;
         };
         let socket = format!("postgres@{}:PORT", url::encode(&cluster.path("")));
-        let (mut admin, _) = server(
-            &format!("postgres://{}/postgres", socket.replace("PORT", &cluster.port.to_string())),
-            &[],
-        )
-        .unwrap()
-        .connect()
-        .unwrap();
+        let url =
+            format!("postgres://{}/postgres", socket.replace("PORT", &cluster.port.to_string()));
+        let mut admin = server(&url, &[]).unwrap().connect().unwrap();
+        let mut run = |sql: &str| admin.wait(async |it| it.batch_execute(sql).await).unwrap();
         for sql in [
             "create role u login password 'pw'",
             "create role tls login password 'pw'",
             "create role plain login password 'pw'",
             "create database d",
         ] {
-            admin.batch_execute(sql).unwrap();
+            run(sql);
         }
         let root = format!("sslrootcert={}", cluster.path("data/server.crt"));
         let full = format!("sslmode=verify-full&channel_binding=require&{root}");
         let ca = format!("sslmode=verify-ca&{root}");
+        let owner = as_owner("id").arg("-un").output().unwrap().stdout;
+        let owner = format!("requirepeer={}", String::from_utf8(owner).unwrap().trim());
         for (place, query, has_tls) in [
             (socket.as_str(), "sslmode=require", false),
+            (socket.as_str(), &owner, false),
+            ("u:pw@127.0.0.1:PORT", "requirepeer=somebody", true),
             ("u:pw@127.0.0.1:PORT", "", true),
             ("u:pw@127.0.0.1:PORT", "sslmode=disable", false),
             ("u:pw@127.0.0.1:PORT", "sslmode=allow", false),
@@ -570,6 +577,7 @@ mod live {
             assert_eq!(found.map_err(|error| error.to_string()), Ok(has_tls), "{place} {query}");
         }
         for (place, query, says) in [
+            (socket.as_str(), "requirepeer=somebody", "and requirepeer asks for somebody"),
             ("u@127.0.0.1:PORT", "", "put the password into PGPASSWORD or ~/.pgpass"),
             ("u:wrong@127.0.0.1:PORT", "", "the password is the one in the URL"),
             ("u:pw@127.0.0.1:PORT", "dbname=nosuch", "\"nosuch\" does not exist; `createdb`"),
@@ -596,7 +604,7 @@ mod live {
         for sql in
             ["alter system set ssl_max_protocol_version = 'TLSv1.2'", "select pg_reload_conf()"]
         {
-            admin.batch_execute(sql).unwrap();
+            run(sql);
         }
         let is_heard_of = (0..2_000).any(|_| {
             let found = cluster.version(u, "sslmode=require");
@@ -606,7 +614,7 @@ mod live {
         let newest = "sslmode=require&ssl_min_protocol_version=TLSv1.3";
         let failure = cluster.version(u, newest).unwrap_err();
         assert!(failure.to_string().contains("ProtocolVersion"), "{failure}");
-        admin.batch_execute("alter role u connection limit 0").unwrap();
+        run("alter role u connection limit 0");
         let failure = cluster.connect("u:pw@127.0.0.1:PORT", "").unwrap_err();
         assert!(is_try_later(&failure), "{failure}");
         let failure = cluster.connect(&socket, "target_session_attrs=read-only").unwrap_err();

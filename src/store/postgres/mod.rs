@@ -5,7 +5,6 @@ mod advisory_locks;
 mod catalog;
 mod dialect;
 mod errors;
-mod inspect;
 mod locks;
 pub mod pgmq;
 mod server;
@@ -163,7 +162,7 @@ impl Engine for PgEngine {
     fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
         let ids = Param::texts(table.id.iter().map(|column| &column.name));
         let params = [Param::text(&table.sql), ids];
-        Ok(self.session.query(inspect::WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
+        Ok(self.session.query(catalog::WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
     }
 
     fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {

@@ -5,7 +5,6 @@ mod connection;
 mod endpoint;
 mod failure;
 mod parameters;
-mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -30,11 +29,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::lock::lock;
 use crate::store::Interrupter;
-use connection::{Exchange, Line, log_in, runtime};
+use connection::{
+    Address, Encryption, Exchange, Handle, Handshaken, SocketOptions, Wire, encrypt, log_in,
+    runtime,
+};
 use endpoint::{Endpoint, Password, Place, endpoints, give_passwords, look_up};
 use failure::{Reason, Refusal, failure};
 use parameters::Parameters;
-use socket::{Address, Encryption, Handshaken, SocketOptions, Wire, encrypt};
 use tls::Mode;
 
 pub use connection::Connection;
@@ -60,7 +61,7 @@ pub struct Server {
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
     /// The connections that are open.
-    lines: Lines,
+    connections: Mutex<Vec<Weak<Handle>>>,
 }
 
 /// Without the password.
@@ -113,7 +114,6 @@ impl Server {
         ];
         let binding = parameters.choice("channel_binding", &bindings)?;
         config.channel_binding(binding.unwrap_or(ChannelBinding::Prefer));
-        let lines = Lines::default();
         Ok(Self {
             endpoints,
             user,
@@ -125,7 +125,7 @@ impl Server {
             socket,
             mode,
             tls,
-            lines,
+            connections: Mutex::default(),
         })
     }
 
@@ -136,8 +136,8 @@ impl Server {
         let mut refusals = Vec::new();
         for endpoint in in_order(&self.endpoints, self.is_shuffled) {
             match self.connect_to(&runtime, endpoint) {
-                Ok((client, exchange, line)) => {
-                    return Ok(Connection::new(runtime, client, exchange, self.enlist(line)));
+                Ok((client, exchange, handle)) => {
+                    return Ok(Connection::new(runtime, client, exchange, self.enlist(handle)));
                 }
                 Err(refusal) if refusal.reason.is_of_this_host() => {
                     refusals.push((endpoint.shown(), refusal));
@@ -260,13 +260,13 @@ impl Server {
         }
         let encryption = if is_encrypted { Encryption::Required } else { Encryption::Never };
         let (cancel, address) = (client.cancel_token(), address.clone());
-        let line = Line { cancel, address, encryption, socket: Arc::new(socket) };
-        Ok((client, exchange, line))
+        let handle = Handle { cancel, address, encryption, socket: Arc::new(socket) };
+        Ok((client, exchange, handle))
     }
 }
 
-/// What a connection is made of.
-type Opened = (Client, Exchange, Line);
+/// A connection that is logged in.
+type Opened = (Client, Exchange, Handle);
 
 /// The places in the order in which they are tried.
 fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
@@ -292,34 +292,31 @@ const CALLS_PER_REQUEST: u32 = 10;
 /// After so many calls the server does not answer: the connections end.
 const CALLS_TO_SHUTDOWN: u32 = 30;
 
-/// The open connections to a server.
-pub type Lines = Mutex<Vec<Weak<Line>>>;
-
 impl Server {
     /// Has a connection ended with the others. It counts as open as long as the result lives.
-    fn enlist(&self, line: Line) -> Arc<Line> {
-        let line = Arc::new(line);
-        let mut lines = lock(&self.lines);
-        lines.retain(|line| line.strong_count() > 0);
-        lines.push(Arc::downgrade(&line));
-        line
+    fn enlist(&self, handle: Handle) -> Arc<Handle> {
+        let handle = Arc::new(handle);
+        let mut connections = lock(&self.connections);
+        connections.retain(|handle| handle.strong_count() > 0);
+        connections.push(Arc::downgrade(&handle));
+        handle
     }
 
     pub fn interrupter(self: &Arc<Self>) -> Interrupter {
         let (server, mut calls) = (self.clone(), 0_u32);
         Box::new(move || {
-            let lines: Vec<_> = lock(&server.lines).iter().filter_map(Weak::upgrade).collect();
+            let open: Vec<_> = lock(&server.connections).iter().filter_map(Weak::upgrade).collect();
             if calls >= CALLS_TO_SHUTDOWN {
-                for line in &lines {
+                for handle in &open {
                     // What is shut already needs no more.
-                    let _ = shutdown(&line.socket, Shutdown::Both);
+                    let _ = shutdown(&handle.socket, Shutdown::Both);
                 }
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
-                for line in lines {
+                for handle in open {
                     // A server that hangs takes the request and never answers, so nobody waits for
                     // that. Without a thread the connection is shut a moment later.
                     let server = server.clone();
-                    let run = move || server.cancel(&line);
+                    let run = move || server.cancel(&handle);
                     let _ = thread::Builder::new().name("cancel".into()).spawn(run);
                 }
             }
@@ -328,14 +325,15 @@ impl Server {
     }
 
     /// Asks for one cancellation, over a socket of its own.
-    fn cancel(&self, line: &Line) {
+    fn cancel(&self, handle: &Handle) {
         let request = async {
-            let (stream, _) = self.socket.open(&line.address).await?;
-            let wire = encrypt(stream, self.tls.as_ref(), &line.address, line.encryption).await?;
+            let (stream, _) = self.socket.open(&handle.address).await?;
+            let wire =
+                encrypt(stream, self.tls.as_ref(), &handle.address, handle.encryption).await?;
             let sent = match wire {
-                Wire::Plain(stream) => line.cancel.cancel_query_raw(stream, NoTls).await,
+                Wire::Plain(stream) => handle.cancel.cancel_query_raw(stream, NoTls).await,
                 Wire::Encrypted(stream) => {
-                    line.cancel.cancel_query_raw(empty(), Handshaken(*stream)).await
+                    handle.cancel.cancel_query_raw(empty(), Handshaken(*stream)).await
                 }
             };
             sent.map_err(|error| Refusal::of(&error, true))

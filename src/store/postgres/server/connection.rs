@@ -25,7 +25,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Client, Error as SqlError, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::failure::{Reason, Refusal};
+use super::failure::{Kind, Refusal};
 use super::parameters::Parameters;
 
 /// Where a server listens.
@@ -137,7 +137,7 @@ impl SocketOptions {
             return Ok(());
         }
         let cause = format!("the server runs as {found}, and requirepeer asks for {required}");
-        Err(Refusal::new(Reason::Other, cause))
+        Err(Refusal::new(Kind::Other, cause, ""))
     }
 }
 
@@ -162,7 +162,8 @@ pub async fn encrypt(
         return encrypted.map(wire).map_err(|error| Refusal::of_handshake(&error));
     }
     if encryption == Encryption::Required {
-        return Err(Refusal::new(Reason::NoTls, "the server does not support TLS"));
+        let hint = "; sslmode=prefer goes on without";
+        return Err(Refusal::new(Kind::Tls, "the server does not support TLS", hint));
     }
     Ok(Wire::Plain(stream))
 }

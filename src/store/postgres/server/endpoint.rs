@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::failure::{Reason, Refusal};
+use super::failure::Refusal;
 use super::parameters::{Parameters, PassFile};
 use super::url;
 
@@ -141,8 +141,7 @@ pub fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, Refusal> {
         let cause = error.to_string();
         // The resolver's words for EAI_AGAIN, of glibc and of musl.
         let is_temporary = ["Temporary failure", "Try again"].iter().any(|it| cause.contains(it));
-        let reason = if is_temporary { Reason::NoAnswer } else { Reason::UnknownHost };
-        Refusal::new(reason, cause)
+        if is_temporary { Refusal::no_answer(cause) } else { Refusal::unknown_host(cause) }
     })?;
     Ok(found.map(|address| address.ip()).collect())
 }

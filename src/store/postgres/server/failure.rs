@@ -7,7 +7,6 @@ use std::io::{self, ErrorKind};
 use anyhow::anyhow;
 use rustls::{CertificateError, Error as TlsError};
 use tokio_postgres::Error as SqlError;
-use tokio_postgres::error::SqlState;
 
 use crate::exit::try_later;
 use crate::tls_roots;
@@ -20,43 +19,32 @@ pub fn failure(place: &str, refusals: &[(String, Refusal)]) -> anyhow::Error {
         refusals => refusals.iter().map(|(at, it)| format!("{at}: {it}")).collect(),
     };
     let message = format!("could not connect to {place}: {}", shown.join("; "));
-    let is_temporary = refusals.iter().any(|(_, refusal)| refusal.reason.is_temporary());
+    let is_temporary = refusals.iter().any(|(_, refusal)| refusal.kind.is_temporary());
     if is_temporary { try_later(message).into() } else { anyhow!(message) }
 }
 
+/// Kinds of refusals, by what is done about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Nobody listens, or nobody answers.
-    NoAnswer,
-    /// The server starts, stops or has no room.
-    NotNow,
-    /// The server is a standby where the primary is wanted, or the other way round.
-    WrongRole,
+pub enum Kind {
+    /// Nobody answers, or not now, or not in the role that is wanted: it may pass.
+    Passing,
     /// The connection broke while TLS was being agreed on.
     HandshakeCut,
+    /// TLS was not agreed on.
+    Tls,
     UnknownHost,
-    PasswordMissing,
     PasswordWrong,
     NotAdmitted,
-    NoDatabase,
-    NoTls,
-    UnknownIssuer,
-    WrongName,
-    OldCertificate,
-    Tls,
     Other,
 }
 
-impl Reason {
+impl Kind {
     pub fn is_temporary(self) -> bool {
-        matches!(self, Self::NoAnswer | Self::NotNow | Self::WrongRole | Self::HandshakeCut)
+        matches!(self, Self::Passing | Self::HandshakeCut)
     }
 
-    /// Whether TLS was not agreed on.
     fn is_tls(self) -> bool {
-        let of_certificate = [Self::UnknownIssuer, Self::WrongName, Self::OldCertificate];
-        of_certificate.contains(&self)
-            || matches!(self, Self::HandshakeCut | Self::NoTls | Self::Tls)
+        matches!(self, Self::HandshakeCut | Self::Tls)
     }
 
     /// Whether the same server may do it with TLS instead of without, or the other way round.
@@ -68,67 +56,59 @@ impl Reason {
     pub fn is_of_this_host(self) -> bool {
         self.is_temporary() || self == Self::UnknownHost
     }
-
-    fn hint(self) -> &'static str {
-        match self {
-            Self::NoAnswer => "; is PostgreSQL running there, and do host and port say where?",
-            Self::NotNow | Self::HandshakeCut => "; try later",
-            Self::WrongRole => "; target_session_attrs asks for that",
-            Self::UnknownHost => "; check the name of the host",
-            Self::PasswordMissing => {
-                "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)"
-            }
-            Self::NotAdmitted => "; the file pg_hba.conf of the server says who may connect",
-            Self::NoDatabase => "; `createdb` creates one",
-            Self::NoTls => "; sslmode=prefer goes on without",
-            Self::UnknownIssuer => {
-                "; name the file of its authority's certificate: sslrootcert=FILE"
-            }
-            Self::WrongName => {
-                "; connect by a name that the certificate has as a subjectAltName, or give up \
-                 checking the name with sslmode=verify-ca"
-            }
-            Self::OldCertificate => {
-                "; the server needs a certificate of version 3, one with extensions"
-            }
-            Self::PasswordWrong | Self::Tls | Self::Other => "",
-        }
-    }
 }
 
 /// The refusal of one host.
 #[derive(Debug)]
 pub struct Refusal {
-    pub reason: Reason,
+    pub kind: Kind,
     cause: String,
+    /// What to do about it.
+    hint: &'static str,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.cause, self.reason.hint())
+        write!(f, "{}{}", self.cause, self.hint)
     }
 }
 
+const IS_IT_THERE: &str = "; is PostgreSQL running there, and do host and port say where?";
+const TRY_LATER: &str = "; try later";
+
 impl Refusal {
-    pub fn new(reason: Reason, cause: impl Into<String>) -> Self {
-        Self { reason, cause: cause.into() }
+    pub fn new(kind: Kind, cause: impl Into<String>, hint: &'static str) -> Self {
+        Self { kind, cause: cause.into(), hint }
+    }
+
+    pub fn no_answer(cause: impl Into<String>) -> Self {
+        Self::new(Kind::Passing, cause, IS_IT_THERE)
+    }
+
+    pub fn unknown_host(cause: impl Into<String>) -> Self {
+        Self::new(Kind::UnknownHost, cause, "; check the name of the host")
     }
 
     /// Of a login. Without a password, what neither the server nor the network refused is the lack
     /// of one.
     pub fn of(error: &SqlError, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
-            return Self::new(from_state(error.code()), error.message());
+            let (kind, hint) = of_state(error.code().code());
+            return Self::new(kind, error.message(), hint);
         }
         let source = error.source();
-        if let Some(error) = source.and_then(|it| it.downcast_ref::<io::Error>()) {
-            return Self::of_io(error, from_io);
+        if let Some(error) = source.and_then(|it| it.downcast_ref()) {
+            return Self::of_io(error, of_socket);
         }
         let cause = source.map_or_else(|| error.to_string(), ToString::to_string);
         match (error.is_closed(), has_password) {
-            (true, _) => Self::new(Reason::NoAnswer, cause),
-            (false, true) => Self::new(Reason::Other, cause),
-            (false, false) => Self::new(Reason::PasswordMissing, "the server wants a password"),
+            (true, _) => Self::no_answer(cause),
+            (false, true) => Self::new(Kind::Other, cause, ""),
+            (false, false) => Self::new(
+                Kind::Other,
+                "the server wants a password",
+                "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)",
+            ),
         }
     }
 
@@ -136,23 +116,50 @@ impl Refusal {
     pub fn of_handshake(error: &io::Error) -> Self {
         // The library's word for a name that no certificate can have.
         let is_no_name = error.kind() == ErrorKind::InvalidInput;
-        let otherwise = if is_no_name { Reason::Tls } else { Reason::HandshakeCut };
-        Self::of_io(error, |_| otherwise)
+        let cut = if is_no_name { (Kind::Tls, "") } else { (Kind::HandshakeCut, TRY_LATER) };
+        Self::of_io(error, |_| cut)
     }
 
-    fn of_io(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> Reason) -> Self {
-        let of_tls = error.get_ref().and_then(|it| it.downcast_ref::<TlsError>());
-        let reason = of_tls.map_or_else(|| otherwise(error), from_tls);
-        // The library says that in words of its own.
-        if reason == Reason::OldCertificate {
-            return Self::new(reason, "the certificate of the server is of X.509 version 1");
+    fn of_io(
+        error: &io::Error,
+        of_socket: impl FnOnce(&io::Error) -> (Kind, &'static str),
+    ) -> Self {
+        if let Some(error) = error.get_ref().and_then(|it| it.downcast_ref()) {
+            return Self::of_tls(error);
         }
-        Self::new(reason, error.to_string())
+        let (kind, hint) = of_socket(error);
+        Self::new(kind, error.to_string(), hint)
+    }
+
+    fn of_tls(error: &TlsError) -> Self {
+        let refusal = |hint| Self::new(Kind::Tls, error.to_string(), hint);
+        let TlsError::InvalidCertificate(what) = error else { return refusal("") };
+        let is_of_other_names = matches!(
+            what,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        );
+        if is_of_other_names {
+            return refusal(
+                "; connect by a name that the certificate has as a subjectAltName, or give up \
+                 checking the name with sslmode=verify-ca",
+            );
+        }
+        // A server that is its own authority is no better known.
+        if *what == CertificateError::UnknownIssuer || tls_roots::is_own(what) {
+            return refusal("; name the file of its authority's certificate: sslrootcert=FILE");
+        }
+        if tls_roots::unnamed(what) == Some(&webpki::Error::UnsupportedCertVersion) {
+            // The library says that in words of its own.
+            let cause = "the certificate of the server is of X.509 version 1";
+            let hint = "; the server needs a certificate of version 3, one with extensions";
+            return Self::new(Kind::Tls, cause, hint);
+        }
+        refusal("")
     }
 
     /// Says where a wrong password came from.
     pub fn with_password_from(mut self, from: &str) -> Self {
-        if self.reason == Reason::PasswordWrong {
+        if self.kind == Kind::PasswordWrong {
             self.cause += &format!("; the password is the one in {from}");
         }
         self
@@ -160,9 +167,9 @@ impl Refusal {
 
     /// Of two attempts at the same server, the one that says more.
     pub fn or_second(self, second: Self) -> Self {
-        let is_telling = !second.reason.is_tls()
-            && !second.reason.is_of_this_host()
-            && second.reason != Reason::NotAdmitted;
+        let is_telling = !second.kind.is_tls()
+            && !second.kind.is_of_this_host()
+            && second.kind != Kind::NotAdmitted;
         if is_telling { second } else { self }
     }
 }
@@ -170,23 +177,25 @@ impl Refusal {
 /// Of a socket.
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        Self::of_io(&error, from_io)
+        Self::of_io(&error, of_socket)
     }
 }
 
-fn from_state(state: &SqlState) -> Reason {
-    match state.code() {
-        "28P01" => Reason::PasswordWrong,
-        "3D000" => Reason::NoDatabase,
+fn of_state(code: &str) -> (Kind, &'static str) {
+    match code {
+        "28P01" => (Kind::PasswordWrong, ""),
+        "3D000" => (Kind::Other, "; `createdb` creates one"),
         // The server shuts down, has crashed or starts. 57P04: the database was dropped just now.
-        "57P01" | "57P02" | "57P03" => Reason::NotNow,
-        code if code.starts_with("28") => Reason::NotAdmitted,
-        code if code.starts_with("08") || code.starts_with("53") => Reason::NotNow,
-        _ => Reason::Other,
+        "57P01" | "57P02" | "57P03" => (Kind::Passing, TRY_LATER),
+        _ if code.starts_with("28") => {
+            (Kind::NotAdmitted, "; the file pg_hba.conf of the server says who may connect")
+        }
+        _ if code.starts_with("08") || code.starts_with("53") => (Kind::Passing, TRY_LATER),
+        _ => (Kind::Other, ""),
     }
 }
 
-fn from_io(error: &io::Error) -> Reason {
+fn of_socket(error: &io::Error) -> (Kind, &'static str) {
     let is_passing = [
         ErrorKind::NotFound,
         ErrorKind::ConnectionRefused,
@@ -204,26 +213,7 @@ fn from_io(error: &io::Error) -> Reason {
         ErrorKind::AddrNotAvailable,
     ]
     .contains(&error.kind());
-    if is_passing { Reason::NoAnswer } else { Reason::Other }
-}
-
-fn from_tls(error: &TlsError) -> Reason {
-    let TlsError::InvalidCertificate(what) = error else {
-        return Reason::Tls;
-    };
-    let is_of_other_names = matches!(
-        what,
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
-    );
-    if is_of_other_names {
-        return Reason::WrongName;
-    }
-    // A server that is its own authority is no better known.
-    if *what == CertificateError::UnknownIssuer || tls_roots::is_own(what) {
-        return Reason::UnknownIssuer;
-    }
-    let is_old = tls_roots::unnamed(what) == Some(&webpki::Error::UnsupportedCertVersion);
-    if is_old { Reason::OldCertificate } else { Reason::Tls }
+    if is_passing { (Kind::Passing, IS_IT_THERE) } else { (Kind::Other, "") }
 }
 
 #[cfg(test)]
@@ -249,7 +239,7 @@ JtIiSLmkEyQ=
         let certificate = CertificateDer::from_pem_slice(OLD).unwrap();
         let error = ParsedCertificate::try_from(&certificate).map(|_| ()).unwrap_err();
         let refusal = Refusal::of_handshake(&io::Error::other(error));
-        assert_eq!(refusal.reason, Reason::OldCertificate);
+        assert_eq!(refusal.kind, Kind::Tls);
         assert!(refusal.to_string().contains("needs a certificate of version 3"), "{refusal}");
     }
 }

@@ -34,7 +34,7 @@ use connection::{
     runtime,
 };
 use endpoint::{Endpoint, Password, Place, endpoints, give_passwords, look_up};
-use failure::{Reason, Refusal, failure};
+use failure::{Kind, Refusal, failure};
 use parameters::Parameters;
 use tls::Mode;
 
@@ -139,7 +139,7 @@ impl Server {
                 Ok((client, exchange, handle)) => {
                     return Ok(Connection::new(runtime, client, exchange, self.enlist(handle)));
                 }
-                Err(refusal) if refusal.reason.is_of_this_host() => {
+                Err(refusal) if refusal.kind.is_of_this_host() => {
                     refusals.push((endpoint.shown(), refusal));
                 }
                 Err(refusal) => {
@@ -181,14 +181,14 @@ impl Server {
             Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
             Place::Tcp { name, address: None } => (name, look_up(name, *port)?),
         };
-        let mut refused = Refusal::new(Reason::UnknownHost, "the host has no address");
+        let mut refused = Refusal::unknown_host("the host has no address");
         for address in in_order(&addresses, self.is_shuffled) {
             let address = Address::Tcp(SocketAddr::new(*address, *port), name.clone());
             match self.negotiate(runtime, &address, password.as_ref()) {
                 Ok(opened) => return Ok(opened),
                 Err(refusal) => refused = refusal,
             }
-            if !refused.reason.is_of_this_host() {
+            if !refused.kind.is_of_this_host() {
                 break;
             }
         }
@@ -211,7 +211,7 @@ impl Server {
         };
         let attempt = |encryption| self.attempt(runtime, address, password, encryption);
         match (attempt(first), second) {
-            (Err(refused), Some(second)) if refused.reason.may_differ_without_tls() => {
+            (Err(refused), Some(second)) if refused.kind.may_differ_without_tls() => {
                 attempt(second).map_err(|again| refused.or_second(again))
             }
             (connected, _) => connected,
@@ -227,9 +227,9 @@ impl Server {
     ) -> Result<Opened, Refusal> {
         let open = self.open(address, password, encryption);
         let Some(limit) = self.timeout else { return runtime.block_on(open) };
-        runtime.block_on(async { timeout(limit, open).await }).unwrap_or_else(|_| {
-            Err(Refusal::new(Reason::NoAnswer, format!("no answer within {limit:?}")))
-        })
+        runtime
+            .block_on(async { timeout(limit, open).await })
+            .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))
     }
 
     async fn open(
@@ -255,7 +255,8 @@ impl Server {
             let found = rows.iter().any(is_on);
             if found != wanted {
                 let cause = if found { "does not allow writes" } else { "is not read only" };
-                return Err(Refusal::new(Reason::WrongRole, format!("database {cause}")));
+                let hint = "; target_session_attrs asks for that";
+                return Err(Refusal::new(Kind::Passing, format!("database {cause}"), hint));
             }
         }
         let encryption = if is_encrypted { Encryption::Required } else { Encryption::Never };

@@ -1,14 +1,18 @@
 //! Names, values and dates as SQLite has them. A date is looked for in those stretches of its
 //! column in which an index has it, because a column may hold numbers beside text.
 
+use std::fmt::Write;
+
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
 use crate::date::Stretch;
-use crate::query::{Order, Window};
+use crate::query::{Order, Query, Window};
 use crate::record::Value;
-use crate::store::sql::Dialect;
-use crate::store::table::{Cell, Cells, Column, EVERY, Holds, Table, quote};
+use crate::store::sql::{Dialect, due_params};
+use crate::store::table::{
+    Cell, Cells, Column, EVERY, Holds, Quoted, Role, Table, Term, Verb, names, quote,
+};
 use crate::time::Instant;
 
 /// The bytes of the longest last error that is read where it is only shown.
@@ -19,7 +23,15 @@ pub struct Sqlite;
 
 impl Dialect for Sqlite {
     fn literal(&self, value: &Value) -> String {
-        literal(value)
+        match value {
+            Value::Null => "NULL".into(),
+            Value::Integer(number) => number.to_string(),
+            Value::Real(number) => format!("{number:?}"),
+            Value::Text(text) | Value::Json(text) => format!("'{}'", text.replace('\'', "''")),
+            Value::Bytes(bytes) => format!("CAST(x'{}' AS TEXT)", Value::Blob(bytes.clone())),
+            Value::Blob(_) => format!("x'{value}'"),
+            Value::Boolean(truth) => i64::from(*truth).to_string(),
+        }
     }
 
     fn cell(&self, column: &Column) -> String {
@@ -98,22 +110,9 @@ impl Dialect for Sqlite {
     }
 }
 
-/// A value as SQL.
-pub fn literal(value: &Value) -> String {
-    match value {
-        Value::Null => "NULL".into(),
-        Value::Integer(number) => number.to_string(),
-        Value::Real(number) => format!("{number:?}"),
-        Value::Text(text) | Value::Json(text) => format!("'{}'", text.replace('\'', "''")),
-        Value::Bytes(bytes) => format!("CAST(x'{}' AS TEXT)", Value::Blob(bytes.clone())),
-        Value::Blob(_) => format!("x'{value}'"),
-        Value::Boolean(truth) => i64::from(*truth).to_string(),
-    }
-}
-
 /// A stretch of a column, which an index on it can serve. Numbers sort below text.
 fn stretch(column: &str, stretch: &Stretch) -> String {
-    let (from, to) = (literal(&stretch.from), literal(&stretch.to));
+    let (from, to) = (Sqlite.literal(&stretch.from), Sqlite.literal(&stretch.to));
     let types = if stretch.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
     format!("{column} >= {from} AND {column} < {to} AND typeof({column}) {types}")
 }
@@ -163,13 +162,60 @@ impl Cells for Row<'_> {
     }
 }
 
+/// A statement about one row, with its parameters. It changes no row, or the one that is meant.
+pub fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (String, Vec<&'a Value>) {
+    let name = &table.sql;
+    let mut sql = match verb {
+        Verb::Update => format!("UPDATE {name} SET"),
+        Verb::Delete => format!("DELETE FROM {name}"),
+        Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
+    };
+    let status = table.statuses.column.as_ref().map(|column| &column.name);
+    let (mut sets, mut conditions, mut params) = (String::new(), String::new(), Vec::new());
+    for term in terms {
+        let column = Quoted(&term.column.name);
+        let number = params.len() + 1;
+        // Writing to a string cannot fail.
+        let _ = match term.role {
+            Role::Grow(more) => {
+                let _ = write!(sets, ", {column} = coalesce({column}, 0) + {more}");
+                continue;
+            }
+            Role::Set => write!(sets, ", {column} = ?{number}"),
+            Role::Id => write!(conditions, " AND {column} = ?{number}"),
+            // The status is as the store writes it, and what else there is as it was read.
+            Role::Guard if Some(&term.column.name) == status => {
+                write!(conditions, " AND {column} IS ?{number}")
+            }
+            Role::Guard => write!(conditions, " AND backlog_value({column}) IS ?{number}"),
+        };
+        params.push(term.value.as_ref());
+    }
+    sql += sets.strip_prefix(',').unwrap_or_default();
+    sql += " WHERE";
+    sql += conditions.strip_prefix(" AND").unwrap_or_default();
+    (sql, params)
+}
+
+/// The facts of the row with the number that SQLite has for it, the last parameter, as far as the
+/// search wants it.
+pub fn due_by_row_number(table: &Table, query: &Query) -> String {
+    format!(
+        "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",
+        table.facts(&query.window),
+        table.sql,
+        due_params(query).len() + 1,
+        table.of_statuses(&query.statuses),
+        table.bounds(query),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rusqlite::Connection;
 
     use crate::mapping::Mapping;
-    use crate::query::Query;
     use crate::record::Status;
     use crate::store::sql::recent;
     use crate::time::DAY;
@@ -242,9 +288,9 @@ mod tests {
 
     #[test]
     fn values_cannot_break_out_of_theirs() {
-        let text = |text: &str| literal(&Value::Text(text.into()));
+        let text = |text: &str| Sqlite.literal(&Value::Text(text.into()));
         assert_eq!(text("it's '; --"), "'it''s ''; --'");
-        assert_eq!(literal(&Value::Integer(i64::MIN)), "-9223372036854775808");
-        assert_eq!(literal(&Value::Bytes(b"'\xff".into())), "CAST(x'27FF' AS TEXT)");
+        assert_eq!(Sqlite.literal(&Value::Integer(i64::MIN)), "-9223372036854775808");
+        assert_eq!(Sqlite.literal(&Value::Bytes(b"'\xff".into())), "CAST(x'27FF' AS TEXT)");
     }
 }

@@ -97,19 +97,14 @@ pub fn words(error: &SqlError) -> String {
     } else {
         error.to_string()
     };
+    let begins_with = |begin: &&str| words.starts_with(begin);
     // What a schema that is not trusted may not use, such as `pragma_table_info()`.
-    if words.starts_with("unsafe use of ") {
-        return format!(
-            "{words} in a trigger or view of the database, whose SQL is not trusted with that: \
-             write it without"
-        );
-    }
-    if words.starts_with("unknown function: ") || words.starts_with("no such collation sequence: ")
-    {
-        return format!(
-            "{words}: only the application has it, and an index, a generated column, a CHECK or a \
-             column needs it"
-        );
-    }
-    words
+    let why = if begins_with(&"unsafe use of ") {
+        " in a trigger or view of the database, whose SQL is not trusted with that: write it without"
+    } else if ["unknown function: ", "no such collation sequence: "].iter().any(begins_with) {
+        ": only the application has it, and an index, a generated column, a CHECK or a column needs it"
+    } else {
+        ""
+    };
+    words + why
 }

@@ -7,11 +7,11 @@
 
 use rusqlite::{Connection, Result};
 
-use super::dialect::literal;
+use super::dialect::Sqlite;
 use crate::date::{Spelling, Unit, text_bound};
 use crate::query::{Query, Window};
 use crate::record::{Status, Value};
-use crate::store::sql::by_count;
+use crate::store::sql::{Dialect, by_count};
 use crate::store::table::{Column, Table, quote};
 use crate::time::Instant;
 
@@ -64,7 +64,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     };
     let text = |at: Instant| {
         let shown = |at: &Instant| spelling.write(*at, zone).to_string();
-        literal(&Value::Text(text_bound(at, &shown)))
+        Sqlite.literal(&Value::Text(text_bound(at, &shown)))
     };
     let mut arms = Vec::new();
     if selection.statuses.contains(&Status::New) {

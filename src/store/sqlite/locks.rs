@@ -1,16 +1,19 @@
 //! The claims of a SQLite table: locks on a side file, which are released once what was written
 //! before is on disk.
 
+use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use rusqlite::types::ValueRef;
+use anyhow::{Context, Result, anyhow};
 use rusqlite::{Error as SqlError, Row, Statement, params_from_iter};
 
 use super::SqliteEngine;
 use super::dialect::value;
-use super::wal_sync::{SharedClaims, WalSync};
 use crate::lock::lock;
 use crate::record::{self, Id, Record};
 use crate::store::claims::Claims;
@@ -29,7 +32,7 @@ const MOST_CLAIMS: usize = 1024;
 /// The claims of a pass.
 pub struct SqliteLocks {
     watchdog: Option<Watchdog>,
-    claims: SharedClaims,
+    claims: Arc<Mutex<Claims>>,
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
     state: StateDir,
@@ -52,16 +55,6 @@ impl SqliteLocks {
         lock(&self.claims)
     }
 
-    /// Claims what nobody has; says of each whether it is claimed now.
-    fn claim_free(&self, ids: &[Id]) -> Result<Vec<bool>, DbError> {
-        let mut claims = self.claims();
-        let claimed = ids.iter().map(|id| {
-            let claimed = claims.claim(id);
-            claimed.map_err(|why| DbError::other(format!("could not claim record {id}: {why}")))
-        });
-        claimed.collect()
-    }
-
     /// Reads what is claimed, all of it as it is at one moment after it was claimed.
     fn read_claimed(
         &mut self,
@@ -69,21 +62,18 @@ impl SqliteLocks {
         ids: &[Id],
         claimed: &[bool],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
-        let moment = on.engine.connection.unchecked_transaction()?;
+        let _moment = on.engine.connection.unchecked_transaction()?;
         let read = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
             }
-            let claim = self.read(on, id).map_err(DbError::from);
-            let claim = claim.or_else(|error| match error.is_of_a_row {
-                true => Ok(Claim::Unreadable(error.words)),
-                false => Err(error),
-            });
-            claim.map(|claim| (id.clone(), claim))
+            let claim = match self.read(on, id).map_err(DbError::from) {
+                Err(error) if error.is_of_a_row => Claim::Unreadable(error.words),
+                claim => claim?,
+            };
+            Ok((id.clone(), claim))
         };
-        let claims = ids.iter().zip(claimed).map(read).collect();
-        drop(moment);
-        claims
+        ids.iter().zip(claimed).map(read).collect()
     }
 
     /// The record with an id. A second row shows that the id is not unique.
@@ -133,7 +123,11 @@ impl Locks<SqliteEngine> for SqliteLocks {
         on: &mut SqlDatabase<SqliteEngine>,
         ids: &[Id],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
-        let claimed = self.claim_free(ids)?;
+        let claim = |id: &Id| {
+            let claimed = self.claims().claim(id);
+            claimed.map_err(|why| DbError::other(format!("could not claim record {id}: {why}")))
+        };
+        let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let found = self.read_claimed(on, ids, &claimed);
         let mut claims = self.claims();
         for (index, id) in ids.iter().enumerate().filter(|(index, _)| claimed[*index]) {
@@ -169,7 +163,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.wal_sync.as_mut().map_or(Ok(()), WalSync::finish)
+        self.wal_sync.take().map_or(Ok(()), WalSync::finish)
     }
 }
 
@@ -182,12 +176,7 @@ const COPIES: usize = 7;
 /// Fails if a row is too big to be handled in the memory that there is, which would end the pass
 /// and not only this row.
 fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
-    let length = |index| {
-        Ok(match row.get_ref(index)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
-            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
-        })
-    };
+    let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
     let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;
     let fits = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
     if bytes <= LARGE || fits() {
@@ -196,4 +185,71 @@ fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
     let why = format!("its {} MiB are too much for the memory that there is", bytes >> 20);
     Err(SqlError::SqliteFailure(full, Some(why)))
+}
+
+/// The least time between the end of one sync and the next: at most this many commits share one
+/// instead of paying for their own. The first outcome after a quiet spell is synced at once.
+const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The thread that syncs the write-ahead log and then releases claims.
+///
+/// SQLite syncs the log inside each commit (`synchronous = FULL`), while it holds the write lock, and
+/// a handler that is done waits for the disk. Here commits only write (`synchronous = NORMAL`, which
+/// in WAL mode cannot corrupt), so that a killed process loses nothing, and one sync follows for all
+/// that was committed since the last one. A record's claim is released only then, so that no other
+/// pass sees it as free before its outcome would survive a power cut.
+struct WalSync {
+    settled: Sender<Id>,
+    /// What is dropped with that: the thread need not pause any more.
+    more_to_come: Sender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl WalSync {
+    /// `log` lives as long as a connection is open.
+    fn start(log: PathBuf, claims: Arc<Mutex<Claims>>) -> Result<Self> {
+        let file = File::open(&log).with_context(|| format!("could not open {}", log.display()))?;
+        let (settled, queue) = channel();
+        let (more_to_come, pause) = channel();
+        let thread = std::thread::Builder::new()
+            .name("log sync".into())
+            .spawn(move || {
+                sync_all(&file, &queue, &pause, &claims)
+                    .with_context(|| format!("could not sync {}", log.display()))
+            })
+            .context("could not start the thread that syncs the log")?;
+        Ok(Self { settled, more_to_come, thread })
+    }
+
+    /// Releases the record's claim once everything committed so far is on disk.
+    fn release(&self, id: &Id) {
+        // If the thread has failed, its claims go with the process, and `finish` says why.
+        let _ = self.settled.send(id.clone());
+    }
+
+    /// Waits until everything is on disk.
+    fn finish(self) -> Result<()> {
+        drop((self.settled, self.more_to_come));
+        let panicked = |_| Err(anyhow!("the thread that syncs the log panicked"));
+        self.thread.join().unwrap_or_else(panicked)
+    }
+}
+
+fn sync_all(
+    log: &File,
+    queue: &Receiver<Id>,
+    pause: &Receiver<()>,
+    claims: &Mutex<Claims>,
+) -> Result<()> {
+    while let Ok(first) = queue.recv() {
+        // What is in the queue now was committed before.
+        let settled: Vec<Id> = std::iter::once(first).chain(queue.try_iter()).collect();
+        log.sync_data()?;
+        let mut claims = lock(claims);
+        settled.iter().for_each(|id| claims.release(id));
+        drop(claims);
+        // Nothing is ever sent: this ends with the time or with the sender.
+        let _ = pause.recv_timeout(MIN_SYNC_INTERVAL);
+    }
+    Ok(())
 }

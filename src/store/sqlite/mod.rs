@@ -4,21 +4,18 @@ mod catalog;
 mod dialect;
 mod errors;
 mod index_walk;
-mod inspect;
 mod locks;
 mod open;
 mod rights;
-mod wal_sync;
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use rusqlite::config::DbConfig;
-use rusqlite::{Error as SqlError, Params, Row, params_from_iter};
+use rusqlite::{Connection, Error as SqlError, OptionalExtension, Row, params_from_iter};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 pub use open::{SqliteEngine, create, open};
@@ -28,17 +25,19 @@ use super::engine::{Ask, Engine, Index, Seen};
 use super::error::DbError;
 use super::page::PageBuilder;
 use super::reconnect::Patience;
-use super::sql::due_params;
+use super::sql::{due_params, id_params, recent};
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, FactColumns, Quoted, Role, Table, Term, Verb, names};
+use super::table::{Charged, Column, FactColumns, Table, Verb, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Database, Inspection, Interrupter, RowWrite, Store, StoreStop};
 use crate::clock::Clock;
 use crate::query::{Order, Query};
 use crate::record::{Id, Value};
 use crate::time::Instant;
-use dialect::value;
+use dialect::{due_by_row_number, value};
+use index_walk::plan;
 use locks::SqliteLocks;
+use open::{PASS, wait_for_locks};
 use rights::beside;
 
 impl Engine for SqliteEngine {
@@ -66,9 +65,16 @@ impl Engine for SqliteEngine {
         &mut self,
         sql: &str,
         params: &[Value],
-        each: impl FnMut(&Row<'_>) -> bool,
+        mut each: impl FnMut(&Row<'_>) -> bool,
     ) -> Result<(), DbError> {
-        Ok(self.each(sql, params_from_iter(params), each)?)
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params_from_iter(params))?;
+        while let Some(row) = rows.next()? {
+            if !each(row) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
@@ -95,14 +101,13 @@ impl Engine for SqliteEngine {
         let mut has_room = true;
         for number in self.row_numbers(table) {
             params.push(Value::Integer(number));
-            let read = self.each(&sql, params_from_iter(&params), |row| {
+            let read = self.rows(&sql, &params, |row| {
                 has_room = page.row(&columns, row);
                 has_room
             });
             params.pop();
             if let Err(error) = read {
-                let (table, error) = (&table.name, DbError::from(error));
-                log::error!("row {number} of table {table} could not be read: {error}");
+                log::error!("row {number} of table {} could not be read: {error}", table.name);
             }
             if !has_room {
                 break;
@@ -119,24 +124,53 @@ impl Engine for SqliteEngine {
         Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// Whether no pending record is found by reading the table from one end to the other, in no order
+    /// that an index has.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
-        Ok(inspect::finds_pending(&self.connection, table)?)
+        let is_scan = |step: &String| step.starts_with("SCAN") && !step.contains(" INDEX ");
+        for sql in table.due(&recent()) {
+            if plan(&self.connection, &sql)?.iter().any(is_scan) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
-        Ok(inspect::columns_of_waiting(&self.connection, table)?)
+        let Table { failures, last_failure, statuses, .. } = table;
+        let (Some(failures), Some(status), Some(last_failure)) =
+            (failures, &statuses.column, last_failure)
+        else {
+            return Ok(None);
+        };
+        let is_needed = statuses.tell() && !index_walk::is_served(&self.connection, table)?;
+        Ok(is_needed.then(|| names([failures, status, last_failure])))
     }
 
+    /// An index in which other columns come first is read from one end to the other, or once for each
+    /// value of those.
     fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
-        Ok(inspect::finds_ids(&self.connection, table)?)
+        let steps = plan(&self.connection, &table.of_id("1"))?;
+        Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }
 
     fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
-        Ok(inspect::create_index(&self.connection, table, index)?)
+        let Index { kind, suffix, columns, condition } = index;
+        let name = quote(&self.free_name(&format!("{}_{suffix}", table.name))?);
+        let create = format!("CREATE {kind} {name} ON {} ({columns})", table.sql);
+        let partial = condition.as_ref().map(|condition| format!("{create} WHERE {condition}"));
+        let partial = partial.filter(|partial| self.connection.prepare(partial).is_ok());
+        Ok(partial.unwrap_or(create))
     }
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection) {
-        inspect::inspect(self, table, found);
+        let told = |error: DbError| self.explain(error, "read");
+        let mode = self.journal_mode().map_err(|it| told(it.into()));
+        found.aside = format!("journal mode {}", found.unread.or_nothing("the journal mode", mode));
+        let refused = self.refused_writes(table).map_err(told);
+        found.refused = found.unread.or_nothing("what is written", refused);
+        let reuses_ids = reuses_ids(&self.connection, table).map_err(|it| told(it.into()));
+        found.reuses_ids = found.unread.or_nothing("the table's key", reuses_ids);
     }
 
     fn begin(&mut self, _: bool) -> Result<(), DbError> {
@@ -162,12 +196,15 @@ impl Engine for SqliteEngine {
         let mut all = Vec::with_capacity(changes.len());
         for (number, change) in changes {
             let (verb, terms) = table.terms(change, ask);
-            let (sql, params) = statement(table, verb, &terms);
+            let (sql, params) = dialect::statement(table, verb, &terms);
             let params = params_from_iter(params);
+            let mut statement = self.connection.prepare_cached(&sql)?;
             let charged = if verb == Verb::Select {
-                self.guards(table, &sql, params)?
+                let guards = 0..table.guard_columns().len();
+                let values = |row: &Row<'_>| guards.map(|it| row.get_ref(it).map(value)).collect();
+                statement.query_row(params, values).optional()?.map(Charged)
             } else {
-                match self.connection.prepare_cached(&sql)?.execute(params)? {
+                match statement.execute(params)? {
                     0 => None,
                     1 if change.begins() => Some(table.charged(change.record)),
                     1 => Some(Charged::default()),
@@ -243,124 +280,90 @@ impl Database for SqlDatabase<SqliteEngine> {
     }
 
     fn into_store(
-        self: Box<Self>,
+        mut self: Box<Self>,
         state: &StateDir,
         stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
         self.engine.require_one_name()?;
-        if let Some(stop) = stop.clone() {
-            self.engine.busy_handler.heed(stop);
-        }
         // What ends a pass before that ends the waiting as well.
-        self.engine.busy_handler.of_a_pass(Duration::MAX);
+        let SqliteEngine { connection, path, .. } = &mut self.engine;
+        let waits = wait_for_locks(connection, path, PASS, stop.clone());
+        waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let locks = SqliteLocks::new(&self.table, state)?;
         Ok(Box::new(TableStore::new(*self, locks, Patience::new(stop, clock))))
     }
 }
 
 impl SqliteEngine {
-    /// Hands each row of a statement to `each`, as long as that says true.
-    fn each(
-        &self,
-        sql: &str,
-        params: impl Params,
-        mut each: impl FnMut(&Row<'_>) -> bool,
-    ) -> rusqlite::Result<()> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params)?;
-        while let Some(row) = rows.next()? {
-            if !each(row) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// The numbers that SQLite itself has for the rows, without reading more of them than that.
-    fn row_numbers(&self, table: &Table) -> BTreeSet<i64> {
+    fn row_numbers(&mut self, table: &Table) -> BTreeSet<i64> {
         let mut numbers = BTreeSet::new();
         for order in [Order::Oldest, Order::Newest] {
             let (name, direction) = (&table.sql, order.direction());
             let sql = format!("SELECT rowid FROM {name} NOT INDEXED ORDER BY rowid {direction}");
-            let read = self.each(&sql, [], |row| {
+            let read = self.rows(&sql, &[], |row| {
                 numbers.extend(row.get::<_, i64>(0));
                 true
             });
             match read {
                 Ok(()) => break,
-                Err(error) => log::debug!("row numbers: {}", DbError::from(error)),
+                Err(error) => log::debug!("row numbers: {error}"),
             }
         }
         numbers
     }
 
-    /// The columns that show whether a row is still the same, if a statement finds it.
-    fn guards(
-        &self,
-        table: &Table,
-        sql: &str,
-        params: impl Params,
-    ) -> rusqlite::Result<Option<Charged>> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params)?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let columns = 0..table.guard_columns().len();
-        let values = columns.map(|index| row.get_ref(index).map(value));
-        Ok(Some(Charged(values.collect::<rusqlite::Result<_>>()?)))
-    }
-
     fn is_pending(&self, table: &Table, id: &Id) -> rusqlite::Result<bool> {
         let sql = format!("{} AND {}", table.of_id("1"), table.pending());
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        statement.exists(params_from_iter(super::sql::id_params(id)))
+        self.connection.prepare_cached(&sql)?.exists(params_from_iter(id_params(id)))
+    }
+
+    /// Why the table would refuse what a pass writes, as far as that shows before it is written: a
+    /// mistake in a trigger's SQL, or something that a trigger may not use.
+    fn refused_writes(&self, table: &Table) -> Result<Vec<String>, DbError> {
+        let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
+        let sets = written.map(|column| format!("{0} = {0}", quote(&column.name)));
+        let sets = sets.collect::<Vec<_>>().join(", ");
+        let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));
+        let delete = table.deletes_finished.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
+        let mut refused = Vec::new();
+        for sql in update.into_iter().chain(delete) {
+            match self.connection.prepare(&sql).map_err(DbError::from) {
+                Ok(_) => {}
+                Err(error) if error.is_refusal => refused.push(error.words),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(refused)
+    }
+
+    fn free_name(&self, name: &str) -> rusqlite::Result<String> {
+        let sql = "SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE";
+        let mut statement = self.connection.prepare(sql)?;
+        let (mut free, mut number) = (name.to_string(), 1);
+        while statement.exists([&free])? {
+            number += 1;
+            free = format!("{name}_{number}");
+        }
+        Ok(free)
     }
 }
 
-/// A statement about one row, with its parameters. It changes no row, or the one that is meant.
-fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (String, Vec<&'a Value>) {
-    let name = &table.sql;
-    let mut sql = match verb {
-        Verb::Update => format!("UPDATE {name} SET"),
-        Verb::Delete => format!("DELETE FROM {name}"),
-        Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
-    };
-    let status = table.statuses.column.as_ref().map(|column| &column.name);
-    let (mut sets, mut conditions, mut params) = (String::new(), String::new(), Vec::new());
-    for term in terms {
-        let column = Quoted(&term.column.name);
-        let number = params.len() + 1;
-        // Writing to a string cannot fail.
-        let _ = match term.role {
-            Role::Grow(more) => {
-                let _ = write!(sets, ", {column} = coalesce({column}, 0) + {more}");
-                continue;
-            }
-            Role::Set => write!(sets, ", {column} = ?{number}"),
-            Role::Id => write!(conditions, " AND {column} = ?{number}"),
-            // The status is as the store writes it, and what else there is as it was read.
-            Role::Guard if Some(&term.column.name) == status => {
-                write!(conditions, " AND {column} IS ?{number}")
-            }
-            Role::Guard => write!(conditions, " AND backlog_value({column}) IS ?{number}"),
-        };
-        params.push(term.value.as_ref());
+/// Whether the id is SQLite's own number of the row, without AUTOINCREMENT.
+fn reuses_ids(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
+    let [id] = &table.id[..] else { return Ok(false) };
+    let (name, id) = (table.name.as_str(), id.name.as_str());
+    let is_row_number = connection.query_row(
+        "SELECT count(*) = 1 AND max(name = ?2 AND type = 'INTEGER' COLLATE NOCASE) \
+         AND (SELECT NOT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1) \
+         FROM pragma_table_info(?1) WHERE pk > 0",
+        [name, id],
+        |row| row.get::<_, Option<bool>>(0),
+    )?;
+    if is_row_number != Some(true) {
+        return Ok(false);
     }
-    sql += sets.strip_prefix(',').unwrap_or_default();
-    sql += " WHERE";
-    sql += conditions.strip_prefix(" AND").unwrap_or_default();
-    (sql, params)
-}
-
-/// The facts of the row with the number that SQLite has for it, the last parameter, as far as the
-/// search wants it.
-fn due_by_row_number(table: &Table, query: &Query) -> String {
-    format!(
-        "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",
-        table.facts(&query.window),
-        table.sql,
-        due_params(query).len() + 1,
-        table.of_statuses(&query.statuses),
-        table.bounds(query),
-    )
+    let (.., is_increasing) = connection.column_metadata(Some("main"), name, id)?;
+    Ok(!is_increasing)
 }

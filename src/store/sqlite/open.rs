@@ -3,10 +3,10 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Null;
@@ -15,7 +15,6 @@ use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use super::dialect::value;
 use super::errors::explain;
 use super::rights::{Owned, Rights, beside};
-use crate::lock::lock;
 use crate::mapping::Mapping;
 use crate::secure_file;
 use crate::store::table::Table;
@@ -37,64 +36,66 @@ const FULL_TEXT: [(&str, i32); 7] = [
 pub struct SqliteEngine {
     pub connection: Owned,
     pub path: PathBuf,
-    pub busy_handler: BusyHandler,
     /// The file, when it was opened.
     pub found: Metadata,
 }
 
 /// Opens an existing database; never creates one.
 pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabase<SqliteEngine>> {
-    let not_opened = || format!("could not open {}", path.display());
+    let shown = path.display();
+    let not_opened = || format!("could not open {shown}");
     let database = match secure_file::resolve(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         database => Some(database.with_context(not_opened)?),
     };
     let there = database.and_then(|it| Some((it.found.clone()?, it)));
     let Some((found, database)) = there else {
-        let shown = path.display();
-        if mapping.table.is_given {
-            bail!("no database at {shown}");
-        }
+        ensure!(!mapping.table.is_given, "no database at {shown}");
         bail!("no database at {shown}; `backlog init --db {shown}` creates one");
     };
-    if found.is_dir() {
-        bail!("could not open {}: it is a directory, not a database", path.display());
-    }
+    ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
     let rights = Rights::over(&database)?;
     let acting = rights.take()?;
     let path = database.path;
-    let (connection, busy_handler) = connect(&path, OpenFlags::empty())?;
-    if let Access::Pass(most) = access {
-        busy_handler.of_a_pass(most);
-    }
-    let mut connection = Owned::new(connection, rights);
-    let opened = fs::symlink_metadata(&path).with_context(not_opened)?;
-    if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
-        bail!("could not open {}: it was replaced just now; try again", path.display());
-    }
+    let limit = match access {
+        Access::Pass(most) => PASS.min(most),
+        Access::ReadOnly | Access::ReadWrite => COMMAND,
+    };
+    let connection = connect(&path, OpenFlags::empty(), limit)?;
+    let connection = Owned { connection: Some(connection), rights };
+    let mut engine = SqliteEngine { connection, path, found };
+    let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
+    let shown = engine.path.display();
+    ensure!(engine.is(&opened), "could not open {shown}: it was replaced just now; try again");
+    let could_not_open = |error| explain(&engine.path, error, "open");
     if access == Access::ReadOnly {
         // A function may write: optimize() of a full-text table does.
-        let limited = connection.execute_batch("PRAGMA query_only = 1");
-        limited.map_err(|error| explain(&path, error, "open"))?;
+        engine.connection.execute_batch("PRAGMA query_only = 1").map_err(could_not_open)?;
     }
-    let table = Table::find(&mut *connection, mapping).map_err(|error| {
+    let table = Table::find(&mut *engine.connection, mapping).map_err(|error| {
         match error.downcast::<SqlError>() {
-            Ok(error) => explain(&path, error, "read"),
-            Err(error) => error.context(format!("could not use {}", path.display())),
+            Ok(error) => explain(&engine.path, error, "read"),
+            Err(error) => error.context(format!("could not use {}", engine.path.display())),
         }
     })?;
-    add_functions(&connection, &table).map_err(|error| explain(&path, error, "open"))?;
+    add_functions(&engine.connection, &table).map_err(could_not_open)?;
     drop(acting);
-    Ok(SqlDatabase::new(SqliteEngine { connection, path, busy_handler, found }, table))
+    Ok(SqlDatabase::new(engine, table))
 }
 
 impl SqliteEngine {
+    fn is(&self, file: &Metadata) -> bool {
+        (file.dev(), file.ino()) == (self.found.dev(), self.found.ino())
+    }
+
+    pub fn journal_mode(&self) -> rusqlite::Result<String> {
+        self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
+    }
+
     /// From now on commits of this connection leave syncing the write-ahead log to the caller.
     /// Says where it is; `None` if the database has none, and commits sync as ever.
     pub fn defer_sync(&self) -> rusqlite::Result<Option<PathBuf>> {
-        let mode: String =
-            self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        if mode != "wal" {
+        if self.journal_mode()? != "wal" {
             return Ok(None);
         }
         self.connection.pragma_update(None, "synchronous", "normal")?;
@@ -106,7 +107,7 @@ impl SqliteEngine {
     pub fn require_in_place(&self) -> Result<()> {
         let shown = self.path.display();
         match fs::symlink_metadata(&self.path) {
-            Ok(now) if (now.dev(), now.ino()) == (self.found.dev(), self.found.ino()) => Ok(()),
+            Ok(now) if self.is(&now) => Ok(()),
             Ok(_) => bail!("{shown} was replaced while the pass ran"),
             Err(error) => bail!("{shown} was moved or removed while the pass ran: {error}"),
         }
@@ -115,13 +116,12 @@ impl SqliteEngine {
     /// Fails if the file has more names than one: each has a journal, and claims, of its own.
     pub fn require_one_name(&self) -> Result<()> {
         let names = self.found.nlink();
-        if names > 1 {
-            bail!(
-                "could not use {}: the file has {names} names (hard links), and passes under one would \
-                 not see the claims and the journal of the other; keep one",
-                self.path.display()
-            );
-        }
+        ensure!(
+            names <= 1,
+            "could not use {}: the file has {names} names (hard links), and passes under one would \
+             not see the claims and the journal of the other; keep one",
+            self.path.display()
+        );
         Ok(())
     }
 }
@@ -136,7 +136,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let rights = Rights::over(&database)?;
     let _acting = rights.take()?;
     let path = &database.path;
-    let (mut connection, _) = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE, COMMAND)?;
     let run = |connection: &mut Connection| -> rusqlite::Result<bool> {
         if is_new {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -156,13 +156,14 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     }
 }
 
-fn connect(path: &Path, extra: OpenFlags) -> Result<(Connection, BusyHandler)> {
+/// A connection that waits for a lock no longer than `limit`.
+fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let open = || -> rusqlite::Result<_> {
         let mut connection = Connection::open_with_flags(path, flags)?;
-        let busy_handler = BusyHandler::install(&mut connection, path.into())?;
+        wait_for_locks(&mut connection, path, limit, None)?;
         harden(&connection)?;
-        Ok((connection, busy_handler))
+        Ok(connection)
     };
     open().map_err(|error| explain(path, error, "open"))
 }
@@ -186,7 +187,7 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// One implementation tells instants from other values, here and in SQL.
-pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
+fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     let dates = table.dates.clone();
     connection.create_scalar_function("backlog_instant", 1, flags, move |context| {
@@ -201,59 +202,37 @@ pub fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result
 /// How long a command waits for a lock.
 const COMMAND: Duration = Duration::from_secs(30);
 /// How long a pass does. What it has to write, and what it would find, is not given up lightly.
-const PASS: Duration = Duration::from_secs(300);
+pub const PASS: Duration = Duration::from_secs(300);
 /// After this long somebody at a terminal is told what is waited for.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Pauses between two looks at a lock, in milliseconds: those of SQLite's own handler.
 const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
-/// For how long a connection waits, and what ends that.
-#[derive(Clone)]
-pub struct BusyHandler {
-    limit: Arc<Mutex<Duration>>,
-    stop: Arc<OnceLock<Arc<StoreStop>>>,
-}
-
-impl BusyHandler {
-    /// Has a connection to `path` wait.
-    pub fn install(connection: &mut Connection, path: PathBuf) -> rusqlite::Result<Self> {
-        let busy_handler = Self { limit: Arc::new(Mutex::new(COMMAND)), stop: Arc::default() };
-        let own = busy_handler.clone();
-        let mut waited = Duration::ZERO;
-        connection.busy_handler(Some(move |times: i32| {
-            if times == 0 {
-                waited = Duration::ZERO;
-            }
-            own.waits(times, &mut waited, &path)
-        }))?;
-        Ok(busy_handler)
-    }
-
-    /// Waits a little, if it is worth while to go on waiting.
-    fn waits(&self, times: i32, waited: &mut Duration, path: &Path) -> bool {
-        let is_over = *waited >= *lock(&self.limit);
-        if is_over || self.stop.get().is_some_and(|stop| stop.ends_operation()) {
+/// Has a connection to `path` wait for a lock, no longer than `limit`, or than the stop says.
+pub fn wait_for_locks(
+    connection: &mut Connection,
+    path: &Path,
+    limit: Duration,
+    stop: Option<Arc<StoreStop>>,
+) -> rusqlite::Result<()> {
+    let (path, mut waited) = (path.to_owned(), Duration::ZERO);
+    connection.busy_handler(Some(move |times: i32| {
+        if times == 0 {
+            waited = Duration::ZERO;
+        }
+        if waited >= limit || stop.as_ref().is_some_and(|stop| stop.ends_operation()) {
             return false;
         }
         let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);
         let pause = Duration::from_millis(PAUSES[step]);
         std::thread::sleep(pause);
-        let before = std::mem::replace(waited, *waited + pause);
-        if before < SILENCE && *waited >= SILENCE {
+        let before = waited;
+        waited += pause;
+        if before < SILENCE && waited >= SILENCE {
             log::warn!("waiting for a lock on {}", path.display());
         }
         true
-    }
-
-    /// From now on a lock is waited for as long as a pass does, and no longer than `most`.
-    pub fn of_a_pass(&self, most: Duration) {
-        *lock(&self.limit) = PASS.min(most);
-    }
-
-    /// From now on no lock is waited for any longer than the stop says.
-    pub fn heed(&self, stop: Arc<StoreStop>) {
-        let _ = self.stop.set(stop);
-    }
+    }))
 }
 
 #[cfg(test)]

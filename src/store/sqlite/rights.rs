@@ -110,14 +110,8 @@ fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
 /// A connection that is closed with the rights that it was worked with: the last one removes files
 /// beside the database.
 pub struct Owned {
-    connection: Option<Connection>,
+    pub connection: Option<Connection>,
     pub rights: Rights,
-}
-
-impl Owned {
-    pub fn new(connection: Connection, rights: Rights) -> Self {
-        Self { connection: Some(connection), rights }
-    }
 }
 
 impl Drop for Owned {

@@ -5,7 +5,6 @@ mod acting;
 mod claims;
 mod engine;
 mod error;
-mod inspection;
 mod interrupt;
 mod location;
 mod memory;
@@ -42,11 +41,11 @@ pub use location::no_server::{Server, without_password};
 pub use postgres::{Server, without_password};
 
 pub use claims::LineLock;
-pub use inspection::{Inspection, MissingIndex, Pending, StatusValue, Undated};
 pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{LineState, Purpose, StateDir};
+pub use survey::{Inspection, MissingIndex, Pending, StatusValue, Undated};
 pub use table::{Charged, Table};
 pub use watchdog::{TOKEN, run_watchdog};
 

@@ -7,7 +7,7 @@ use log::Level;
 
 use super::table::{Cells, FactColumns};
 use super::{IsDue, Page, Undated};
-use crate::query::{Query, Window};
+use crate::query::Query;
 use crate::record::{Id, Key, counted};
 
 /// One selection, while its rows come in.
@@ -83,15 +83,6 @@ impl<'a> PageBuilder<'a> {
 fn not_tried(rows: u64) -> String {
     let (are, their) = if rows == 1 { ("is", "its") } else { ("are", "their") };
     format!("{} {are} not tried, because {their}", counted(rows, "pending record"))
-}
-
-impl Query {
-    /// Whether records that no age can be told of are to be looked for: it goes by age, and does
-    /// not go on with an earlier one.
-    pub fn misses_undated(&self) -> bool {
-        let is_by_age = matches!(self.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
-        is_by_age && self.after.is_none()
-    }
 }
 
 /// Messages that were said already, so that each is said once.

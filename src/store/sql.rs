@@ -3,16 +3,22 @@
 //! bound, except for statuses and instants: those are literals, because only literals are served
 //! by a partial index.
 
-use std::sync::Arc;
-
-use super::inspection::is_lasting;
-use super::table::{Cells, Column, EVERY, SHOWN_ERROR, SNOOZED, Table, distinct, names, quote};
+use super::table::{Column, Table, distinct, names, quote};
 use crate::query::{Order, Query, Window};
-use crate::record::{Id, Key, Record, Row, Status, Value};
+use crate::record::{Id, Key, Status, Value};
 use crate::time::{DAY, Instant};
+
+/// What holds for every row. A column may be called `true`, and SQLite would take that.
+pub const EVERY: &str = "1 = 1";
 
 /// What holds for no row.
 pub const NEVER: &str = "1 = 0";
+
+/// How many characters of an error are read to see whether the record is snoozed.
+const SNOOZED: usize = 64;
+
+/// How many are read to be shown.
+const SHOWN_ERROR: usize = 4_096;
 
 /// The spelling of a database.
 pub trait Dialect: Sync {
@@ -60,40 +66,6 @@ pub trait Dialect: Sync {
     fn is_verbatim(&self) -> bool;
 }
 
-/// The columns of a record that a statement selects, behind whether it belongs to the queue.
-pub struct Selected<'a> {
-    table: &'a Table,
-    columns: Vec<&'a Column>,
-    names: Arc<[String]>,
-}
-
-impl<'a> Selected<'a> {
-    fn new(table: &'a Table, columns: impl IntoIterator<Item = &'a Column>) -> Self {
-        let columns: Vec<_> = columns.into_iter().collect();
-        let names = columns.iter().map(|column| column.name.clone()).collect();
-        Self { table, columns, names }
-    }
-
-    /// Those of records that are only shown: no payload, and the last error behind the rest.
-    pub fn shown(table: &'a Table) -> Self {
-        Self::new(table, table.known_columns().into_iter().chain(&table.last_error))
-    }
-
-    /// All that the table had when it was opened.
-    pub fn all(table: &'a Table) -> Self {
-        Self::new(table, &table.columns)
-    }
-
-    /// The record whose cells begin at `first`, if it can be one.
-    pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
-        let places = self.columns.iter().zip(first + 1..);
-        let values = places.map(|(column, index)| row.value(column, index)).collect();
-        let cells = Row { columns: self.names.clone(), values };
-        let record = self.table.record(cells, row.truth(first));
-        record.map_err(|problem| log::warn!("{problem}")).ok()
-    }
-}
-
 /// The search for all pending records that have an age.
 pub fn recent() -> Query {
     Query {
@@ -128,7 +100,64 @@ pub fn due_params(query: &Query) -> Vec<Value> {
     .collect()
 }
 
+impl Order {
+    pub fn direction(self) -> &'static str {
+        match self {
+            Self::Newest => "DESC",
+            Self::Oldest => "ASC",
+        }
+    }
+}
+
 impl Table {
+    /// The columns of the id.
+    pub fn ids(&self) -> String {
+        names(&self.id)
+    }
+
+    /// Whether every column of the id has a value.
+    pub fn has_ids(&self) -> String {
+        let terms = self.id.iter().map(|column| format!("{} IS NOT NULL", quote(&column.name)));
+        terms.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// Whether a row belongs to the queue, as a column that is never NULL.
+    pub fn is_in_queue(&self) -> String {
+        let condition = self.condition.as_ref();
+        condition.map_or_else(|| EVERY.into(), |it| format!("({it}) IS TRUE"))
+    }
+
+    /// What holds for all rows of the queue; without a status column also for those that are not
+    /// pending.
+    pub fn of_the_queue(&self) -> &str {
+        let condition = self.condition.as_deref().filter(|_| self.statuses.column.is_some());
+        condition.unwrap_or(EVERY)
+    }
+
+    /// What finds out whether there is any row for which a condition holds.
+    pub fn any(&self, condition: &str) -> String {
+        format!("SELECT 1 FROM {} WHERE {condition} LIMIT 1", self.sql)
+    }
+
+    pub fn order_by(&self, order: Order) -> String {
+        let direction = order.direction();
+        let columns = std::iter::once(&self.inserted).chain(&self.id);
+        let term = |column: &Column| format!("{} {direction}", quote(&column.name));
+        format!("ORDER BY {}", columns.map(term).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The column that says of records whose wait is over whether they are snoozed for longer.
+    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
+        self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
+    }
+
+    /// The columns that have a meaning, but for the last error: all that is read of a record to be
+    /// shown, and no payload.
+    pub fn known_columns(&self) -> Vec<&Column> {
+        let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
+        distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
+    }
+
     /// Rows with one of these statuses, whichever queue they belong to; all rows if there is no
     /// status column.
     pub fn status_in(&self, statuses: &[Status]) -> String {
@@ -367,4 +396,15 @@ pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
             format!("CASE WHEN {is_none} THEN {first} ELSE CASE {count}{arms} ELSE {last} END END")
         }
     }
+}
+
+/// Whether a condition of a row stays as it is while the row does, as that of an index must, and
+/// can stand on one line.
+fn is_lasting(condition: &str) -> bool {
+    let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
+    let by_the_clock =
+        "date( time( julianday( unixepoch( timediff( current_ random now( timestamp(";
+    !condition.contains('\n')
+        && !condition.contains("--")
+        && !by_the_clock.split(' ').any(|it| condition.replace(' ', "").contains(it))
 }

@@ -1,4 +1,5 @@
-//! The survey of a table: what commands read of all of it. Nothing here writes.
+//! The survey of a table: what commands read of all of it, and the inspection that `check` reports.
+//! Nothing here writes.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,134 @@ use anyhow::Result;
 
 use super::engine::{Engine, Index};
 use super::error::DbError;
-use super::sql::Selected;
-use super::table::{Cells, Column, Table, count, has_failed, names};
+use super::table::{Cells, Column, Selected, Table, count, has_failed, names};
 use super::table_store::SqlDatabase;
-use super::{Count, EachRecord, Inspection, MissingIndex, StatusValue, Survey};
+use super::{Count, EachRecord, Survey};
+use crate::date::Spelling;
 use crate::query::Order;
 use crate::record::{Status, Value};
 use crate::time::Instant;
+
+/// The inspection of a table.
+#[derive(Debug, Default)]
+pub struct Inspection {
+    /// What else there is to say of it.
+    pub aside: String,
+    /// None if they could not be counted.
+    pub rows: Option<u64>,
+    /// Most frequent first; none without a status column.
+    pub values: Vec<StatusValue>,
+    pub pending: Pending,
+    pub triggers: Vec<String>,
+    /// Why the table would refuse what a pass writes, as far as that can be told without writing.
+    pub refused: Vec<String>,
+    /// None if it could not be told.
+    pub missing: Option<Vec<MissingIndex>>,
+    /// An id that more than one row has.
+    pub duplicate: Option<String>,
+    /// Whether the database may give the id of a deleted row to a new one.
+    pub reuses_ids: bool,
+    pub unread: Unread,
+}
+
+/// Reads that failed, by the reason: what is wrong in one place does not keep the others
+/// from being looked at.
+#[derive(Debug, Default)]
+pub struct Unread(BTreeMap<String, Vec<&'static str>>);
+
+impl Unread {
+    /// What was found in one place; nothing if it could not be looked at.
+    pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
+        found.unwrap_or_else(|why| {
+            self.0.entry(format!("{why:#}")).or_default().push(place);
+            T::default()
+        })
+    }
+
+    pub fn shown(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
+    }
+}
+
+/// The pending records, as far as they were inspected.
+#[derive(Debug, Default)]
+pub struct Pending {
+    pub rows: u64,
+    /// Whether there are more that could not be read.
+    pub is_cut: bool,
+    /// How many have no usable id, and what one of them has instead.
+    pub without_id: Option<(u64, String)>,
+    /// Those that no age can be told of.
+    pub undated: Undated,
+    /// The formats of their dates, how many have them, and the id of one.
+    pub formats: BTreeMap<String, (u64, String)>,
+    /// The insertion date of the newest.
+    pub newest: Option<Instant>,
+}
+
+impl Pending {
+    /// Takes one more into account, of a row that is its id and its insertion date.
+    pub fn add(&mut self, table: &Table, row: &dyn Cells) {
+        self.rows += 1;
+        let inserted = &row.value(&table.inserted, table.id.len());
+        let id = match table.typed_id(row) {
+            Ok(id) => id,
+            Err(shown) => {
+                self.without_id.get_or_insert((0, shown)).0 += 1;
+                return;
+            }
+        };
+        self.newest = self.newest.max(table.dates.read(inserted));
+        match Spelling::of(inserted, &table.dates) {
+            Some(spelling) => {
+                let format = spelling.format().to_string();
+                self.formats.entry(format).or_insert_with(|| (0, id)).0 += 1;
+            }
+            None => self.undated.add(&id, inserted),
+        }
+    }
+}
+
+/// One value of the status column.
+#[derive(Debug)]
+pub struct StatusValue {
+    pub shown: String,
+    pub status: Status,
+    pub rows: u64,
+    /// If it is mapped to no status: a value that is, and differs in case or blanks only.
+    pub like: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct Undated {
+    pub rows: u64,
+    /// Ids and dates of some of them, `4 with 'soon'`.
+    named: Vec<String>,
+}
+
+impl Undated {
+    const NAMED: usize = 5;
+
+    pub fn add(&mut self, id: &str, date: &Value) {
+        self.rows += 1;
+        if self.named.len() < Self::NAMED {
+            self.named.push(format!("{id} with {}", date.shown()));
+        }
+    }
+
+    /// `4 with 'soon', 7 with NULL, ...`
+    pub fn shown(&self) -> String {
+        let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
+        format!("{}{more}", self.named.join(", "))
+    }
+}
+
+/// An index without which a pass reads the whole table.
+#[derive(Debug)]
+pub struct MissingIndex {
+    pub finds: &'static str,
+    pub statement: String,
+}
 
 impl<E: Engine> Survey for SqlDatabase<E> {
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()> {
@@ -105,7 +227,14 @@ impl<E: Engine> SqlDatabase<E> {
         let sql = format!("SELECT {cell}, count(*) FROM {name} GROUP BY 1 ORDER BY 2 DESC");
         let mut values = Vec::new();
         engine.rows(&sql, &[], |row| {
-            values.push(StatusValue::new(table, &row.value(column, 0), row.count(1)));
+            let (value, rows) = (row.value(column, 0), row.count(1));
+            let status = table.statuses.status(&|mapped| *mapped == value, true, None);
+            let text = value.to_string();
+            let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
+            let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
+            let like = mapped.find(is_like).filter(|_| status == Status::Foreign);
+            let (shown, like) = (value.shown(), like.map(Value::shown));
+            values.push(StatusValue { shown, status, rows, like });
             true
         })?;
         Ok(values)
@@ -118,21 +247,21 @@ fn missing_indexes(
     table: &Table,
     by_count: bool,
 ) -> Result<Vec<MissingIndex>, DbError> {
-    let (mut missing, condition) = (Vec::new(), table.lasting_condition());
+    let condition = table.lasting_condition();
+    let mut missing = Vec::new();
+    let mut lacks = |finds, kind, suffix, columns, condition| {
+        missing.push((finds, Index { kind, suffix, columns, condition }));
+    };
     if !engine.finds_pending(table)? {
         let columns = names([&table.inserted].into_iter().chain(&table.id));
-        let condition = condition.clone();
-        let index = Index { kind: "INDEX", suffix: "backlog", columns, condition };
-        missing.push(("pending records", index));
+        lacks("pending records", "INDEX", "backlog", columns, condition.clone());
     }
     if by_count && let Some(columns) = engine.columns_of_waiting(table)? {
-        let index = Index { kind: "INDEX", suffix: "backlog_waiting", columns, condition };
-        missing.push(("what is due by its count of failures", index));
+        let finds = "what is due by its count of failures";
+        lacks(finds, "INDEX", "backlog_waiting", columns, condition);
     }
     if !engine.finds_ids(table)? {
-        let (columns, condition) = (table.ids(), None);
-        let index = Index { kind: "UNIQUE INDEX", suffix: "backlog_id", columns, condition };
-        missing.push(("a record by its id", index));
+        lacks("a record by its id", "UNIQUE INDEX", "backlog_id", table.ids(), None);
     }
     let created = missing.into_iter().map(|(finds, index)| {
         Ok(MissingIndex { finds, statement: engine.create_index(table, &index)? })

@@ -10,13 +10,13 @@ use super::engine::{Ask, Engine, Locks, Seen};
 use super::error::DbError;
 use super::page::{PageBuilder, Reported};
 use super::reconnect::{OrRefused, Patience, Reconnecting};
-use super::sql::{Selected, due_params, id_params};
-use super::table::{Charged, FactColumns, Table};
+use super::sql::{due_params, id_params};
+use super::table::{Cells, Charged, FactColumns, Selected, Table};
 use super::{
     Claim, Found, Interrupter, IsDue, Moved, NOT_TAKEN, Page, Reader, Rehearsal, RowWrite,
     STILL_PENDING, Store, Undated, WriteResult,
 };
-use crate::query::Query;
+use crate::query::{Query, Window};
 use crate::record::{Id, Record, Settlement, Status, Value};
 use crate::time::Instant;
 
@@ -63,12 +63,16 @@ impl<E: Engine> SqlDatabase<E> {
     /// The records that no age can be told of, as far as they do not sort into the window; `None`
     /// if the query does not go by age, or goes on with an earlier one.
     fn undated(&mut self, query: &Query) -> Result<Option<Undated>> {
-        if !query.misses_undated() {
+        let is_by_age = matches!(query.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
+        if !is_by_age || query.after.is_some() {
             return Ok(None);
         }
         let mut undated = Undated::default();
         let read = self.engine.rows(&self.table.undated(query), &[], |row| {
-            undated.add_row(&self.table, row);
+            let inserted = row.value(&self.table.inserted, self.table.id.len());
+            if self.table.dates.read(&inserted).is_none() {
+                undated.add(&self.table.shown_id(row), &inserted);
+            }
             true
         });
         match read {
@@ -81,8 +85,7 @@ impl<E: Engine> SqlDatabase<E> {
 
     /// Gathers what the statements of a search find, until the page is full.
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
-        let columns = self.table.fact_columns(&query.window);
-        let columns = FactColumns::new(&self.table, &columns, &query.window);
+        let columns = FactColumns::new(&self.table, &query.window);
         let params = due_params(query);
         let mut has_room = true;
         for sql in self.engine.due(&self.table, query)? {

@@ -9,8 +9,8 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::date::Stretch;
 use crate::query::{Order, Window};
 use crate::record::{Status, Value};
-use crate::store::sql::{Dialect, NEVER, by_count};
-use crate::store::table::{Cell, Cells, Column, EVERY, Holds, Table, quote};
+use crate::store::sql::{Dialect, EVERY, NEVER, by_count};
+use crate::store::table::{Cell, Cells, Column, Holds, Table, quote};
 use crate::time::{DAY, Instant, WRITABLE};
 
 /// A parameter of a statement.

@@ -9,9 +9,9 @@ use rusqlite::{Row, ToSql};
 use crate::date::Stretch;
 use crate::query::{Order, Query, Window};
 use crate::record::Value;
-use crate::store::sql::{Dialect, due_params};
+use crate::store::sql::{Dialect, EVERY, due_params};
 use crate::store::table::{
-    Cell, Cells, Column, EVERY, Holds, Quoted, Role, Table, Term, Verb, names, quote,
+    Cell, Cells, Column, Holds, Quoted, Role, Table, Term, Verb, names, quote,
 };
 use crate::time::Instant;
 

@@ -95,8 +95,7 @@ impl Engine for SqliteEngine {
             return Err(error);
         }
         page.begin_again(format!("could not read all of {}: {error}", self.path.display()));
-        let columns = table.fact_columns(&query.window);
-        let columns = FactColumns::new(table, &columns, &query.window);
+        let columns = FactColumns::new(table, &query.window);
         let (sql, mut params) = (due_by_row_number(table, query), due_params(query));
         let mut has_room = true;
         for number in self.row_numbers(table) {

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-use super::require::Counter;
 use super::{Column, Effect, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
@@ -82,7 +81,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         if !column.spelling.reads_back(&other_dates) {
             column.spelling = usual;
         }
-        Ok::<_, anyhow::Error>(column)
+        Ok::<_, Error>(column)
     };
     let effects = |key: &'static str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
         let effect = |Assignment { column, to }: &Assignment| {
@@ -273,4 +272,109 @@ pub fn is_never(value: &Value) -> bool {
     let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
     matches!(value, Value::Null | Value::Integer(0))
         || matches!(value, Value::Text(text) if is_never(text))
+}
+
+/// A counter column, and what a pass writes there when an attempt begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    Failures,
+    LastFailure,
+}
+
+/// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
+const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
+
+impl Counter {
+    /// What is the matter with a column that is to hold this, if anything is. As long as one of the
+    /// samples is what it must be, others may be missing or spoilt.
+    pub fn complaint(
+        self,
+        (name, column): (&Name, &Column),
+        table: &str,
+        (samples, dates): (&[Value], &Dates),
+    ) -> Option<String> {
+        let foreign = samples.iter().find(|value| !self.is_none(value)).map(Value::shown);
+        let is_right = samples.iter().any(|value| self.is_right(value, dates));
+        let found = match (foreign, self.fits(column)) {
+            (Some(value), false) => format!("is {} and holds {value}", column.declared),
+            (None, false) => format!("is {}", column.declared),
+            (Some(value), true) if !is_right => format!("holds {value}"),
+            (_, true) => return None,
+        };
+        let (role, holds, option) = match self {
+            Self::Failures => ("the count of failures", "small numbers", "failures"),
+            Self::LastFailure => ("the last failure", "dates or nothing", "last_failure"),
+        };
+        let (column, why) = (&column.name, if name.is_given { "" } else { " by its name" });
+        Some(format!(
+            "column {column} of table {table} is{why} {role}, and each attempt would write over it: \
+             it {found}, and must hold {holds}; name another one with --set {option}=COLUMN, or none with --set {option}="
+        ))
+    }
+
+    /// Whether the type can hold it, so that it is read as it was written.
+    fn fits(self, column: &Column) -> bool {
+        let declared = column.declared.to_ascii_uppercase();
+        let is_other = OTHER_TYPES.contains(&declared.as_str()) || !column.holds.dates();
+        let counts = column.holds.counts() && column.legal.is_none();
+        !is_other && (self == Self::LastFailure || counts)
+    }
+
+    /// What stands for no failure at all.
+    fn is_none(self, value: &Value) -> bool {
+        match self {
+            Self::Failures => *value == Value::Null,
+            Self::LastFailure => is_never(value),
+        }
+    }
+
+    fn is_right(self, value: &Value, dates: &Dates) -> bool {
+        match (self, value) {
+            // What is large enough for a date is no count.
+            (Self::Failures, Value::Integer(_) | Value::Real(_) | Value::Json(_)) => {
+                Dates::default().read(value).is_none()
+            }
+            (Self::Failures, _) => false,
+            (Self::LastFailure, _) => dates.read(value).is_some(),
+        }
+    }
+}
+
+const BEHIND: &str = "\nTHEN 1 END FROM ";
+
+/// A statement with the condition in it.
+pub struct Trial<'a> {
+    pub sql: String,
+    condition: &'a str,
+    /// Where the condition ends.
+    end: usize,
+}
+
+impl<'a> Trial<'a> {
+    /// A condition must be one whole expression, and where it is closed early and opened again,
+    /// `1) OR (1`, the first of these is none. `end` stands behind the table.
+    pub fn both(condition: &'a str, table: &str, end: &str) -> [Self; 2] {
+        let of = |before: String, behind: String| Self {
+            sql: format!("{before}{condition}{behind}"),
+            condition,
+            end: before.len() + condition.len(),
+        };
+        [
+            of("SELECT CASE WHEN ".into(), format!("{BEHIND}{table}{end}")),
+            of(format!("SELECT 1 FROM {table} WHERE ("), format!("\n){end}")),
+        ]
+    }
+
+    /// Why the condition is none: in the database's words, unless they are about what stands behind
+    /// it. `at` is the byte of the statement that they are about.
+    pub fn complaint(&self, words: &str, at: Option<usize>) -> Error {
+        let condition = self.condition;
+        if words.contains(BEHIND) {
+            anyhow!("`{condition}` is no condition: a quote or comment in it is not closed")
+        } else if at.is_some_and(|at| at >= self.end) || words == "incomplete input" {
+            anyhow!("`{condition}` is no condition: it ends too early")
+        } else {
+            anyhow!("{condition:?} is no condition in SQL: {words}")
+        }
+    }
 }

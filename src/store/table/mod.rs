@@ -3,25 +3,21 @@
 
 mod change;
 mod column;
-mod facts;
 mod lookup;
-mod require;
-mod sql;
-mod statuses;
+mod row;
 
 pub use change::{Charged, Role, Term, Verb};
-pub use column::{Column, Holds, distinct};
-pub use facts::{Cell, Cells, FactColumns};
-pub use lookup::{Catalog, Listed};
-pub use sql::{EVERY, Quoted, SHOWN_ERROR, SNOOZED, Trial, names, quote};
-pub use statuses::Statuses;
+pub use column::{Column, Holds, Quoted, Statuses, distinct, names, quote};
+pub use lookup::{Catalog, Listed, Trial};
+pub use row::{Cell, Cells, FactColumns, Selected, count, has_failed};
+
+use anyhow::{Result, bail, ensure};
 
 use crate::date::Dates;
 use crate::mapping::Assigned;
 use crate::record::series::SeriesSource;
-use crate::record::{Capabilities, Id, Record, Row, Status, Value};
+use crate::record::{Capabilities, Status};
 use crate::store::sql::Dialect;
-use crate::time::Instant;
 
 /// A table that was found to have what the mapping says ([`Table::find`]). Names are spelt as the
 /// table spells them.
@@ -119,41 +115,6 @@ impl Table {
         distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
 
-    /// A row as a record; the error says why it cannot be one.
-    pub fn record(&self, row: Row, in_queue: bool) -> Result<Record, String> {
-        let of = |column: &Column| row.get(&column.name);
-        let optional = |column: &Option<Column>| column.as_ref().and_then(of);
-        let parts = self.id.iter().map(|column| {
-            let value = of(column).unwrap_or(&Value::Null);
-            id(value).map_err(|_| {
-                let (name, found) = (&column.name, value.shown());
-                format!("a record is left out, because its {name} is {found}")
-            })
-        });
-        let id = Id::of(parts.collect::<Result<_, _>>()?);
-        let inserted = of(&self.inserted).cloned().unwrap_or(Value::Null);
-        let raw = self.statuses.column.as_ref().and_then(of);
-        let inserted_at = self.dates.read(&inserted);
-        let failures = optional(&self.failures).map(count);
-        let last_failure = optional(&self.last_failure).map(|value| self.other_dates.read(value));
-        let failed = has_failed(failures, last_failure, inserted_at);
-        let (status, status_text) = self.statuses.of(raw, in_queue, failed);
-        Ok(Record {
-            id,
-            status,
-            status_text,
-            inserted_at,
-            inserted,
-            failures: failures.unwrap_or(0),
-            last_failure_at: last_failure.flatten(),
-            due_at: optional(&self.due_at).and_then(|value| self.other_dates.read(value)),
-            last_error: optional(&self.last_error)
-                .filter(|value| **value != Value::Null)
-                .map(Value::to_string),
-            row,
-        })
-    }
-
     /// A status as it is written, `STATUS = 'ERROR'`.
     pub fn shown(&self, status: Status) -> String {
         match (&self.statuses.column, self.statuses.value(status)) {
@@ -188,43 +149,99 @@ impl Table {
     }
 }
 
-/// Whether an attempt has failed or was put off; `None` if there is no column that tells. A last
-/// failure that is no later than the insertion is what an application wrote with the row.
-pub fn has_failed(
-    failures: Option<u32>,
-    last_failure: Option<Option<Instant>>,
-    inserted_at: Option<Instant>,
-) -> Option<bool> {
-    let dated = last_failure.map(|at| at.is_some() && at > inserted_at);
-    match (failures, dated) {
-        (None, None) => None,
-        (failures, dated) => Some(failures > Some(0) || dated == Some(true)),
-    }
-}
-
-/// One column's part of an id; the error says what cannot be one.
-pub fn id(value: &Value) -> Result<Id, &'static str> {
-    match value {
-        Value::Integer(id) => Ok(Id::Integer(*id)),
-        Value::Text(id) => Ok(Id::Text(id.as_str().into())),
-        Value::Null => Err("NULL"),
-        Value::Bytes(_) => Err("not UTF-8"),
-        Value::Real(_) => Err("a Real; ids are integers or text"),
-        Value::Blob(_) => Err("a Blob; ids are integers or text"),
-        Value::Boolean(_) | Value::Json(_) => Err("neither an integer nor text"),
-    }
-}
-
-/// A count of failures, as the column holds it; what is no number counts as none.
-pub fn count(value: &Value) -> u32 {
-    let found = match value {
-        Value::Integer(count) => *count,
-        #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]
-        Value::Real(count) => *count as i64,
-        Value::Json(number) => {
-            return number.parse().map_or(0, |number| count(&Value::Real(number)));
+/// Requirements of a command, and the messages where the table falls short.
+impl Table {
+    /// Fails, with what to do about it, if the table does not count failures, or not when the
+    /// last one was, if that counts as well.
+    pub fn require_counter(&self, wanted_by: &str, with_last_failure: bool) -> Result<()> {
+        let (mut names, mut added) = (Vec::new(), Vec::new());
+        let mut lacks = |name, definition| {
+            names.push(name);
+            added.push(format!("ALTER TABLE {} ADD COLUMN {name} {definition};", self.sql));
+        };
+        if self.failures.is_none() {
+            lacks("FAILURES", "INTEGER NOT NULL DEFAULT 0");
         }
-        Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => 0,
-    };
-    u32::try_from(found.max(0)).unwrap_or(u32::MAX)
+        if with_last_failure && self.last_failure.is_none() && self.due_at.is_none() {
+            // It holds what the insertion date does.
+            lacks("LAST_FAILURE", &self.inserted.declared);
+        }
+        ensure!(
+            names.is_empty(),
+            "{wanted_by} goes by {}, and table {} has no such column; name one that it has \
+             (--set failures=COLUMN, --set last_failure=COLUMN) or add them with: {}",
+            names.join(" and "),
+            self.name,
+            added.join(" ")
+        );
+        Ok(())
+    }
+
+    /// Fails if an attempt would be counted where something else stands.
+    pub fn require_sound_counters(&self) -> Result<()> {
+        self.complaints.first().map_or(Ok(()), |complaint| bail!("{complaint}"))
+    }
+
+    /// Fails if nothing can be written that makes a record finished.
+    pub fn require_success(&self) -> Result<()> {
+        ensure!(
+            self.can_be(Status::Success),
+            "table {} has no status column: say in backlog.toml what makes a row finished, such as \
+             on_success = {{ processed_at = \"{{now}}\" }}",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Fails if nothing can be written that makes a record archived.
+    pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
+        ensure!(
+            self.can_be(Status::Archived),
+            "{wanted_by} archives records, and it is not known how table {} does: say which value \
+             of the status that is (status.archived) or which columns it sets (on_archive)",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Fails if nothing can be written that makes a record due now.
+    pub fn require_renewal(&self) -> Result<()> {
+        ensure!(
+            self.statuses.tell() || self.last_failure.is_some(),
+            "nothing in table {} makes a record due now: no value of a status tells new from \
+             failed, and no column says when the last attempt failed",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Fails if archived records cannot be told from others.
+    pub fn require_told_archived(&self) -> Result<()> {
+        ensure!(
+            self.statuses.value(Status::Archived).is_some(),
+            "archived records of table {} cannot be told from others: no value of a status column \
+             says so (status.archived)",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// The column that new records' payloads go to, if records can be added at all.
+    pub fn require_payload(&self) -> Result<&Column> {
+        let Some(payload) = &self.payload else {
+            bail!(
+                "table {} has no column PAYLOAD to add records with; say which with \
+                 --set payload=COLUMN",
+                self.name
+            );
+        };
+        if let Some(id) = self.id.iter().find(|column| !column.has_default) {
+            bail!(
+                "the database gives no {} to new rows of table {}; insert them yourself",
+                id.name,
+                self.name
+            );
+        }
+        Ok(payload)
+    }
 }

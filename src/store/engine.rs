@@ -1,5 +1,4 @@
-//! The seam between a table store and a database: what an engine does in its own way, so that
-//! everything else is written once ([`SqlDatabase`], [`TableStore`]).
+//! The seam between a table store and a database: what an engine does in its own way.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,15 +21,14 @@ pub trait Engine: Sized + Send + 'static {
     type Row<'r>: Cells;
     type Locks: Locks<Self>;
 
-    /// How often a statement is run again that somebody else is in the way of, where the database
-    /// does not wait by itself.
+    /// How often a statement is run again that somebody else is in the way of; never where the
+    /// database itself waits.
     const TRIES: u32;
     /// Whether several rows are written by several statements.
     const WRITES_SINGLY: bool;
-    /// How often somebody sees after the claims while handlers run, if at all.
     const HEARTBEAT_INTERVAL: Option<Duration>;
 
-    /// Where the database is, as messages have it.
+    /// As messages have it.
     fn place(&self) -> String;
 
     /// A failure to `verb` the database, as the user is told it.
@@ -38,12 +36,12 @@ pub trait Engine: Sized + Send + 'static {
         error.explain(&self.place(), verb)
     }
 
-    /// Takes the rights that its files are worked on with, for as long as the value lives.
+    /// Takes the rights that files are worked on with, for as long as the value lives.
     fn take_rights(&self) -> Result<Option<ActingAs>> {
         Ok(None)
     }
 
-    /// Runs a statement, and hands each row to `each` as it comes in, as long as that says true.
+    /// Hands each row of a statement to `each` as it comes in, as long as that says true.
     fn rows(
         &mut self,
         sql: &str,
@@ -51,7 +49,6 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
-    /// Whether a statement has any row.
     fn any(&mut self, sql: &str) -> Result<bool, DbError> {
         let mut any = false;
         self.rows(sql, &[], |_| {
@@ -114,7 +111,7 @@ pub trait Engine: Sized + Send + 'static {
     /// Ends a transaction that an error may have left open.
     fn roll_back(&mut self);
 
-    /// Asks about the rows of changes: those for which the answer is yes, and what they are then.
+    /// The rows of changes for which the answer is yes.
     fn ask(
         &mut self,
         table: &Table,
@@ -122,11 +119,11 @@ pub trait Engine: Sized + Send + 'static {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError>;
 
-    /// Whether what a charge makes of a row shows only when the row is read again: triggers and
-    /// generated columns may have changed what it is told by.
+    /// Whether what a charge makes of a row shows only when the row is read again: triggers may have
+    /// changed what it is told by.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
 
-    /// What ends a statement that is running, from another thread.
+    /// See [`Store::interrupter`].
     fn interrupter(&self) -> Option<Interrupter>;
 
     /// Makes sessions anew that are lost, with what they held.
@@ -137,10 +134,10 @@ pub trait Engine: Sized + Send + 'static {
 
 /// The locks of an engine: what makes a claim end with its process.
 pub trait Locks<E: Engine>: Send {
-    /// How many claims are held at a time, at most.
+    /// How many claims are held at a time.
     fn most(&self) -> usize;
 
-    /// Makes what the first claim needs.
+    /// Called before each claim.
     fn open(&mut self, _on: &mut SqlDatabase<E>) -> Result<()> {
         Ok(())
     }
@@ -155,7 +152,7 @@ pub trait Locks<E: Engine>: Send {
 
     fn release(&mut self, id: &Id);
 
-    /// Nothing is claimed for a while: what was released must be free, if nothing else is held.
+    /// See [`Store::rest`].
     fn rest(&mut self, _on: &mut SqlDatabase<E>) -> Result<(), DbError> {
         Ok(())
     }
@@ -163,8 +160,7 @@ pub trait Locks<E: Engine>: Send {
     /// See [`Store::start_watchdog`].
     fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
 
-    /// Makes sure that the claims of running handlers stand, if there are any, and no others; the
-    /// sockets to be watched for that.
+    /// Makes sure that the claims of running handlers stand; the sockets to be watched for that.
     fn look_after(&mut self, _on: &mut SqlDatabase<E>) -> Result<Vec<Arc<OwnedFd>>, DbError> {
         Ok(Vec::new())
     }

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use crate::exit::try_later;
 
 /// A failure of a database.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DbError {
     pub kind: Kind,
     /// The database's own words.
@@ -20,7 +20,7 @@ pub struct DbError {
     pub is_refusal: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
     /// The session is gone, and whatever it held with it.
     Lost,
@@ -32,15 +32,11 @@ pub enum Kind {
     Forbidden,
     /// The transaction cannot write.
     ReadOnly,
+    #[default]
     Other,
 }
 
 impl DbError {
-    pub fn other(words: String) -> Self {
-        let (kind, hint) = (Kind::Other, String::new());
-        Self { kind, words, hint, is_of_a_row: false, is_refusal: false }
-    }
-
     /// The failure to `verb` the database at `place`, as the user is told it.
     pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
         let Self { words, hint, .. } = self;
@@ -65,5 +61,3 @@ impl fmt::Display for DbError {
         f.write_str(&self.words)
     }
 }
-
-impl std::error::Error for DbError {}

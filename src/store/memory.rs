@@ -86,10 +86,7 @@ impl Memory {
             Counter::Reset => (0, None),
             Counter::Set { failures, last_failure_at, .. } => (*failures, Some(*last_failure_at)),
         };
-        match change.begins() {
-            true => WriteResult::Charged(Charged::default()),
-            false => WriteResult::Written,
-        }
+        change.written(Charged::default())
     }
 }
 

@@ -45,11 +45,11 @@ pub use interrupt::{Interrupter, Interruptible, StoreStop};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{LineState, Purpose, StateDir};
-pub use survey::{Inspection, MissingIndex, Pending, StatusValue, Undated};
+pub use survey::{Inspection, Pending};
 pub use table::{Charged, Table};
 pub use watchdog::{TOKEN, run_watchdog};
 
-/// The last word on whether a record is due.
+/// The last word on whether a record is due, of those that a query selects.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 
 /// The work on each record of a scan, which an error ends.
@@ -57,21 +57,19 @@ pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<()>;
 
 /// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
-    /// The ids of a stretch of records that are due, read to the end at once. The selection says
-    /// which can be; `is_due` has the last word on each.
+    /// The ids of a stretch of records that are due, read to the end at once.
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page>;
 
-    /// One record as it is at this moment, as far as it is to be shown: its row has no payload.
+    /// One record as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
 }
 
 /// The reads of commands, over a whole table. Nothing here writes or locks.
 pub trait Survey {
-    /// Hands every record with one of these statuses to `each`, in order; all records if
-    /// `statuses` is empty. As far as they are to be shown: no row has a payload.
+    /// Hands every record with one of these statuses, or any if there are none, to `each` in order,
+    /// as it is to be shown: no row has a payload.
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
 
-    /// How many rows there are of each status and of each age.
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 
     /// Whether any row has a status that is mapped; true where no column says what is pending.
@@ -91,12 +89,11 @@ pub trait Database: Reader + Survey {
     /// Where claims and cursors are kept, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
 
-    /// Adds pending records with these payloads, all or none: not more than some thousand, which
-    /// one statement takes.
+    /// Adds pending records with these payloads, all or none: at most the thousands that one
+    /// statement takes.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
-    /// From now on nothing is written, not even what a crash left to be tidied up. A server tidies
-    /// up by itself.
+    /// From now on nothing is written, not even what a crash left to be tidied up.
     fn leave_alone(&mut self) -> Result<()> {
         Ok(())
     }
@@ -104,8 +101,7 @@ pub trait Database: Reader + Survey {
     /// Why this user could not settle records here, if so.
     fn obstacle(&mut self) -> Result<Option<String>>;
 
-    /// The table together with the means to claim its records. Nothing is waited for any longer than
-    /// the stop says, if there is one.
+    /// The means to claim records besides. Nothing is waited for any longer than the stop says.
     fn into_store(
         self: Box<Self>,
         state: &StateDir,
@@ -118,21 +114,18 @@ pub trait Database: Reader + Survey {
 pub trait Store {
     fn reader(&mut self) -> &mut dyn Reader;
 
-    /// Those of the records, in their order, that are pending at this moment; `None` where it is
-    /// not worth asking for many at once.
+    /// Those of the records, in their order, that are pending; `None` where asking is not worth it.
     fn still_pending(&mut self, _ids: &[Id]) -> Result<Option<Vec<Id>>> {
         Ok(None)
     }
 
-    /// How many claims it holds at a time, at most.
     fn most_claims(&self) -> usize;
 
-    /// Claims these records for this pass as far as nobody has them, and reads each afresh under
-    /// its claim; a queue claims as many, but in its own order. Only those that are held need to
-    /// be released.
+    /// Claims these records as far as nobody has them, and reads each afresh under its claim; a
+    /// queue claims as many, but in its own order. Only those that are held need to be released.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
 
-    /// The same of just these records, as a person names them, also of those that are not pending.
+    /// The same of just these, as a person names them, also of those that are not pending.
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
         self.claim(ids)
     }
@@ -140,46 +133,41 @@ pub trait Store {
     /// Gives a claim back, not before all that was applied until now is durable.
     fn release(&mut self, id: &Id);
 
-    /// Nothing is claimed or applied for a while: what was released must soon be free, and if
-    /// nothing else is held, at once.
+    /// Nothing is claimed for a while: what was released must soon be free, and if nothing else is
+    /// held, at once.
     fn rest(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Makes each row what its settlement says, all in one transaction, and says row by row how
-    /// it went. An error means that nothing was written. The death of this process
-    /// undoes nothing of it.
+    /// Makes each row what its settlement says, all in one transaction. An error means that nothing
+    /// was written. The death of this process undoes nothing of it.
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
-    /// Tries each chain of settlements on the record, one after the other, and takes everything
-    /// back.
+    /// Tries each chain of settlements on the record, and takes everything back.
     fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal>;
 
-    /// Called once, before the first claim, where handlers outlive a killed pass. Makes sure that
-    /// they end before its claims do. They carry `token` in their environment.
+    /// Called before the first claim where handlers, which have `token` in their environment, outlive
+    /// a killed pass: makes sure that they end before its claims do.
     fn start_watchdog(&mut self, _token: &str) -> Result<()> {
         Ok(())
     }
 
-    /// How often somebody is to see after it while handlers run, if at all.
+    /// How often it is to be looked after while handlers run, if at all.
     fn heartbeat(&self) -> Option<Duration> {
         None
     }
 
-    /// Sees after what it holds. That is to be done sooner if there is anything to be read from the
-    /// sockets that it returns.
+    /// Sees after what it holds: sooner, if there is anything to be read from these sockets.
     fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
         Vec::new()
     }
 
-    /// What ends a statement that is running, from another thread and as often as it is called;
-    /// `None` if none ever runs for long.
+    /// What ends a statement that is running, from another thread, as often as it is called.
     fn interrupter(&self) -> Option<Interrupter> {
         None
     }
 
-    /// Fails if the database or the claims are not any more where they were when the pass began:
-    /// others would not see what is written, nor that a record is claimed.
+    /// Fails if the database or the claims are not any more where they were when the pass began.
     fn require_in_place(&mut self) -> Result<(), Moved> {
         Ok(())
     }
@@ -233,7 +221,7 @@ pub enum Found {
     Ambiguous,
 }
 
-/// One row to be changed: only if it still is what the record says, or what the charge made of it.
+/// A row to be changed, if it still is what the record says, or what the charge made of it.
 #[derive(Debug)]
 pub struct RowWrite<'a> {
     pub record: &'a Record,
@@ -257,6 +245,11 @@ impl<'a> RowWrite<'a> {
     pub fn ends(&self) -> bool {
         self.settlement.transition.is_end()
     }
+
+    /// The result, once it is written: what a charge made of the row.
+    fn written(&self, charged: Charged) -> WriteResult {
+        if self.begins() { WriteResult::Charged(charged) } else { WriteResult::Written }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -268,19 +261,18 @@ pub enum WriteResult {
     ChangedMeanwhile,
     /// The claim went with a lost connection, and somebody else has the record now.
     ClaimLost,
-    /// The table refuses the change, by a constraint or a trigger's error, or just does not make
-    /// it.
+    /// Why the table, a constraint or a trigger does not make the change.
     Refused(String),
 }
 
-/// One line of a census: how many rows there are of one status and one age.
+/// How many rows there are of one status and one age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     pub status: Status,
     /// Its name, or what the table holds instead if it is foreign.
     pub text: String,
-    /// The index of the first bound (in seconds) that the age does not exceed, the number of
-    /// bounds if it exceeds them all, `None` if the row has no readable date.
+    /// The index of the first bound (in seconds) that the age does not exceed, or the number of
+    /// bounds; `None` without a readable date.
     pub band: Option<usize>,
     pub rows: u64,
 }
@@ -299,15 +291,4 @@ pub enum Rehearsal {
     ChangedMeanwhile,
     /// What the table refuses, and why.
     Refused(String),
-}
-
-impl Rehearsal {
-    /// The refusal of a status, by a table of the database at `place`.
-    pub fn refused(place: &str, table: &Table, status: Status, why: &str) -> Self {
-        let status = table.shown(status);
-        Self::Refused(format!(
-            "could not write to {place}: table {} refuses {status}: {why}",
-            table.name
-        ))
-    }
 }

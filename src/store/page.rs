@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use log::Level;
 
+use super::survey::Undated;
 use super::table::{Cells, FactColumns};
-use super::{IsDue, Page, Undated};
+use super::{IsDue, Page};
 use crate::query::Query;
 use crate::record::{Id, Key, counted};
 
@@ -63,19 +64,24 @@ impl<'a> PageBuilder<'a> {
         self.seen = Some(self.page.ids.iter().cloned().collect());
     }
 
-    /// The ids, after the rest was reported; `column` is that of the insertion date.
-    pub fn finish(self, column: &str, reported: &mut Reported) -> Page {
-        let mut page = self.page;
+    /// The ids, after the rest was reported, each message once; `column` is that of the insertion
+    /// date.
+    pub fn finish(mut self, column: &str, said: &mut HashSet<String>) -> Page {
+        let mut say = |level: Level, message: String| {
+            if !said.contains(&message) {
+                log::log!(level, "{message}");
+                said.insert(message);
+            }
+        };
         for (why, rows) in self.unusable {
-            reported.say(Level::Error, format!("{} id is {why}", not_tried(rows)));
-            page.unusable += rows;
+            say(Level::Error, format!("{} id is {why}", not_tried(rows)));
+            self.page.unusable += rows;
         }
         if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
             let (left_out, which) = (not_tried(undated.rows), undated.shown());
-            let message = format!("{left_out} {column} cannot be read as a date: {which}");
-            reported.say(Level::Warn, message);
+            say(Level::Warn, format!("{left_out} {column} cannot be read as a date: {which}"));
         }
-        page
+        self.page
     }
 }
 
@@ -83,17 +89,4 @@ impl<'a> PageBuilder<'a> {
 fn not_tried(rows: u64) -> String {
     let (are, their) = if rows == 1 { ("is", "its") } else { ("are", "their") };
     format!("{} {are} not tried, because {their}", counted(rows, "pending record"))
-}
-
-/// Messages that were said already, so that each is said once.
-#[derive(Default)]
-pub struct Reported(HashSet<String>);
-
-impl Reported {
-    fn say(&mut self, level: Level, message: String) {
-        if !self.0.contains(&message) {
-            log::log!(level, "{message}");
-            self.0.insert(message);
-        }
-    }
 }

@@ -17,14 +17,12 @@ const STOPPING: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The patience with a database: for how long it is waited for.
+/// For how long a database is waited for.
 #[derive(Clone)]
 pub struct Patience {
     clock: Clock,
-    /// The stop of the pass, if there is a pass.
     stop: Option<Arc<StoreStop>>,
-    /// Whether nobody waits for what is being done: a server that is gone is then left to the next
-    /// look.
+    /// Whether nobody waits: a server that is gone is then left to the next look.
     is_just_looking: bool,
 }
 
@@ -33,7 +31,7 @@ impl Patience {
         Self { clock, stop, is_just_looking: false }
     }
 
-    /// Whether what is being done is not to be tried again, because the pass is to stop.
+    /// Whether nothing is to be tried again, because the pass is to stop.
     fn is_at_end(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.ends_operation())
     }
@@ -66,8 +64,7 @@ pub trait Reconnecting: Sized {
         done.inspect_err(|error| log::debug!("{error:#}")).ok()
     }
 
-    /// Connects, as often as it takes, but not for ever, and not much longer once a signal has
-    /// come.
+    /// Connects as often as it takes, but not for ever, nor for long once a signal has come.
     fn connect_again(
         &mut self,
         why: &DbError,
@@ -93,8 +90,8 @@ pub trait Reconnecting: Sized {
         }
     }
 
-    /// Does something that can be done again: waits out locks, and lost sessions. What is done is
-    /// told whether it may have been done before.
+    /// Does something that can be done again, and that is told whether it may have been done before:
+    /// waits out locks, and lost sessions.
     fn patiently<T>(
         &mut self,
         verb: &str,
@@ -140,9 +137,8 @@ pub trait Reconnecting: Sized {
         })
     }
 
-    /// Writes changes with what writes all or none of them, and is told whether it may have done so
-    /// before. One row that the table refuses must not take the others' outcomes with it. An attempt
-    /// is not begun on a row that somebody else keeps locked.
+    /// Writes changes with what writes all or none of them. One row that the table refuses must not
+    /// take the others' outcomes with it. An attempt is not begun on a row that somebody else locks.
     fn write_all(
         &mut self,
         changes: &[RowWrite],

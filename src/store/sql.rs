@@ -3,7 +3,7 @@
 //! bound, except for statuses and instants: those are literals, because only literals are served
 //! by a partial index.
 
-use super::table::{Column, Table, distinct, names, quote};
+use super::table::{Column, Table, distinct, joined, names, quote};
 use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status, Value};
 use crate::time::{DAY, Instant};
@@ -22,7 +22,6 @@ const SHOWN_ERROR: usize = 4_096;
 
 /// The spelling of a database.
 pub trait Dialect: Sync {
-    /// A value.
     fn literal(&self, value: &Value) -> String;
 
     /// A column, as it is read.
@@ -45,8 +44,8 @@ pub trait Dialect: Sync {
     /// The parameter with this number, from 1, as a value of a column.
     fn bind(&self, number: usize, column: &Column) -> String;
 
-    /// Conditions of the rows that can be in the window, or more of them, besides their status: that
-    /// of each statement which an index can serve, in this order.
+    /// Conditions of the rows that can be in the window, or more of them, besides their status, one
+    /// for each statement which an index can serve in this order.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
     /// Conditions of the rows whose insertion date is none, or may be, that do not sort into the
@@ -78,12 +77,10 @@ pub fn recent() -> Query {
     }
 }
 
-/// The parameters of a statement that asks for an id.
 pub fn id_params(id: &Id) -> Vec<Value> {
     id.parts().iter().map(id_param).collect()
 }
 
-/// The value of one column of an id.
 pub fn id_param(part: &Id) -> Value {
     match part {
         Id::Integer(id) => Value::Integer(*id),
@@ -110,21 +107,18 @@ impl Order {
 }
 
 impl Table {
-    /// The columns of the id.
     pub fn ids(&self) -> String {
         names(&self.id)
     }
 
     /// Whether every column of the id has a value.
     pub fn has_ids(&self) -> String {
-        let terms = self.id.iter().map(|column| format!("{} IS NOT NULL", quote(&column.name)));
-        terms.collect::<Vec<_>>().join(" AND ")
+        joined(self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name))), " AND ")
     }
 
-    /// Whether a row belongs to the queue, as a column that is never NULL.
+    /// Whether a row belongs to the queue, which is never NULL.
     pub fn is_in_queue(&self) -> String {
-        let condition = self.condition.as_ref();
-        condition.map_or_else(|| EVERY.into(), |it| format!("({it}) IS TRUE"))
+        self.condition.as_ref().map_or_else(|| EVERY.into(), |it| format!("({it}) IS TRUE"))
     }
 
     /// What holds for all rows of the queue; without a status column also for those that are not
@@ -134,16 +128,15 @@ impl Table {
         condition.unwrap_or(EVERY)
     }
 
-    /// What finds out whether there is any row for which a condition holds.
     pub fn any(&self, condition: &str) -> String {
         format!("SELECT 1 FROM {} WHERE {condition} LIMIT 1", self.sql)
     }
 
     pub fn order_by(&self, order: Order) -> String {
         let direction = order.direction();
-        let columns = std::iter::once(&self.inserted).chain(&self.id);
-        let term = |column: &Column| format!("{} {direction}", quote(&column.name));
-        format!("ORDER BY {}", columns.map(term).collect::<Vec<_>>().join(", "))
+        let columns = [&self.inserted].into_iter().chain(&self.id);
+        let terms = columns.map(|column| format!("{} {direction}", quote(&column.name)));
+        format!("ORDER BY {}", joined(terms, ", "))
     }
 
     /// The column that says of records whose wait is over whether they are snoozed for longer.
@@ -151,8 +144,7 @@ impl Table {
         self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
     }
 
-    /// The columns that have a meaning, but for the last error: all that is read of a record to be
-    /// shown, and no payload.
+    /// All that is read of a record to be shown, but for the last error: no payload.
     pub fn known_columns(&self) -> Vec<&Column> {
         let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
         distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
@@ -166,17 +158,20 @@ impl Table {
             return if any { EVERY.into() } else { NEVER.into() };
         };
         let values = self.statuses.all_values(statuses);
-        let values: Vec<_> = values.into_iter().map(|it| self.dialect.literal(it)).collect();
         let column = quote(&column.name);
         match &values[..] {
             [] => NEVER.into(),
             // One alone is a narrower search than a list of one.
-            [value] if self.dialect.is_verbatim() => format!("{column} = {value}"),
-            values => format!("{column} IN ({})", values.join(", ")),
+            [it] if self.dialect.is_verbatim() => {
+                format!("{column} = {}", self.dialect.literal(it))
+            }
+            values => {
+                let values = values.iter().map(|it| self.dialect.literal(it));
+                format!("{column} IN ({})", joined(values, ", "))
+            }
         }
     }
 
-    /// Pending rows of the queue.
     pub fn pending(&self) -> String {
         self.of_statuses(&Status::PENDING)
     }
@@ -211,8 +206,7 @@ impl Table {
         condition.map(|it| it.replace("\n)", ")"))
     }
 
-    /// What the due rule goes by, of the records that can be due, in the order asked for. Their
-    /// parameters are those of [`due_params`].
+    /// The facts of the records that can be due, in the order asked for, by [`due_params`].
     pub fn due(&self, query: &Query) -> Vec<String> {
         let (facts, name) = (self.facts(&query.window), &self.sql);
         let statuses = self.of_statuses(&query.statuses);
@@ -225,9 +219,8 @@ impl Table {
         parts.iter().map(statement).collect()
     }
 
-    /// The columns of facts, each once and in this order: the id, the insertion date, the status,
-    /// and the counters and the beginning of the last error where they are asked about, so that an
-    /// index can do without the row.
+    /// The columns of facts and the beginning of the last error, both only where they are asked about,
+    /// so that an index can do without the row.
     pub fn facts(&self, window: &Window) -> String {
         let columns = self.selected(self.fact_columns(window));
         match self.notes_snoozes(window) {
@@ -243,14 +236,12 @@ impl Table {
         distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
     }
 
-    /// Columns, as they are selected of rows in an order.
     fn selected<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let columns = columns.into_iter().zip(0..);
-        let cells = columns.map(|(column, place)| self.dialect.selected(column, place));
-        cells.collect::<Vec<_>>().join(", ")
+        joined(columns.map(|(column, place)| self.dialect.selected(column, place)), ", ")
     }
 
-    /// What narrows a search to what lies between its keys.
+    /// What lies between the keys of a search.
     pub fn bounds(&self, query: &Query) -> String {
         let mut sql = String::new();
         let mut first = 1;
@@ -276,12 +267,10 @@ impl Table {
             false => format!("{date} IS NOT NULL AND {at} IS NULL"),
         };
         let key_ids = self.id.iter().zip(first + 1..);
-        let key_ids: Vec<_> =
-            key_ids.map(|(column, number)| self.dialect.bind(number, column)).collect();
+        let key_ids = joined(key_ids.map(|(it, number)| self.dialect.bind(number, it)), ", ");
         format!(
             "coalesce({date} {cmp} {at} OR ({is_null_behind}) \
-             OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp} ({})), {NEVER})",
-            key_ids.join(", ")
+             OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp} ({key_ids})), {NEVER})"
         )
     }
 
@@ -289,8 +278,7 @@ impl Table {
     pub fn undated(&self, query: &Query) -> String {
         let statuses = self.of_statuses(&query.statuses);
         let places = self.dialect.undated(self, &query.window).into_iter();
-        let arms = places.map(|place| self.dated(&format!("{statuses} AND {place}")));
-        arms.collect::<Vec<_>>().join(" UNION ALL ")
+        joined(places.map(|it| self.dated(&format!("{statuses} AND {it}"))), " UNION ALL ")
     }
 
     /// Whether a row belongs to the queue, and what is shown of it.
@@ -306,18 +294,16 @@ impl Table {
         format!("{}, {}", self.is_in_queue(), self.selected(&self.columns))
     }
 
-    /// What selects these columns of the row with an id.
+    /// These columns of the row with an id.
     pub fn of_id(&self, columns: &str) -> String {
         let ids = self.id.iter().zip(1..);
         let terms = ids.map(|(column, number)| {
             format!("{} = {}", quote(&column.name), self.dialect.bind(number, column))
         });
-        let terms = terms.collect::<Vec<_>>().join(" AND ");
-        format!("SELECT {columns} FROM {} WHERE {terms}", self.sql)
+        format!("SELECT {columns} FROM {} WHERE {}", self.sql, joined(terms, " AND "))
     }
 
-    /// What inserts so many pending records, whose ids are the database's to give. Its parameters are
-    /// the date, and the payload of each.
+    /// Inserts so many pending records. Its parameters are the date, and the payload of each.
     pub fn insert(&self, payload: &Column, records: usize) -> String {
         let status = self.statuses.column.as_ref().zip(self.statuses.value(Status::New));
         let (status, value) = status.unzip();
@@ -325,16 +311,15 @@ impl Table {
         let value = value.map_or_else(String::new, |it| format!(", {}", self.dialect.literal(it)));
         let at = self.dialect.bind(1, &self.inserted);
         let row = |number| format!("({}, {at}{value})", self.dialect.bind(number, payload));
-        let rows: Vec<_> = (2..).take(records).map(row).collect();
-        format!("INSERT INTO {} ({columns}) VALUES {}", self.sql, rows.join(", "))
+        let rows = joined((2..).take(records).map(row), ", ");
+        format!("INSERT INTO {} ({columns}) VALUES {rows}", self.sql)
     }
 
-    /// Columns, as they are read.
     pub fn cells<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
-        columns.into_iter().map(|it| self.dialect.cell(it)).collect::<Vec<_>>().join(", ")
+        joined(columns.into_iter().map(|it| self.dialect.cell(it)), ", ")
     }
 
-    /// What selects the ids and the insertion dates of rows.
+    /// The ids and the insertion dates of rows.
     pub fn dated(&self, condition: &str) -> String {
         let cells = self.cells(self.id.iter().chain([&self.inserted]));
         format!("SELECT {cells} FROM {} WHERE {condition}", self.sql)

@@ -1,5 +1,6 @@
 //! The table store: the searches, reads and guarded writes of a pass, on any engine that speaks SQL.
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +8,15 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::engine::{Ask, Engine, Locks, Seen};
-use super::error::DbError;
-use super::page::{PageBuilder, Reported};
+use super::error::{DbError, Kind};
+use super::page::PageBuilder;
 use super::reconnect::{OrRefused, Patience, Reconnecting};
 use super::sql::{due_params, id_params};
+use super::survey::Undated;
 use super::table::{Cells, Charged, FactColumns, Selected, Table};
 use super::{
     Claim, Found, Interrupter, IsDue, Moved, NOT_TAKEN, Page, Reader, Rehearsal, RowWrite,
-    STILL_PENDING, Store, Undated, WriteResult,
+    STILL_PENDING, Store, WriteResult,
 };
 use crate::query::{Query, Window};
 use crate::record::{Id, Record, Settlement, Status, Value};
@@ -24,12 +26,13 @@ use crate::time::Instant;
 pub struct SqlDatabase<E> {
     pub engine: E,
     pub table: Table,
-    reported: Reported,
+    /// Messages that were said already, so that each is said once.
+    said: HashSet<String>,
 }
 
 impl<E: Engine> SqlDatabase<E> {
     pub fn new(engine: E, table: Table) -> Self {
-        Self { engine, table, reported: Reported::default() }
+        Self { engine, table, said: HashSet::new() }
     }
 
     /// What was read, or the failure as the user is told it.
@@ -112,7 +115,7 @@ impl<E: Engine> Reader for SqlDatabase<E> {
             .search(query, &mut page)
             .or_else(|error| self.engine.search_around(&self.table, query, &mut page, error));
         self.reading(searched)?;
-        Ok(page.finish(&self.table.inserted.name, &mut self.reported))
+        Ok(page.finish(&self.table.inserted.name, &mut self.said))
     }
 
     /// A second row shows that the id is not unique.
@@ -126,9 +129,8 @@ impl<E: Engine> Reader for SqlDatabase<E> {
             found.extend(shown.record(row, 0));
             true
         });
-        match read {
-            Err(error) if error.kind == super::error::Kind::NoValue => return Ok(Found::Gone),
-            read => self.reading(read)?,
+        if !read.as_ref().is_err_and(|error| error.kind == Kind::NoValue) {
+            self.reading(read)?;
         }
         Ok(match (found.pop(), found.pop()) {
             (None, _) => Found::Gone,
@@ -174,8 +176,7 @@ impl<E: Engine> TableStore<E> {
     fn looks_again(&mut self) -> Result<bool, DbError> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         let known = self.looks_again.map_or_else(|| engine.looks_again(table), Ok)?;
-        self.looks_again = Some(known);
-        Ok(known)
+        Ok(*self.looks_again.insert(known))
     }
 
     /// Writes changes, all or none. `again` says that this may have been done before, by a session
@@ -204,7 +205,7 @@ impl<E: Engine> TableStore<E> {
                 self.database.engine.roll_back();
                 return Ok(Err(STILL_PENDING.into()));
             }
-            written[seen.number] = made(change, seen.charged);
+            written[seen.number] = change.written(seen.charged);
         }
         open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
         if !open.is_empty() {
@@ -236,7 +237,7 @@ impl<E: Engine> TableStore<E> {
             let seen = as_written.iter().find(|it| it.number == *number);
             if seen.is_some() != table.deletes(change) {
                 let charged = seen.map(|seen| seen.charged.clone()).unwrap_or_default();
-                written[*number] = made(change, charged);
+                written[*number] = change.written(charged);
             }
         }
         Ok(())
@@ -248,18 +249,18 @@ impl<E: Engine> TableStore<E> {
         record: &Record,
         chains: &[Vec<Settlement>],
     ) -> Result<Rehearsal, DbError> {
+        let mut result = Rehearsal::Taken;
         self.database.engine.begin(true)?;
         for chain in chains {
             self.database.engine.batch("SAVEPOINT rehearsal")?;
-            let refused = self.try_chain(record, chain)?;
-            if let Some(refused) = refused {
-                self.database.engine.roll_back();
-                return Ok(refused);
+            if let Some(refused) = self.try_chain(record, chain)? {
+                result = refused;
+                break;
             }
             self.database.engine.batch("ROLLBACK TO rehearsal")?;
         }
         self.database.engine.roll_back();
-        Ok(Rehearsal::Taken)
+        Ok(result)
     }
 
     /// What is refused of a chain, if anything is.
@@ -293,15 +294,14 @@ impl<E: Engine> TableStore<E> {
                 Err(error) if error.is_refusal => error.words,
                 Err(error) => return Err(error),
             };
-            let (place, status) = (self.database.engine.place(), settlement.status(record.status));
-            return Ok(Some(Rehearsal::refused(&place, &self.database.table, status, &why)));
+            let SqlDatabase { engine, table, .. } = &self.database;
+            let (place, name) = (engine.place(), &table.name);
+            let status = table.shown(settlement.status(record.status));
+            let why = format!("could not write to {place}: table {name} refuses {status}: {why}");
+            return Ok(Some(Rehearsal::Refused(why)));
         }
         Ok(None)
     }
-}
-
-fn made(change: &RowWrite, charged: Charged) -> WriteResult {
-    if change.begins() { WriteResult::Charged(charged) } else { WriteResult::Written }
 }
 
 impl<E: Engine> Reconnecting for TableStore<E> {

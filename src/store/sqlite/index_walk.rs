@@ -15,18 +15,109 @@ use crate::store::sql::{Dialect, by_count};
 use crate::store::table::{Column, Table, quote};
 use crate::time::Instant;
 
-/// The name of the counts that there are. It is longer than the table's, so it is another.
-fn counts_name(table: &Table) -> String {
-    quote(&format!("counts of {}", table.name))
+/// The counts of failures of a table, and what is looked for by them.
+struct Counts<'a> {
+    table: &'a Table,
+    failures: &'a Column,
+    last_failure: &'a Column,
+    /// Their name. It is longer than the table's, so it is another.
+    all: String,
+    /// One of them, under a name that no column of the table has.
+    n: String,
+    /// The part of a statement that goes from one to the next. They end with NULL, which is one as
+    /// well.
+    sql: String,
 }
 
-/// A count, under a name that no column of the table has.
-fn count_column(table: &Table) -> String {
-    let mut name = "n".to_string();
-    while table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(&name)) {
-        name.push('n');
+impl<'a> Counts<'a> {
+    fn of(table: &'a Table) -> Option<Self> {
+        let (failures, last_failure) = (table.failures.as_ref()?, table.last_failure.as_ref()?);
+        let all = quote(&format!("counts of {}", table.name));
+        let mut n = "n".to_string();
+        while table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(&n)) {
+            n.push('n');
+        }
+        let (name, count) = (&table.sql, quote(&failures.name));
+        let pending = table.status_in(&Status::PENDING);
+        let sql = format!(
+            "WITH RECURSIVE {all}({n}) AS (SELECT min({count}) FROM {name} WHERE {pending} UNION ALL \
+             SELECT (SELECT min({count}) FROM {name} WHERE {pending} AND {count} > {n}) \
+             FROM {all} WHERE {n} IS NOT NULL)"
+        );
+        Some(Self { table, failures, last_failure, all, n, sql })
     }
-    name
+
+    /// Whether an index leads from one to the next.
+    fn are_served(&self, connection: &Connection) -> Result<bool> {
+        let Self { table, failures, all, n, sql, .. } = self;
+        let (search, to_next) =
+            (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
+        let steps = plan(connection, &format!("{sql} SELECT {n} FROM {all}"))?;
+        Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
+    }
+
+    /// The stretches of the last failures that are long enough ago, or in the future. What waits lies
+    /// between these, as numbers and as text. The type is asked for because a column of text compares
+    /// a number as text.
+    fn places(
+        &self,
+        before: &[Instant],
+        future: Instant,
+        text: &dyn Fn(Instant) -> String,
+    ) -> Vec<String> {
+        let (column, n) = (quote(&self.last_failure.name), &self.n);
+        let is_none = format!("typeof({n}) NOT IN ('integer', 'real') OR {n} < 1");
+        let bound = |shown: &dyn Fn(Instant) -> String| {
+            let bounds: Vec<_> = before.iter().map(|at| shown(*at)).collect();
+            by_count(&format!("CAST({n} AS INTEGER)"), &is_none, &bounds)
+        };
+        let is_number = format!("typeof({column}) IN ('integer', 'real')");
+        let mut places = vec![
+            format!("{column} IS NULL"),
+            format!("{column} >= '' AND {column} < {} AND NOT {is_number}", bound(text)),
+            format!("{column} >= {} AND NOT {is_number}", text(future)),
+        ];
+        let mut from = String::new();
+        for unit in Unit::ALL {
+            let number = |at: Instant| unit.number(at).to_string();
+            places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
+            from = format!("{column} >= {} AND ", number(future));
+        }
+        places.push(format!("{from}{column} < '' AND {is_number}"));
+        places
+    }
+
+    /// Whether the first and the last text of each count are in this spelling, which sorts.
+    fn are_spelt(
+        &self,
+        connection: &Connection,
+        errors: &str,
+        spelling: &Spelling,
+    ) -> Result<bool> {
+        let Self { table, all, n, sql, .. } = self;
+        let [count, column] = [self.failures, self.last_failure].map(|it| quote(&it.name));
+        let [first, last] = ["ASC", "DESC"].map(|direction| {
+            format!(
+                "(SELECT {column} FROM {} WHERE {errors} AND {count} = {n} AND {column} >= '' \
+                 AND {column} < x'' ORDER BY {column} {direction} LIMIT 1)",
+                table.sql
+            )
+        });
+        let is_in = |text: String| {
+            let same = |at| spelling.write(at, &table.dates.zone).to_string() == text;
+            table.other_dates.read_text(&text).is_some_and(same)
+        };
+        let sql = format!("{sql} SELECT {first}, {last} FROM {all} WHERE {n} IS NOT NULL");
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let text = |index| row.get::<_, Option<String>>(index).unwrap_or_default();
+            if !(0..2).filter_map(text).all(is_in) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// The statement that selects as [`Table::due`] does, if it can be served by an index. It
@@ -34,29 +125,23 @@ fn count_column(table: &Table) -> String {
 /// does not sort as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
-    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
-        return Ok(None);
-    };
+    let Some(counts) = Counts::of(table) else { return Ok(None) };
     let zone = &table.dates.zone;
-    let spelling = Some(&last_failure.spelling).filter(|it| it.is_text());
+    let spelling = Some(&counts.last_failure.spelling).filter(|it| it.is_text());
     let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
+    let [new, errors] = [Status::New, Status::Error].map(|status| table.of_statuses(&[status]));
     // Without these the counts do not lead to the failed records, or no order leads to those that
     // are due.
-    if !table.statuses.tell() || !spelling.sorts(zone) {
-        return Ok(None);
-    }
-    let found = quote(&format!("found in {}", table.name));
-    let (all, n) = (counts_name(table), count_column(table));
-    let counts = counts(table, failures);
-    let (failures, last_failure) = (quote(&failures.name), quote(&last_failure.name));
-    let name = &table.sql;
-    let [new, errors] = [Status::New, Status::Error].map(|status| table.of_statuses(&[status]));
-    if !is_served(connection, table)? || !is_spelt(connection, table, &counts, &errors, &spelling)?
+    if !table.statuses.tell()
+        || !spelling.sorts(zone)
+        || !counts.are_served(connection)?
+        || !counts.are_spelt(connection, &errors, &spelling)?
     {
         return Ok(None);
     }
-    let columns = table.facts(&selection.window);
-    // The counts end with NULL, which is one as well.
+    let found = quote(&format!("found in {}", table.name));
+    let (columns, name) = (table.facts(&selection.window), &table.sql);
+    let (Counts { all, n, sql, .. }, failures) = (&counts, quote(&counts.failures.name));
     let of_count = |condition: &str| {
         format!(
             "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
@@ -71,116 +156,26 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
         arms.push(of_count(&new));
     }
     if selection.statuses.contains(&Status::Error) {
-        let places = places(&last_failure, &n, (before, *future), &text);
+        let places = counts.places(before, *future, &text);
         arms.extend(places.iter().map(|place| of_count(&format!("{errors} AND {place}"))));
     }
     let arms = arms.join(" UNION ALL ");
     let (bounds, order) = (table.bounds(selection), table.order_by(selection.order));
     // Materialized, because SQLite would else sort in every arm, and then scan there.
     Ok(Some(format!(
-        "{counts}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{bounds} {order}"
+        "{sql}, {found} AS MATERIALIZED ({arms}) SELECT * FROM {found} WHERE 1{bounds} {order}"
     )))
 }
 
-/// The stretches of the last failures that are long enough ago, or in the future. What waits lies
-/// between these, as numbers and as text. The type is asked for because a column of text compares a
-/// number as text.
-fn places(
-    column: &str,
-    n: &str,
-    (before, future): (&[Instant], Instant),
-    text: &dyn Fn(Instant) -> String,
-) -> Vec<String> {
-    let is_none = format!("typeof({n}) NOT IN ('integer', 'real') OR {n} < 1");
-    let bound = |shown: &dyn Fn(Instant) -> String| {
-        let bounds: Vec<_> = before.iter().map(|at| shown(*at)).collect();
-        by_count(&format!("CAST({n} AS INTEGER)"), &is_none, &bounds)
-    };
-    let is_number = format!("typeof({column}) IN ('integer', 'real')");
-    let mut places = vec![
-        format!("{column} IS NULL"),
-        format!("{column} >= '' AND {column} < {} AND NOT {is_number}", bound(text)),
-        format!("{column} >= {} AND NOT {is_number}", text(future)),
-    ];
-    let mut from = String::new();
-    for unit in Unit::ALL {
-        let number = |at: Instant| unit.number(at).to_string();
-        places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
-        from = format!("{column} >= {} AND ", number(future));
-    }
-    places.push(format!("{from}{column} < '' AND {is_number}"));
-    places
-}
-
-/// The counts that there are, one after the other.
-fn counts(table: &Table, failures: &Column) -> String {
-    let (all, name, failures) = (counts_name(table), &table.sql, quote(&failures.name));
-    let n = count_column(table);
-    let pending = table.status_in(&Status::PENDING);
-    format!(
-        "WITH RECURSIVE {all}({n}) AS (SELECT min({failures}) FROM {name} WHERE {pending} UNION ALL \
-         SELECT (SELECT min({failures}) FROM {name} WHERE {pending} AND {failures} > {n}) \
-         FROM {all} WHERE {n} IS NOT NULL)"
-    )
-}
-
-/// Whether an index leads from one count to the next.
+/// Whether an index leads from one count of failures to the next.
 pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
-    let Some(failures) = &table.failures else { return Ok(false) };
-    let all = counts_name(table);
-    let n = count_column(table);
-    let steps = plan(connection, &format!("{} SELECT {n} FROM {all}", counts(table, failures)))?;
-    let (search, to_next) = (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
-    Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
+    Counts::of(table).map_or(Ok(false), |counts| counts.are_served(connection))
 }
 
 /// The steps in which SQLite would carry out a statement, whatever its parameters are.
 pub fn plan(connection: &Connection, sql: &str) -> Result<Vec<String>> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
     statement.raw_query().mapped(|step| step.get(3)).collect()
-}
-
-/// Whether the first and the last text of each count are in this spelling, which sorts.
-fn is_spelt(
-    connection: &Connection,
-    table: &Table,
-    counts: &str,
-    errors: &str,
-    spelling: &Spelling,
-) -> Result<bool> {
-    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
-        return Ok(false);
-    };
-    let (dates, n) = (&table.other_dates, count_column(table));
-    let (failures, column) = (quote(&failures.name), quote(&last_failure.name));
-    let outermost = |direction: &str| {
-        format!(
-            "(SELECT {column} FROM {} WHERE {errors} AND {failures} = {n} AND {column} >= '' \
-             AND {column} < x'' ORDER BY {column} {direction} LIMIT 1)",
-            table.sql
-        )
-    };
-    let sql = format!(
-        "{counts} SELECT {}, {} FROM {} WHERE {n} IS NOT NULL",
-        outermost("ASC"),
-        outermost("DESC"),
-        counts_name(table)
-    );
-    let is_in = |text: &str| {
-        let same = |at: Instant| spelling.write(at, &dates.zone) == Value::Text(text.into());
-        dates.read_text(text).is_some_and(same)
-    };
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        for index in 0..2 {
-            let text: Option<String> = row.get(index).unwrap_or_default();
-            if text.is_some_and(|text| !is_in(&text)) {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -125,7 +125,8 @@ impl Locks<SqliteEngine> for SqliteLocks {
     ) -> Result<Vec<(Id, Claim)>, DbError> {
         let claim = |id: &Id| {
             let claimed = self.claims().claim(id);
-            claimed.map_err(|why| DbError::other(format!("could not claim record {id}: {why}")))
+            let words = |why| format!("could not claim record {id}: {why}");
+            claimed.map_err(|why| DbError { words: words(why), ..DbError::default() })
         };
         let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let found = self.read_claimed(on, ids, &claimed);

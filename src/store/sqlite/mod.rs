@@ -27,7 +27,7 @@ use super::page::PageBuilder;
 use super::reconnect::Patience;
 use super::sql::{due_params, id_params, recent};
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, FactColumns, Table, Verb, names, quote};
+use super::table::{Charged, Column, FactColumns, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Database, Inspection, Interrupter, RowWrite, Store, StoreStop};
 use crate::clock::Clock;
@@ -322,8 +322,7 @@ impl SqliteEngine {
     /// mistake in a trigger's SQL, or something that a trigger may not use.
     fn refused_writes(&self, table: &Table) -> Result<Vec<String>, DbError> {
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
-        let sets = written.map(|column| format!("{0} = {0}", quote(&column.name)));
-        let sets = sets.collect::<Vec<_>>().join(", ");
+        let sets = joined(written.map(|it| format!("{0} = {0}", quote(&it.name))), ", ");
         let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));
         let delete = table.deletes_finished.then(|| format!("DELETE FROM {} WHERE 0", table.sql));
         let mut refused = Vec::new();

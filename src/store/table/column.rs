@@ -125,7 +125,6 @@ pub fn distinct<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a Co
     distinct
 }
 
-/// A name as SQL.
 pub fn quote(name: &str) -> String {
     Quoted(name).to_string()
 }
@@ -139,9 +138,12 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// The names of columns.
 pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
-    columns.into_iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ")
+    joined(columns.into_iter().map(|column| quote(&column.name)), ", ")
+}
+
+pub fn joined(terms: impl Iterator<Item = String>, by: &str) -> String {
+    terms.collect::<Vec<_>>().join(by)
 }
 
 pub struct Statuses {
@@ -198,7 +200,7 @@ impl Statuses {
         all
     }
 
-    /// Whether the value alone tells NEW from ERROR.
+    /// Whether values tell NEW from ERROR.
     pub fn tell(&self) -> bool {
         let [new, error, ..] = &self.values;
         self.column.is_some() && !new.iter().any(|value| error.contains(value))

@@ -16,6 +16,9 @@ use crate::store::sql::Dialect;
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
 
+/// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
+const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
+
 /// The catalog of a database.
 pub trait Catalog {
     /// The table with this name, however its case is.
@@ -59,12 +62,6 @@ impl Table {
     }
 }
 
-/// All of the conditions in one; each on a line of its own, so that a comment in it ends there.
-fn conjunction(conditions: &[String]) -> Option<String> {
-    let terms: Vec<_> = conditions.iter().map(|condition| format!("({condition}\n)")).collect();
-    Some(terms.join(" AND ")).filter(|all| !all.is_empty())
-}
-
 /// The table with its columns, the conditions as yet unseen.
 fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     let lookup = Lookup { catalog, table: catalog.table(&mapping.table.text)? };
@@ -93,17 +90,23 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     };
     let failures = lookup.named(&mapping.failures)?;
     let last_failed = lookup.named(&mapping.last_failure)?;
-    let counters = [
-        (Counter::Failures, &mapping.failures, &failures),
-        (Counter::LastFailure, &mapping.last_failure, &last_failed),
-    ];
+    let mut complaints = Vec::new();
+    for (is_count, name, column) in
+        [(true, &mapping.failures, &failures), (false, &mapping.last_failure, &last_failed)]
+    {
+        if let Some(column) = column {
+            complaints.extend(lookup.complaint(is_count, name, column, &other_dates)?);
+        }
+    }
+    // Each on a line of its own, so that a comment in it ends there.
+    let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
     Ok(Table {
-        complaints: lookup.complaints(counters, &other_dates)?,
+        complaints,
         failures,
         last_failure: last_failed.map(last_failure).transpose()?,
         last_error: lookup.named(&mapping.last_error)?,
         due_at: None,
-        condition: conjunction(&mapping.conditions),
+        condition: Some(conditions.join(" AND ")).filter(|all| !all.is_empty()),
         condition_columns: Vec::new(),
         payload: match &mapping.payload {
             Some(name) => Some(lookup.required(name)?),
@@ -213,19 +216,47 @@ impl Lookup<'_> {
         Ok(column)
     }
 
-    fn complaints(
+    /// What is the matter with a column that is to hold a counter, the count of failures or the last
+    /// one, if anything is. As long as one of the samples is what it must be, others may be missing
+    /// or spoilt.
+    fn complaint(
         &self,
-        counters: [(Counter, &Name, &Option<Column>); 2],
+        is_count: bool,
+        name: &Name,
+        column: &Column,
         dates: &Dates,
-    ) -> Result<Vec<String>> {
-        let mut complaints = Vec::new();
-        for (counter, name, column) in counters {
-            let Some(column) = column else { continue };
-            let samples = self.catalog.samples(&self.table, column)?;
-            let found = (&samples[..], dates);
-            complaints.extend(counter.complaint((name, column), &self.table.name, found));
-        }
-        Ok(complaints)
+    ) -> Result<Option<String>> {
+        let Column { name: shown, declared, holds, legal, .. } = column;
+        let samples = self.catalog.samples(&self.table, column)?;
+        let is_none = |it: &&Value| if is_count { it.is_null() } else { is_never(it) };
+        let is_number =
+            |it: &Value| matches!(it, Value::Integer(_) | Value::Real(_) | Value::Json(_));
+        let is_right = |it: &Value| match is_count {
+            // What is large enough for a date is no count.
+            true => is_number(it) && Dates::default().read(it).is_none(),
+            false => dates.read(it).is_some(),
+        };
+        // Whether what is written is read again.
+        let fits = !OTHER_TYPES.contains(&declared.to_ascii_uppercase().as_str())
+            && holds.dates()
+            && (!is_count || holds.counts() && legal.is_none());
+        let foreign = samples.iter().find(|it| !is_none(it)).map(Value::shown);
+        let found = match (foreign, fits) {
+            (Some(value), false) => format!("is {declared} and holds {value}"),
+            (None, false) => format!("is {declared}"),
+            (Some(value), true) if !samples.iter().any(is_right) => format!("holds {value}"),
+            (_, true) => return Ok(None),
+        };
+        let (role, holds, option) = match is_count {
+            true => ("the count of failures", "small numbers", "failures"),
+            false => ("the last failure", "dates or nothing", "last_failure"),
+        };
+        let (table, why) = (&self.table.name, if name.is_given { "" } else { " by its name" });
+        Ok(Some(format!(
+            "column {shown} of table {table} is{why} {role}, and each attempt would write over it: it \
+             {found}, and must hold {holds}; name another one with --set {option}=COLUMN, or none with \
+             --set {option}="
+        )))
     }
 }
 
@@ -272,72 +303,6 @@ pub fn is_never(value: &Value) -> bool {
     let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
     matches!(value, Value::Null | Value::Integer(0))
         || matches!(value, Value::Text(text) if is_never(text))
-}
-
-/// A counter column, and what a pass writes there when an attempt begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
-    Failures,
-    LastFailure,
-}
-
-/// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
-const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
-
-impl Counter {
-    /// What is the matter with a column that is to hold this, if anything is. As long as one of the
-    /// samples is what it must be, others may be missing or spoilt.
-    pub fn complaint(
-        self,
-        (name, column): (&Name, &Column),
-        table: &str,
-        (samples, dates): (&[Value], &Dates),
-    ) -> Option<String> {
-        let foreign = samples.iter().find(|value| !self.is_none(value)).map(Value::shown);
-        let is_right = samples.iter().any(|value| self.is_right(value, dates));
-        let found = match (foreign, self.fits(column)) {
-            (Some(value), false) => format!("is {} and holds {value}", column.declared),
-            (None, false) => format!("is {}", column.declared),
-            (Some(value), true) if !is_right => format!("holds {value}"),
-            (_, true) => return None,
-        };
-        let (role, holds, option) = match self {
-            Self::Failures => ("the count of failures", "small numbers", "failures"),
-            Self::LastFailure => ("the last failure", "dates or nothing", "last_failure"),
-        };
-        let (column, why) = (&column.name, if name.is_given { "" } else { " by its name" });
-        Some(format!(
-            "column {column} of table {table} is{why} {role}, and each attempt would write over it: \
-             it {found}, and must hold {holds}; name another one with --set {option}=COLUMN, or none with --set {option}="
-        ))
-    }
-
-    /// Whether the type can hold it, so that it is read as it was written.
-    fn fits(self, column: &Column) -> bool {
-        let declared = column.declared.to_ascii_uppercase();
-        let is_other = OTHER_TYPES.contains(&declared.as_str()) || !column.holds.dates();
-        let counts = column.holds.counts() && column.legal.is_none();
-        !is_other && (self == Self::LastFailure || counts)
-    }
-
-    /// What stands for no failure at all.
-    fn is_none(self, value: &Value) -> bool {
-        match self {
-            Self::Failures => *value == Value::Null,
-            Self::LastFailure => is_never(value),
-        }
-    }
-
-    fn is_right(self, value: &Value, dates: &Dates) -> bool {
-        match (self, value) {
-            // What is large enough for a date is no count.
-            (Self::Failures, Value::Integer(_) | Value::Real(_) | Value::Json(_)) => {
-                Dates::default().read(value).is_none()
-            }
-            (Self::Failures, _) => false,
-            (Self::LastFailure, _) => dates.read(value).is_some(),
-        }
-    }
 }
 
 const BEHIND: &str = "\nTHEN 1 END FROM ";

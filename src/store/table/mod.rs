@@ -1,5 +1,5 @@
-//! The user's table, whichever database it is in: its columns as the mapping names them, how a row
-//! becomes a record, and what is written to it.
+//! The user's table, whichever database it is in: its columns as the mapping names them, and what
+//! commands require of it.
 
 mod change;
 mod column;
@@ -7,11 +7,11 @@ mod lookup;
 mod row;
 
 pub use change::{Charged, Role, Term, Verb};
-pub use column::{Column, Holds, Quoted, Statuses, distinct, names, quote};
+pub use column::{Column, Holds, Quoted, Statuses, distinct, joined, names, quote};
 pub use lookup::{Catalog, Listed, Trial};
 pub use row::{Cell, Cells, FactColumns, Selected, count, has_failed};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::date::Dates;
 use crate::mapping::Assigned;
@@ -90,7 +90,6 @@ impl Table {
         Some(if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError })
     }
 
-    /// The columns that a settlement writes besides the status.
     pub fn counter_columns(&self) -> impl Iterator<Item = &Column> {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
     }
@@ -126,15 +125,13 @@ impl Table {
     /// The keys of what is set at an end without making the condition false, as far as the columns
     /// show that.
     pub fn ends_that_change_nothing(&self) -> Vec<&'static str> {
-        let reads =
-            |column: &Column| self.condition_columns.iter().any(|it| it.name == column.name);
-        let changes = |effects: &[Effect]| effects.iter().any(|effect| reads(&effect.column));
-        [("on_success", &self.on_success), ("on_archive", &self.on_archive)]
-            .into_iter()
-            .filter(|(_, effects)| self.statuses.column.is_none() && !effects.is_empty())
-            .filter(|(_, effects)| !changes(effects))
-            .map(|(key, _)| key)
-            .collect()
+        let is_read = |Effect { column, .. }: &Effect| {
+            self.condition_columns.iter().any(|it| it.name == column.name)
+        };
+        let ends = [("on_success", &self.on_success), ("on_archive", &self.on_archive)];
+        let ends = ends.into_iter().filter(|_| self.statuses.column.is_none());
+        let in_vain = ends.filter(|(_, it)| !it.is_empty() && !it.iter().any(is_read));
+        in_vain.map(|(key, _)| key).collect()
     }
 
     /// Whether a status can be written.
@@ -151,8 +148,7 @@ impl Table {
 
 /// Requirements of a command, and the messages where the table falls short.
 impl Table {
-    /// Fails, with what to do about it, if the table does not count failures, or not when the
-    /// last one was, if that counts as well.
+    /// Fails if the table does not count failures, or not when the last one was, if that counts.
     pub fn require_counter(&self, wanted_by: &str, with_last_failure: bool) -> Result<()> {
         let (mut names, mut added) = (Vec::new(), Vec::new());
         let mut lacks = |name, definition| {
@@ -182,7 +178,6 @@ impl Table {
         self.complaints.first().map_or(Ok(()), |complaint| bail!("{complaint}"))
     }
 
-    /// Fails if nothing can be written that makes a record finished.
     pub fn require_success(&self) -> Result<()> {
         ensure!(
             self.can_be(Status::Success),
@@ -193,7 +188,6 @@ impl Table {
         Ok(())
     }
 
-    /// Fails if nothing can be written that makes a record archived.
     pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
         ensure!(
             self.can_be(Status::Archived),
@@ -204,7 +198,6 @@ impl Table {
         Ok(())
     }
 
-    /// Fails if nothing can be written that makes a record due now.
     pub fn require_renewal(&self) -> Result<()> {
         ensure!(
             self.statuses.tell() || self.last_failure.is_some(),
@@ -215,7 +208,6 @@ impl Table {
         Ok(())
     }
 
-    /// Fails if archived records cannot be told from others.
     pub fn require_told_archived(&self) -> Result<()> {
         ensure!(
             self.statuses.value(Status::Archived).is_some(),
@@ -228,20 +220,18 @@ impl Table {
 
     /// The column that new records' payloads go to, if records can be added at all.
     pub fn require_payload(&self) -> Result<&Column> {
-        let Some(payload) = &self.payload else {
-            bail!(
-                "table {} has no column PAYLOAD to add records with; say which with \
-                 --set payload=COLUMN",
-                self.name
-            );
-        };
-        if let Some(id) = self.id.iter().find(|column| !column.has_default) {
-            bail!(
-                "the database gives no {} to new rows of table {}; insert them yourself",
-                id.name,
-                self.name
+        let table = &self.name;
+        if let Some(Column { name, .. }) = self.id.iter().find(|it| !it.has_default) {
+            ensure!(
+                self.payload.is_none(),
+                "the database gives no {name} to new rows of table {table}; insert them yourself"
             );
         }
-        Ok(payload)
+        self.payload.as_ref().with_context(|| {
+            format!(
+                "table {table} has no column PAYLOAD to add records with; say which with \
+                 --set payload=COLUMN"
+            )
+        })
     }
 }

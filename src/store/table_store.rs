@@ -35,26 +35,25 @@ impl<E: Engine> SqlDatabase<E> {
         Self { engine, table, said: HashSet::new() }
     }
 
-    /// What was read, or the failure as the user is told it.
+    /// What was read, or its failure as the user is told it.
     pub fn reading<T>(&self, read: Result<T, DbError>) -> Result<T> {
         read.map_err(|error| self.engine.explain(error, "read"))
     }
 
-    /// Adds pending records with these payloads, all or none.
+    /// See [`Database::add`](super::Database::add).
     pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let Table { inserted, dates, .. } = &self.table;
         let sql = self.table.insert(self.table.require_payload()?, payloads.len());
         if payloads.is_empty() {
             return Ok(());
         }
-        let at = inserted.spelling.write(now, &dates.zone);
-        let payloads = payloads.iter().map(|payload| Value::Text(payload.clone()));
-        let params: Vec<_> = std::iter::once(at).chain(payloads).collect();
+        let mut params = vec![inserted.spelling.write(now, &dates.zone)];
+        params.extend(payloads.iter().map(|payload| Value::Text(payload.clone())));
         let added = self.engine.rows(&sql, &params, |_| true);
         added.map_err(|error| self.engine.explain(error, "add records to"))
     }
 
-    /// Whether there is any record with one of these statuses: mostly there is none.
+    /// Mostly there is none.
     fn has_any(&mut self, statuses: &[Status]) -> Result<bool> {
         match self.engine.any(&self.table.any(&self.table.of_statuses(statuses))) {
             // Whoever looks for them says what cannot be read.

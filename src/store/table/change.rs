@@ -37,9 +37,8 @@ pub enum Role {
     Grow(i64),
 }
 
-/// The columns that show whether a row is still the same, as a charge left them
-/// ([`Table::guard_columns`]), as they were read back: with what triggers and the table itself
-/// compute of it.
+/// The [`Table::guard_columns`] as a charge left them, with what triggers and the table itself compute
+/// of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Charged(pub Vec<Value>);
 
@@ -85,45 +84,40 @@ impl<'a> Sets<'a> {
 }
 
 impl Table {
-    /// The terms of a change, for what is asked about its row. A row that is not what it was
-    /// expected to be any more is left alone. If there is nothing to write, it is asked whether the
-    /// row is there.
+    /// The terms of what is asked about the row of a change. A row that is not what it was expected to
+    /// be is left alone. If there is nothing to write, it is asked whether the row is there.
     pub fn terms<'a>(&'a self, change: &'a RowWrite, ask: Ask) -> (Verb, Vec<Term<'a>>) {
         let ids = self.id.iter().zip(change.record.id.parts());
-        let ids = ids.map(|(column, part)| (column, Cow::Owned(id_param(part))));
-        let mut terms: Vec<_> =
-            ids.map(|(column, value)| Term { column, role: Role::Id, value }).collect();
-        let guards = self.expected(change.record, change.charged);
-        let guards = guards.map(|(column, value)| (column, Cow::Borrowed(value)));
-        let guards = guards.map(|(column, value)| Term { column, role: Role::Guard, value });
+        let ids = ids.map(|(column, part)| Term {
+            column,
+            role: Role::Id,
+            value: Cow::Owned(id_param(part)),
+        });
+        let mut terms: Vec<_> = ids.collect();
+        if matches!(ask, Ask::IsExpected | Ask::Write | Ask::Rehearse) {
+            terms.extend(self.expected(change));
+        }
         let deletes = self.deletes(change);
         let sets = if deletes { Vec::new() } else { self.sets(change).0 };
         let verb = match ask {
-            Ask::IsThere => Verb::Select,
-            Ask::IsExpected => {
-                terms.extend(guards);
-                Verb::Select
-            }
+            Ask::IsThere | Ask::IsExpected => Verb::Select,
             Ask::IsWritten => {
                 let written = sets.into_iter().filter(|term| term.role == Role::Set);
                 terms.extend(written.map(|term| Term { role: Role::Guard, ..term }));
                 Verb::Select
             }
+            Ask::Write | Ask::Rehearse if sets.is_empty() => match deletes {
+                true => Verb::Delete,
+                false => Verb::Select,
+            },
             Ask::Write | Ask::Rehearse => {
-                terms.extend(guards);
-                let has_sets = !sets.is_empty();
                 terms.extend(sets);
-                match (deletes, has_sets) {
-                    (true, _) => Verb::Delete,
-                    (false, true) => Verb::Update,
-                    (false, false) => Verb::Select,
-                }
+                Verb::Update
             }
         };
         (verb, terms)
     }
 
-    /// Whether a change deletes its row.
     pub fn deletes(&self, change: &RowWrite) -> bool {
         self.deletes_finished && change.settlement.transition == Transition::Succeeded
     }
@@ -131,7 +125,7 @@ impl Table {
     fn sets<'a>(&'a self, change: &RowWrite) -> Sets<'a> {
         let RowWrite { record, settlement, .. } = change;
         let (mut sets, zone) = (Sets(Vec::new()), &self.dates.zone);
-        let before = |column: &Column| record.row.get(&column.name).cloned().unwrap_or(Value::Null);
+        let before = |column: &Column| before(record, column);
         let status = self.statuses.value(settlement.status(record.status));
         // As it was to the letter, where several values mean the same.
         let status = status.filter(|_| settlement.transition != Transition::Undone);
@@ -179,10 +173,9 @@ impl Table {
         inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))
     }
 
-    /// The columns that show that a row still is the record, and still as it was read or as the
-    /// charge left it. Another row that got the id of a deleted one has another insertion date. The
-    /// queue's condition itself is not asked again, because it may go by the time or by other rows:
-    /// what it reads in this row must be as it was.
+    /// The columns that show that a row still is the record, as it was read or charged. Another row
+    /// that got the id of a deleted one has another insertion date. The queue's condition may go by
+    /// the time or by other rows, so it is not asked again: what it reads here must be as it was.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
         distinct(read.chain([&self.inserted]))
@@ -193,23 +186,25 @@ impl Table {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
         let value = |column: &Column| match self.statuses.value(Status::Error) {
             Some(error) if Some(&column.name) == status => error.clone(),
-            _ => record.row.get(&column.name).cloned().unwrap_or(Value::Null),
+            _ => before(record, column),
         };
         Charged(self.guard_columns().into_iter().map(value).collect())
     }
 
-    /// What a row must hold for a change of the record, which was charged or not, besides its id.
-    pub fn expected<'a>(
-        &'a self,
-        record: &'a Record,
-        charged: Option<&'a Charged>,
-    ) -> impl Iterator<Item = (&'a Column, &'a Value)> {
+    /// What a row must hold besides its id to be the one that was read, or charged.
+    fn expected<'a>(&'a self, change: &'a RowWrite) -> impl Iterator<Item = Term<'a>> {
+        let RowWrite { record, charged, .. } = change;
         self.guard_columns().into_iter().enumerate().filter_map(move |(index, column)| {
             let held = match charged {
                 Some(Charged(values)) => values.get(index)?,
                 None => record.row.get(&column.name).unwrap_or(&Value::Null),
             };
-            Some((column, held))
+            Some(Term { column, role: Role::Guard, value: Cow::Borrowed(held) })
         })
     }
+}
+
+/// What a column held when the record was read.
+fn before(record: &Record, column: &Column) -> Value {
+    record.row.get(&column.name).cloned().unwrap_or(Value::Null)
 }

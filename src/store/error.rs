@@ -1,9 +1,15 @@
-//! Failures of a database, sorted by what can be done about them. Each engine sorts its own, once.
+//! Failures of a database, sorted by what can be done about them, and the patience with one that is
+//! busy or gone for a while. Each engine sorts its own failures, once.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 
+use super::engine::Engine;
+use super::{RowWrite, StoreStop, WriteResult};
+use crate::clock::Clock;
 use crate::exit::try_later;
 
 /// A failure of a database.
@@ -59,5 +65,161 @@ impl DbError {
 impl fmt::Display for DbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)
+    }
+}
+
+/// How long a server that is gone is waited for.
+const GONE: Duration = Duration::from_secs(60);
+/// How long in a pass that is to stop: long enough for a server that is just being started.
+const STOPPING: Duration = Duration::from_secs(5);
+/// The pause between two attempts to reach it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// For how long a database is waited for.
+#[derive(Clone)]
+pub struct Patience {
+    clock: Clock,
+    stop: Option<Arc<StoreStop>>,
+    /// Whether nobody waits: a server that is gone is then left to the next look.
+    is_just_looking: bool,
+}
+
+impl Patience {
+    pub fn new(stop: Option<Arc<StoreStop>>, clock: Clock) -> Self {
+        Self { clock, stop, is_just_looking: false }
+    }
+
+    /// Whether nothing is to be tried again, because the pass is to stop.
+    fn is_at_end(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.ends_operation())
+    }
+}
+
+/// What was done, or why the table refuses it.
+pub type OrRefused<T> = Result<Result<T, String>, DbError>;
+
+/// A store whose sessions can be made anew.
+pub trait Reconnecting: Sized {
+    type Engine: Engine;
+
+    fn patience(&mut self) -> &mut Patience;
+
+    /// Where everything is written.
+    fn engine(&mut self) -> &mut Self::Engine;
+
+    /// Makes the sessions anew that are lost, with the claims that they held.
+    fn recover(&mut self, why: DbError) -> Result<()>;
+
+    /// Does something that nobody waits for.
+    fn just_looking<T>(
+        &mut self,
+        verb: &str,
+        act: impl FnMut(&mut Self, bool) -> Result<T, DbError>,
+    ) -> Option<T> {
+        self.patience().is_just_looking = true;
+        let done = self.patiently(verb, act);
+        self.patience().is_just_looking = false;
+        done.inspect_err(|error| log::debug!("{error:#}")).ok()
+    }
+
+    /// Connects as often as it takes, but not for ever, nor for long once a signal has come.
+    fn connect_again(
+        &mut self,
+        why: &DbError,
+        mut connect: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let place = self.engine().place();
+        let patience = self.patience().clone();
+        let Patience { clock, is_just_looking, .. } = patience;
+        if !is_just_looking {
+            log::warn!("lost a connection to {place}: {why}; connecting again");
+        }
+        let mut deadline = clock.monotonic() + if is_just_looking { PAUSE } else { GONE };
+        loop {
+            let Err(error) = connect(self) else { return Ok(()) };
+            log::debug!("still lost: {error:#}");
+            if patience.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
+                deadline = deadline.min(clock.monotonic() + STOPPING);
+            }
+            if clock.until(deadline).is_zero() || patience.is_at_end() {
+                return Err(error.context(format!("lost the connection to {place}")));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Does something that can be done again, and that is told whether it may have been done before:
+    /// waits out locks, and lost sessions.
+    fn patiently<T>(
+        &mut self,
+        verb: &str,
+        mut act: impl FnMut(&mut Self, bool) -> Result<T, DbError>,
+    ) -> Result<T> {
+        let clock = self.patience().clock;
+        let (mut busy, mut deadline) = (0, None);
+        loop {
+            let error = match act(self, busy > 0 || deadline.is_some()) {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let goes_on = !self.patience().is_at_end();
+            let is_lost = error.kind == Kind::Lost;
+            if goes_on && is_lost && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
+                deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
+                self.recover(error)?;
+                continue;
+            }
+            self.engine().roll_back();
+            if !goes_on || error.kind != Kind::Busy || busy == Self::Engine::TRIES {
+                return Err(self.engine().explain(error, verb));
+            }
+            let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
+            log::log!(level, "{}: {error}; trying again", self.engine().place());
+            busy += 1;
+        }
+    }
+
+    /// Like `patiently`, but what the table refuses is no failure. Nor is what somebody else keeps
+    /// locked, if this `gives_way`.
+    fn patiently_or_refused<T>(
+        &mut self,
+        gives_way: bool,
+        mut act: impl FnMut(&mut Self, bool) -> OrRefused<T>,
+    ) -> Result<Result<T, String>> {
+        self.patiently("write to", |it, again| match act(it, again) {
+            Err(error) if error.is_refusal || gives_way && error.kind == Kind::Busy => {
+                it.engine().roll_back();
+                Ok(Err(error.words))
+            }
+            result => result,
+        })
+    }
+
+    /// Writes changes with what writes all or none of them. One row that the table refuses must not
+    /// take the others' outcomes with it. An attempt is not begun on a row that somebody else locks.
+    fn write_all(
+        &mut self,
+        changes: &[RowWrite],
+        write: fn(&mut Self, &[RowWrite], bool) -> OrRefused<Vec<WriteResult>>,
+    ) -> Result<Vec<WriteResult>> {
+        let can_wait = Self::Engine::TRIES > 0;
+        let mut write = |changes: &[RowWrite]| {
+            let gives_way = can_wait && changes.iter().any(RowWrite::begins);
+            self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))
+        };
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Ok(written) = write(changes)? {
+            return Ok(written);
+        }
+        let mut all = Vec::with_capacity(changes.len());
+        for one in changes.chunks(1) {
+            match write(one)? {
+                Ok(written) => all.extend(written),
+                Err(why) => all.push(WriteResult::Refused(why)),
+            }
+        }
+        Ok(all)
     }
 }

@@ -11,7 +11,6 @@ mod memory;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod reconnect;
 mod sql;
 mod sqlite;
 mod state_dir;

@@ -3,9 +3,11 @@
 //! bound, except for statuses and instants: those are literals, because only literals are served
 //! by a partial index.
 
+use std::iter;
+
 use super::table::{Column, Table, distinct, joined, names, quote};
 use crate::query::{Order, Query, Window};
-use crate::record::{Id, Key, Status, Value};
+use crate::record::{Id, Status, Value};
 use crate::time::{DAY, Instant};
 
 /// What holds for every row. A column may be called `true`, and SQLite would take that.
@@ -91,10 +93,7 @@ pub fn id_param(part: &Id) -> Value {
 /// The parameters of each statement of [`Table::due`]: a date and an id for each bound.
 pub fn due_params(query: &Query) -> Vec<Value> {
     let keys = query.after.iter().chain(&query.up_to);
-    keys.flat_map(|Key { inserted, id }| {
-        std::iter::once(inserted.clone()).chain(id.parts().iter().map(id_param))
-    })
-    .collect()
+    keys.flat_map(|key| iter::once(key.inserted.clone()).chain(id_params(&key.id))).collect()
 }
 
 impl Order {
@@ -111,9 +110,12 @@ impl Table {
         names(&self.id)
     }
 
-    /// Whether every column of the id has a value.
-    pub fn has_ids(&self) -> String {
-        joined(self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name))), " AND ")
+    /// Ids that more than one row has.
+    pub fn duplicates(&self) -> String {
+        let (cells, ids, name) = (self.cells(&self.id), self.ids(), &self.sql);
+        let has_ids = self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name)));
+        let has_ids = joined(has_ids, " AND ");
+        format!("SELECT {cells} FROM {name} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1")
     }
 
     /// Whether a row belongs to the queue, which is never NULL.
@@ -121,8 +123,7 @@ impl Table {
         self.condition.as_ref().map_or_else(|| EVERY.into(), |it| format!("({it}) IS TRUE"))
     }
 
-    /// What holds for all rows of the queue; without a status column also for those that are not
-    /// pending.
+    /// All rows of the queue; without a status column also those that are not pending.
     pub fn of_the_queue(&self) -> &str {
         let condition = self.condition.as_deref().filter(|_| self.statuses.column.is_some());
         condition.unwrap_or(EVERY)
@@ -150,8 +151,7 @@ impl Table {
         distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
     }
 
-    /// Rows with one of these statuses, whichever queue they belong to; all rows if there is no
-    /// status column.
+    /// Rows with one of these statuses, of any queue; all rows if there is no status column.
     pub fn status_in(&self, statuses: &[Status]) -> String {
         let Some(column) = &self.statuses.column else {
             let any = statuses.iter().any(|status| status.is_pending());
@@ -196,8 +196,7 @@ impl Table {
         terms.join(" AND ")
     }
 
-    /// The condition of an index on pending rows: none, if what makes them so is nothing that an
-    /// index can have.
+    /// The condition of an index on pending rows, if it is one that an index can have.
     pub fn lasting_condition(&self) -> Option<String> {
         let condition = match &self.statuses.column {
             Some(_) => Some(self.status_in(&Status::PENDING)),
@@ -274,7 +273,7 @@ impl Table {
         )
     }
 
-    /// Rows with one of the statuses whose insertion date is none, or may be: id and date.
+    /// The ids and dates of rows whose insertion date is none, or may be.
     pub fn undated(&self, query: &Query) -> String {
         let statuses = self.of_statuses(&query.statuses);
         let places = self.dialect.undated(self, &query.window).into_iter();
@@ -333,8 +332,8 @@ impl Table {
         [self.failures.as_ref(), self.last_failure.as_ref()]
     }
 
-    /// How many rows there are: whether they are in the queue, by status, by what tells failed rows
-    /// from new ones and by age. Where the database cannot tell the age, each date is counted.
+    /// How many rows there are, in the queue or not, by status, by what tells failed rows from new
+    /// ones and by age. Where the database cannot tell the age, each date is counted.
     pub fn census(&self, bounds: &[i64], now: Instant) -> String {
         let sources = self.sources_of_failure();
         let [failures, last_failure] = sources.map(|it| self.cell_or_null(it));
@@ -369,8 +368,8 @@ impl Table {
     }
 }
 
-/// A bound for each count of failures, in SQL: the first holds for what is no count or below 1, the
-/// last for all that are higher.
+/// A bound for each count of failures: the first also for what is no count or below 1, the last for
+/// all that are higher.
 pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
     match bounds {
         [] => "NULL".into(),
@@ -383,8 +382,7 @@ pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
     }
 }
 
-/// Whether a condition of a row stays as it is while the row does, as that of an index must, and
-/// can stand on one line.
+/// Whether a condition changes with its row only, as that of an index must, and fits on one line.
 fn is_lasting(condition: &str) -> bool {
     let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
     let by_the_clock =

@@ -15,7 +15,6 @@ use crate::query::Order;
 use crate::record::{Status, Value};
 use crate::time::Instant;
 
-/// The inspection of a table.
 #[derive(Debug, Default)]
 pub struct Inspection {
     /// What else there is to say of it.
@@ -37,13 +36,12 @@ pub struct Inspection {
     pub unread: Unread,
 }
 
-/// Reads that failed, by the reason: what is wrong in one place does not keep the others
-/// from being looked at.
+/// The places that could not be read, by the reason.
 #[derive(Debug, Default)]
 pub struct Unread(BTreeMap<String, Vec<&'static str>>);
 
 impl Unread {
-    /// What was found in one place; nothing if it could not be looked at.
+    /// What was found in one place, if it could be looked at.
     pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
         found.unwrap_or_else(|why| {
             self.0.entry(format!("{why:#}")).or_default().push(place);
@@ -56,7 +54,6 @@ impl Unread {
     }
 }
 
-/// The pending records, as far as they were inspected.
 #[derive(Debug, Default)]
 pub struct Pending {
     pub rows: u64,
@@ -271,13 +268,8 @@ fn missing_indexes(
 
 /// An id that more than one row has.
 fn duplicate(engine: &mut impl Engine, table: &Table) -> Result<Option<String>, DbError> {
-    let (cells, ids, has_ids) = (table.cells(&table.id), table.ids(), table.has_ids());
-    let sql = format!(
-        "SELECT {cells} FROM {} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1",
-        table.sql
-    );
     let mut found = None;
-    engine.rows(&sql, &[], |row| {
+    engine.rows(&format!("{} LIMIT 1", table.duplicates()), &[], |row| {
         found = Some(table.shown_id(row));
         true
     })?;

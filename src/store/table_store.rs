@@ -8,9 +8,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::engine::{Ask, Engine, Locks, Seen};
-use super::error::{DbError, Kind};
+use super::error::{DbError, Kind, OrRefused, Patience, Reconnecting};
 use super::page::PageBuilder;
-use super::reconnect::{OrRefused, Patience, Reconnecting};
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
 use super::table::{Cells, Charged, FactColumns, Selected, Table};

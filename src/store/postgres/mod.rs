@@ -22,8 +22,7 @@ use tokio_postgres::{Error as SqlError, Row};
 pub use server::{Server, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::DbError;
-use super::reconnect::Patience;
+use super::error::{DbError, Patience};
 use super::sql::recent;
 use super::table::{Cells, Charged, Selected, Table, quote};
 use super::table_store::{SqlDatabase, TableStore};

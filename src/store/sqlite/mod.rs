@@ -22,9 +22,8 @@ pub use open::{SqliteEngine, create, open};
 
 use super::acting::ActingAs;
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::DbError;
+use super::error::{DbError, Patience};
 use super::page::PageBuilder;
-use super::reconnect::Patience;
 use super::sql::{due_params, id_params, recent};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, FactColumns, Table, Verb, joined, names, quote};

@@ -1,17 +1,16 @@
 //! Rights that a SQLite database is worked on with.
 //!
-//! SQLite makes its journals beside the database, by their paths, and as root it gives them to the
-//! owner of the database. Whoever can put a link into the place of the directory could so have files
-//! of his made anywhere. So root works on somebody else's database with that user's rights for the
-//! file system, unless nobody but root can change what is on the way to it. A database of root's in
-//! a directory of somebody else's is refused: what it is, is that user's word.
+//! SQLite makes its journals beside the database, by their paths, and as root gives them to its owner.
+//! Whoever can put a link into the place of the directory could so have files of his made anywhere. So
+//! root works on somebody else's database with that user's rights for the file system, unless nobody
+//! but root can change the way to it. A database of root's in somebody else's directory is refused.
 
 use std::fs::Metadata;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rusqlite::Connection;
 
 use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, Resolved, is_root};
@@ -36,10 +35,8 @@ impl Rights {
     pub fn over(database: &Resolved) -> Result<Self> {
         let Resolved { path, found, directory } = database;
         require_files(path, found.as_ref())?;
-        let own = || match found {
-            Some(found) => Self::OwnAmongOthers(path.clone(), Box::new(found.clone())),
-            None => Self::Own,
-        };
+        let among_others = |found| Self::OwnAmongOthers(path.clone(), Box::new(found));
+        let own = || found.clone().map_or(Self::Own, among_others);
         if secure_file::is_trusted_way(path) {
             return Ok(Self::Own);
         }
@@ -66,12 +63,9 @@ impl Rights {
         match self {
             Self::Own => Ok(None),
             Self::OwnAmongOthers(path, found) => require_files(path, Some(found)).map(|()| None),
-            Self::Of(owner) => {
-                let acting = ActingAs::start(*owner);
-                acting
-                    .map(Some)
-                    .with_context(|| format!("could not take the rights of user {}", owner.uid))
-            }
+            Self::Of(owner) => ActingAs::start(*owner)
+                .map(Some)
+                .with_context(|| format!("could not take the rights of user {}", owner.uid)),
         }
     }
 }
@@ -90,19 +84,16 @@ fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
         let beside = beside(path, end);
         let Ok(found) = std::fs::symlink_metadata(&beside) else { continue };
         let shown = beside.display();
-        if !found.is_file() {
-            bail!("could not use {shown}: it is no regular file; remove it");
-        }
+        ensure!(found.is_file(), "could not use {shown}: it is no regular file; remove it");
         let is_theirs = database.is_some_and(|database| {
             let is_shared = database.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
             !is_shared && found.uid() != database.uid() && !secure_file::is_trusted(found.uid())
         });
-        if is_theirs {
-            let uid = found.uid();
-            bail!(
-                "could not use {shown}: it is of user {uid}, who may not write the database; remove it"
-            );
-        }
+        ensure!(
+            !is_theirs,
+            "could not use {shown}: it is of user {}, who may not write the database; remove it",
+            found.uid()
+        );
     }
     Ok(())
 }
@@ -128,14 +119,12 @@ impl Deref for Owned {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        let connection = self.connection.as_ref();
-        connection.unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
+        self.connection.as_ref().unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
     }
 }
 
 impl DerefMut for Owned {
     fn deref_mut(&mut self) -> &mut Connection {
-        let connection = self.connection.as_mut();
-        connection.unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
+        self.connection.as_mut().unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
     }
 }

@@ -54,12 +54,11 @@ impl Holds {
         matches!(self, Self::Text | Self::Instants | Self::ClockTimes | Self::Anything)
     }
 
-    /// Whether dates can be in there.
     pub fn dates(self) -> bool {
         !matches!(self, Self::Booleans | Self::Documents | Self::Bytes)
     }
 
-    /// Whether a count can be in there: in text it would be text.
+    /// A count in text would be text.
     pub fn counts(self) -> bool {
         matches!(self, Self::Integers | Self::Reals | Self::Numbers | Self::Anything)
     }
@@ -94,7 +93,6 @@ impl Column {
         }
     }
 
-    /// Whether its type is too small for a number.
     pub fn is_too_small_for(&self, value: &Value) -> bool {
         matches!((value, self.most_number), (Value::Integer(number), Some(most)) if *number > most)
     }
@@ -105,7 +103,6 @@ impl Column {
     }
 }
 
-/// The spellings of truth that SQL knows.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "y" | "yes" | "on" => Some(true),
@@ -154,7 +151,6 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// An error says which value does not fit the column.
     pub fn new(column: Option<Column>, values: StatusValues) -> Result<Self> {
         let Some(column) = column else { return Ok(Self { column, values }) };
         let values = values.map(|values| values.iter().map(|it| column.hold(it)).collect());
@@ -206,8 +202,8 @@ impl Statuses {
         self.column.is_some() && !new.iter().any(|value| error.contains(value))
     }
 
-    /// The status of a row; `is` says whether it holds a value. Where the value does not tell NEW
-    /// from ERROR, `failed` does; where nothing tells, a record may have failed, and counts so.
+    /// The status of a row that holds what `is` says. Where that does not tell NEW from ERROR, `failed`
+    /// does; where nothing tells, a record may have failed, and counts so.
     pub fn status(
         &self,
         is: &dyn Fn(&Value) -> bool,

@@ -27,8 +27,8 @@ pub trait Catalog {
     /// Values of the newest rows of the table, a few.
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>>;
 
-    /// Makes sure that a condition is one, about a single row of the table, and cannot widen what
-    /// it is to narrow. Says which columns it reads.
+    /// Makes sure that a condition is one, about a single row, and cannot widen what it is to narrow.
+    /// Says which columns it reads.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
 }
 
@@ -182,8 +182,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// The insertion date, in the spelling of the newest rows. If the user says which column that
-    /// is, it must hold dates.
+    /// The insertion date, in the spelling of the newest rows. One that the user names must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
         let mut column = self.expected(&mapping.inserted, "--set date_inserted=COLUMN")?;
         let what = format!("column {} of table {}", column.name, self.table.name);
@@ -203,8 +202,8 @@ impl Lookup<'_> {
         Ok(column)
     }
 
-    /// A column that holds instants, in the spelling of the newest rows, or else in that of the
-    /// insertion date, if its type does not speak against it.
+    /// A column of instants, in the spelling of the newest rows, or of the insertion date if its type
+    /// takes that.
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
         let fits = inserted.is_text() == column.spelling.is_text()
@@ -216,9 +215,8 @@ impl Lookup<'_> {
         Ok(column)
     }
 
-    /// What is the matter with a column that is to hold a counter, the count of failures or the last
-    /// one, if anything is. As long as one of the samples is what it must be, others may be missing
-    /// or spoilt.
+    /// What is the matter with the column of the count of failures, or else of the last one, if anything
+    /// is. As long as one of the samples is what it must be, others may be missing or spoilt.
     fn complaint(
         &self,
         is_count: bool,
@@ -263,8 +261,7 @@ impl Lookup<'_> {
 /// Makes sure that no column is written that must stay as it is, and none for two reasons.
 fn check_roles(table: &Table) -> Result<()> {
     let id = table.id.iter().map(|column| ("the record's id", column));
-    let mut kept: Vec<_> = id.chain([("the insertion date", &table.inserted)]).collect();
-    let mut taken = kept.clone();
+    let mut taken: Vec<_> = id.chain([("the insertion date", &table.inserted)]).collect();
     for (role, column) in [
         ("the status", &table.statuses.column),
         ("the count of failures", &table.failures),
@@ -277,7 +274,6 @@ fn check_roles(table: &Table) -> Result<()> {
         }
         taken.push((role, column));
     }
-    kept.extend(table.statuses.column.iter().map(|column| ("the status", column)));
     for (key, effects) in [
         ("on_success", &table.on_success),
         ("on_failure", &table.on_failure),
@@ -290,7 +286,8 @@ fn check_roles(table: &Table) -> Result<()> {
             let is_twice = key == "on_failure" || matches!(to, Assigned::Add(_));
             ensure!(!(is_counted && is_twice), "{key} cannot set {name}: it is counted already");
             ensure!(!column.is_generated, "{key} cannot set {name}: the table computes it");
-            if let Some((role, _)) = kept.iter().find(|(_, it)| it.name == *name) {
+            let is_counter = table.counter_columns().any(|it| it.name == *name);
+            if let Some((role, _)) = taken.iter().find(|(_, it)| it.name == *name && !is_counter) {
                 bail!("{key} cannot set {name}: it is {role}");
             }
         }

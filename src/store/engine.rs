@@ -21,8 +21,7 @@ pub trait Engine: Sized + Send + 'static {
     type Row<'r>: Cells;
     type Locks: Locks<Self>;
 
-    /// How often a statement is run again that somebody else is in the way of; never where the
-    /// database itself waits.
+    /// How often a statement is run again that somebody else is in the way of.
     const TRIES: u32;
     /// Whether several rows are written by several statements.
     const WRITES_SINGLY: bool;
@@ -101,8 +100,7 @@ pub trait Engine: Sized + Send + 'static {
     /// Inspects what only this database has.
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    /// Begins a transaction in which nobody else changes what it has written. One that rehearses
-    /// meets at once what it would meet at its end.
+    /// Begins a transaction; one that rehearses meets at once what it would meet at its end.
     fn begin(&mut self, rehearses: bool) -> Result<(), DbError>;
 
     /// Runs statements without parameters or results.
@@ -119,8 +117,7 @@ pub trait Engine: Sized + Send + 'static {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError>;
 
-    /// Whether what a charge makes of a row shows only when the row is read again: triggers may have
-    /// changed what it is told by.
+    /// Whether what a charge makes of a row shows only when the row is read again.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
 
     /// See [`Store::interrupter`].

@@ -148,8 +148,7 @@ pub trait Reconnecting: Sized {
         }
     }
 
-    /// Does something that can be done again, and that is told whether it may have been done before:
-    /// waits out locks, and lost sessions.
+    /// Waits out locks and lost sessions. What is done hears whether it may have been done before.
     fn patiently<T>(
         &mut self,
         verb: &str,
@@ -179,8 +178,7 @@ pub trait Reconnecting: Sized {
         }
     }
 
-    /// Like `patiently`, but what the table refuses is no failure. Nor is what somebody else keeps
-    /// locked, if this `gives_way`.
+    /// The same, but what the table refuses is no failure, nor is a lock to what `gives_way`.
     fn patiently_or_refused<T>(
         &mut self,
         gives_way: bool,

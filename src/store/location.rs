@@ -53,8 +53,7 @@ impl Location {
         })
     }
 
-    /// Creates `table`, unless there is such a table, or the queue; a file also, if there is none.
-    /// Says what was made.
+    /// Creates the table or queue, and a file if there is none. Says what was made.
     pub fn create(&self, table: &str, schemas: &Schemas) -> Result<String> {
         match self {
             Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,

@@ -91,8 +91,7 @@ impl Memory {
 }
 
 impl Reader for MemoryStore {
-    /// All at once, and from the agenda: what its time has come for leaves it until it is
-    /// released.
+    /// All at once: what its time has come for leaves the agenda until it is released.
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let mut memory = self.memory();
         let Memory { rows, agenda, now, .. } = &mut *memory;

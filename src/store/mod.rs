@@ -1,5 +1,4 @@
-//! Stores, which say WHERE the records are: the traits that a store implements, and the stores
-//! there are.
+//! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
 mod acting;
 mod claims;
@@ -88,8 +87,7 @@ pub trait Database: Reader + Survey {
     /// Where claims and cursors are kept, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
 
-    /// Adds pending records with these payloads, all or none: at most the thousands that one
-    /// statement takes.
+    /// Adds pending records with these payloads, all or none, in one statement.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
     /// From now on nothing is written, not even what a crash left to be tidied up.
@@ -132,8 +130,7 @@ pub trait Store {
     /// Gives a claim back, not before all that was applied until now is durable.
     fn release(&mut self, id: &Id);
 
-    /// Nothing is claimed for a while: what was released must soon be free, and if nothing else is
-    /// held, at once.
+    /// Nothing is claimed for a while: what was released must soon be free, or if all was, at once.
     fn rest(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,5 +1,4 @@
-//! A page of due ids, put together from the rows of a query, and reports on the rows that were left
-//! out.
+//! Pages of due ids out of the rows of a query, and reports on the rows that are left out.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -57,15 +56,13 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_none()
     }
 
-    /// The rest could not be read, and why. What comes from now on may have come before, and is
-    /// passed over then.
+    /// The rest could not be read, and why. What was found before is passed over from now on.
     pub fn begin_again(&mut self, why: String) {
         self.page.broken = Some(why);
         self.seen = Some(self.page.ids.iter().cloned().collect());
     }
 
-    /// The ids, after the rest was reported, each message once; `column` is that of the insertion
-    /// date.
+    /// The ids, after the rest was reported, each message once; `column` holds the insertion date.
     pub fn finish(mut self, column: &str, said: &mut HashSet<String>) -> Page {
         let mut say = |level: Level, message: String| {
             if !said.contains(&message) {

@@ -1,7 +1,5 @@
-//! The SQL of every table store, as far as databases differ in the spelling only: conditions on
-//! rows, and the statements of a search, a scan and a census. Names are quoted and values are
-//! bound, except for statuses and instants: those are literals, because only literals are served
-//! by a partial index.
+//! The SQL of every table store, as far as databases differ in the spelling only. Names are quoted,
+//! and values are bound but for statuses and instants: only literals are served by a partial index.
 
 use std::iter;
 
@@ -34,8 +32,7 @@ pub trait Dialect: Sync {
         self.cell(column)
     }
 
-    /// The same at a place among others, under a name with which it is not taken for the column in
-    /// the order of the rows.
+    /// The same at a place among others, under a name that no order takes for the column.
     fn selected(&self, column: &Column, _place: usize) -> String {
         self.cell(column)
     }
@@ -50,8 +47,7 @@ pub trait Dialect: Sync {
     /// for each statement which an index can serve in this order.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
-    /// Conditions of the rows whose insertion date is none, or may be, that do not sort into the
-    /// window.
+    /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
     fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
 
     /// The insertion date as an instant; `None` where the database cannot tell it.
@@ -218,8 +214,7 @@ impl Table {
         parts.iter().map(statement).collect()
     }
 
-    /// The columns of facts and the beginning of the last error, both only where they are asked about,
-    /// so that an index can do without the row.
+    /// The columns of facts and the beginning of the last error, as far as they are asked about.
     pub fn facts(&self, window: &Window) -> String {
         let columns = self.selected(self.fact_columns(window));
         match self.notes_snoozes(window) {
@@ -368,8 +363,7 @@ impl Table {
     }
 }
 
-/// A bound for each count of failures: the first also for what is no count or below 1, the last for
-/// all that are higher.
+/// A bound for each count of failures, the first for all below, the last for all that are higher.
 pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
     match bounds {
         [] => "NULL".into(),

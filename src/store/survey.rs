@@ -1,5 +1,4 @@
-//! The survey of a table: what commands read of all of it, and the inspection that `check` reports.
-//! Nothing here writes.
+//! The survey of a table: what commands read of all of it, and the inspection for `check`.
 
 use std::collections::BTreeMap;
 

@@ -61,8 +61,7 @@ impl<E: Engine> SqlDatabase<E> {
         }
     }
 
-    /// The records that no age can be told of, as far as they do not sort into the window; `None`
-    /// if the query does not go by age, or goes on with an earlier one.
+    /// The records that no age can be told of, if the query goes by age and begins here.
     fn undated(&mut self, query: &Query) -> Result<Option<Undated>> {
         let is_by_age = matches!(query.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
         if !is_by_age || query.after.is_some() {
@@ -177,8 +176,7 @@ impl<E: Engine> TableStore<E> {
         Ok(*self.looks_again.insert(known))
     }
 
-    /// Writes changes, all or none. `again` says that this may have been done before, by a session
-    /// that was lost before it could say so.
+    /// Writes changes, all or none; `again` if a session that was lost may have done so before.
     fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
         let mut written = vec![WriteResult::ClaimLost; changes.len()];
         let is_mine = |(_, it): &(usize, &RowWrite)| !self.locks.is_lost(&it.record.id);
@@ -215,8 +213,7 @@ impl<E: Engine> TableStore<E> {
         Ok(Ok(written))
     }
 
-    /// Tells of the changes that were not made which the table did not take, and which a lost
-    /// session had made before.
+    /// Tells which changes the table did not take, and which a lost session had made before.
     fn look_why(
         &mut self,
         open: &[(usize, &RowWrite)],

@@ -42,8 +42,7 @@ impl Dialect for Sqlite {
         format!("{} COLLATE BINARY", quote(&column.name))
     }
 
-    /// To cut an error SQLite reads all of it, so of one that no handler wrote it says only how long
-    /// it is.
+    /// To cut an error SQLite reads all of it, so of a huge one it says only how long it is.
     fn beginning(&self, column: &Column, chars: usize) -> String {
         let column = quote(&column.name);
         format!(
@@ -197,8 +196,7 @@ pub fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (Strin
     (sql, params)
 }
 
-/// The facts of the row with the number that SQLite has for it, the last parameter, as far as the
-/// search wants it.
+/// The facts of the row with a number of SQLite's, the last parameter, if the search wants it.
 pub fn due_by_row_number(table: &Table, query: &Query) -> String {
     format!(
         "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",

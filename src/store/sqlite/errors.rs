@@ -54,8 +54,7 @@ pub fn is_busy(error: &SqlError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Whether it is a row that cannot be read: a page is damaged, the row is too big, or the queue's
-/// condition fails for what it holds.
+/// Whether a row cannot be read: it is damaged or too big, or the queue's condition fails for it.
 pub fn is_of_a_row(error: &SqlError) -> bool {
     let is_damage = matches!(
         error.sqlite_error_code(),
@@ -64,9 +63,8 @@ pub fn is_of_a_row(error: &SqlError) -> bool {
     is_damage || is_refusal(error)
 }
 
-/// Whether it is the table that refuses what was to be written, and not the database that cannot
-/// write: a constraint, a strict type, a trigger's RAISE or a mistake in its SQL, or an id that
-/// stands in more than one row.
+/// Whether the table refuses what was to be written, and not the database: a constraint, a strict
+/// type, a trigger's RAISE or a mistake in its SQL, or an id that stands in more than one row.
 fn is_refusal(error: &SqlError) -> bool {
     let of_the_database = |code| {
         matches!(

@@ -1,9 +1,6 @@
-//! The index walk: a skip scan over the counts of failures, which finds what can be due without
-//! looking at what still waits.
-//!
-//! With an index on (FAILURES, STATUS, LAST_FAILURE) the counts that there are can be walked from
-//! one to the next, and for each of them the failures that are long enough ago are a few
-//! stretches of the index. So a pass costs what is due, not what waits.
+//! The index walk: a skip scan over the counts of failures, so that a pass costs what is due, not what
+//! waits. An index on (FAILURES, STATUS, LAST_FAILURE) leads from one count to the next, and for each
+//! the failures that are long enough ago are a few stretches of it.
 
 use rusqlite::{Connection, Result};
 
@@ -24,8 +21,7 @@ struct Counts<'a> {
     all: String,
     /// One of them, under a name that no column of the table has.
     n: String,
-    /// The part of a statement that goes from one to the next. They end with NULL, which is one as
-    /// well.
+    /// The part of a statement that goes from one to the next, and to NULL at last.
     sql: String,
 }
 
@@ -56,9 +52,8 @@ impl<'a> Counts<'a> {
         Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
     }
 
-    /// The stretches of the last failures that are long enough ago, or in the future. What waits lies
-    /// between these, as numbers and as text. The type is asked for because a column of text compares
-    /// a number as text.
+    /// The stretches of the last failures that are long enough ago, or in the future, in numbers and in
+    /// text. The type is asked for because a column of text compares a number as text.
     fn places(
         &self,
         before: &[Instant],
@@ -120,9 +115,8 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The statement that selects as [`Table::due`] does, if it can be served by an index. It
-/// cannot where an application writes LAST_FAILURE in a spelling of its own, whose text
-/// does not sort as time does.
+/// The statement that selects as [`Table::due`] does, if an index serves it: not where applications
+/// write LAST_FAILURE in a spelling whose text does not sort as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
     let Some(counts) = Counts::of(table) else { return Ok(None) };
@@ -130,8 +124,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     let spelling = Some(&counts.last_failure.spelling).filter(|it| it.is_text());
     let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
     let [new, errors] = [Status::New, Status::Error].map(|status| table.of_statuses(&[status]));
-    // Without these the counts do not lead to the failed records, or no order leads to those that
-    // are due.
+    // Else the counts do not lead to the failed records, or no order leads to those that are due.
     if !table.statuses.tell()
         || !spelling.sorts(zone)
         || !counts.are_served(connection)?

@@ -1,5 +1,4 @@
-//! The claims of a SQLite table: locks on a side file, which are released once what was written
-//! before is on disk.
+//! The claims of a SQLite table: locks on a side file, released once what was written is on disk.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -36,8 +35,7 @@ pub struct SqliteLocks {
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
     state: StateDir,
-    /// What reads the row with an id: whether it belongs to the queue, and every column, at the end
-    /// because there may be one more at any time.
+    /// Reads whether the row with an id is in the queue, and all columns that there are by then.
     by_id: String,
     /// The columns of the rows that were read last.
     names: Arc<[String]>,
@@ -90,8 +88,7 @@ impl SqliteLocks {
         Ok(found.map_or(Claim::Gone, |record| Claim::Held(Box::new(record))))
     }
 
-    /// A row as a record, if it can be one. How many columns there are is asked of the row, because
-    /// one may have been added since the statement was prepared.
+    /// A row as a record, if it can be one, with columns that were added since the pass began.
     fn record(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
         let columns = self.names(row.as_ref());
         let in_queue = row.get(0)?;
@@ -102,8 +99,7 @@ impl SqliteLocks {
         Ok(record.map_err(|problem| log::warn!("{problem}")).ok())
     }
 
-    /// The names of a statement's columns, but for the first. They are mostly those of the time
-    /// before, and then shared.
+    /// The names of a statement's columns, but for the first; mostly those of the time before.
     fn names(&mut self, statement: &Statement<'_>) -> Arc<[String]> {
         let names = || statement.column_names().skip(1);
         if !self.names.iter().map(String::as_str).eq(names()) {
@@ -170,12 +166,10 @@ impl Locks<SqliteEngine> for SqliteLocks {
 
 /// A row of more bytes than this is looked at before it is read.
 const LARGE: usize = 16 << 20;
-/// What becomes of a row's bytes until its handler has them: a copy, and a line in which a
-/// character may take six.
+/// A row's bytes become a copy, and a line in which a character may take six.
 const COPIES: usize = 7;
 
-/// Fails if a row is too big to be handled in the memory that there is, which would end the pass
-/// and not only this row.
+/// Fails if a row is too big for the memory that there is, which would end the whole pass.
 fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
     let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;

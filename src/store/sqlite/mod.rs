@@ -81,8 +81,7 @@ impl Engine for SqliteEngine {
         Ok(walk.map_or_else(|| table.due(query), |walk| vec![walk]))
     }
 
-    /// Gathers what can be read of a table with rows that cannot: one by one, by the numbers that
-    /// SQLite has for them, from both ends as far as those can be read.
+    /// Gathers rows one by one, by SQLite's own numbers, from either end as far as that goes.
     fn search_around(
         &mut self,
         table: &Table,
@@ -122,8 +121,7 @@ impl Engine for SqliteEngine {
         Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Whether no pending record is found by reading the table from one end to the other, in no order
-    /// that an index has.
+    /// Whether no table is read from one end to the other, in no order that an index has.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
         let is_scan = |step: &String| step.starts_with("SCAN") && !step.contains(" INDEX ");
         for sql in table.due(&recent()) {
@@ -145,8 +143,7 @@ impl Engine for SqliteEngine {
         Ok(is_needed.then(|| names([failures, status, last_failure])))
     }
 
-    /// An index in which other columns come first is read from one end to the other, or once for each
-    /// value of those.
+    /// One in which other columns come first is read as a whole, or once for each value of those.
     fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
         let steps = plan(&self.connection, &table.of_id("1"))?;
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
@@ -317,8 +314,7 @@ impl SqliteEngine {
         self.connection.prepare_cached(&sql)?.exists(params_from_iter(id_params(id)))
     }
 
-    /// Why the table would refuse what a pass writes, as far as that shows before it is written: a
-    /// mistake in a trigger's SQL, or something that a trigger may not use.
+    /// Mistakes in a trigger's SQL, and what a trigger may not use, which show before it is run.
     fn refused_writes(&self, table: &Table) -> Result<Vec<String>, DbError> {
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
         let sets = joined(written.map(|it| format!("{0} = {0}", quote(&it.name))), ", ");

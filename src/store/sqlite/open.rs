@@ -92,8 +92,7 @@ impl SqliteEngine {
         self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
     }
 
-    /// From now on commits of this connection leave syncing the write-ahead log to the caller.
-    /// Says where it is; `None` if the database has none, and commits sync as ever.
+    /// From now on commits leave syncing the write-ahead log to the caller, where there is one.
     pub fn defer_sync(&self) -> rusqlite::Result<Option<PathBuf>> {
         if self.journal_mode()? != "wal" {
             return Ok(None);
@@ -102,8 +101,7 @@ impl SqliteEngine {
         Ok(Some(beside(&self.path, "-wal")))
     }
 
-    /// Fails if another file, or none, is where this one was when it was opened: SQLite would go on
-    /// with the old one, which nobody else sees any more.
+    /// Else SQLite would go on with the old file, which nobody else sees any more.
     pub fn require_in_place(&self) -> Result<()> {
         let shown = self.path.display();
         match fs::symlink_metadata(&self.path) {
@@ -126,8 +124,7 @@ impl SqliteEngine {
     }
 }
 
-/// Creates `table` with its schema in the database at `path`, creating the file if there is none:
-/// a new one gets write-ahead logging, an existing one keeps its journal mode.
+/// Creates `table`, and the file if there is none: a new one gets write-ahead logging.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     let database =
         secure_file::resolve(path).with_context(|| format!("could not open {}", path.display()))?;
@@ -168,9 +165,8 @@ fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection>
     open().map_err(|error| explain(path, error, "open"))
 }
 
-/// Defence against a database file that somebody else prepared: no SQL can damage the file or write
-/// to the tables behind a virtual one, triggers and views may use only what cannot do harm, and a
-/// malformed page is an error before it is read.
+/// Defence against a file that somebody else prepared: SQL cannot damage it or write behind a virtual
+/// table, triggers and views may do no harm, and a malformed page is an error before it is read.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -193,8 +189,7 @@ fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()>
     connection.create_scalar_function("backlog_instant", 1, flags, move |context| {
         Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
     })?;
-    // A value as it is read, so that what is compared with it is exact: whatever the column's
-    // affinity and collation, and also for text that is no UTF-8.
+    // A value as it is read, for exact comparisons whatever the affinity and collation.
     connection
         .create_scalar_function("backlog_value", 1, flags, |context| Ok(value(context.get_raw(0))))
 }

@@ -77,8 +77,8 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Fails if something stands beside the database that SQLite would wait for, or that somebody has
-/// put there who may not write the database: SQLite would take what it says for its own.
+/// Fails if something stands beside the database that SQLite would wait for, or would believe though
+/// somebody put it there who may not write the database.
 fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for end in BESIDE {
         let beside = beside(path, end);
@@ -98,8 +98,7 @@ fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     Ok(())
 }
 
-/// A connection that is closed with the rights that it was worked with: the last one removes files
-/// beside the database.
+/// A connection that is closed with its rights: the last one removes files beside the database.
 pub struct Owned {
     pub connection: Option<Connection>,
     pub rights: Rights,

@@ -1,5 +1,4 @@
-//! Assignments and conditions of a guarded write, as plain data: each engine turns them into its own
-//! statements.
+//! Assignments and conditions of a guarded write, as plain data that each engine makes SQL of.
 
 use std::borrow::Cow;
 
@@ -37,8 +36,7 @@ pub enum Role {
     Grow(i64),
 }
 
-/// The [`Table::guard_columns`] as a charge left them, with what triggers and the table itself compute
-/// of it.
+/// The [`Table::guard_columns`] as a charge, triggers and the table itself left them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Charged(pub Vec<Value>);
 
@@ -166,8 +164,7 @@ impl Table {
         sets
     }
 
-    /// What the column of the last failure holds where there was none: NULL, or if that cannot be,
-    /// the insertion date.
+    /// No last failure: NULL, or if that cannot be, the insertion date.
     fn no_failure(&self, column: &Column, record: &Record) -> Value {
         let inserted_at = record.inserted_at.filter(|_| column.not_null);
         inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))

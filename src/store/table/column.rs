@@ -1,5 +1,4 @@
-//! Columns: their names as SQL, the values that their types take, and the statuses that one of them
-//! holds.
+//! Columns: their names as SQL, the values that they take, and the statuses that one of them holds.
 
 use std::fmt;
 

@@ -27,8 +27,7 @@ pub trait Catalog {
     /// Values of the newest rows of the table, a few.
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>>;
 
-    /// Makes sure that a condition is one, about a single row, and cannot widen what it is to narrow.
-    /// Says which columns it reads.
+    /// Checks that it is a condition, about a single row and as a whole. Says which columns it reads.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
 }
 
@@ -202,8 +201,7 @@ impl Lookup<'_> {
         Ok(column)
     }
 
-    /// A column of instants, in the spelling of the newest rows, or of the insertion date if its type
-    /// takes that.
+    /// A column of instants, spelt as in the newest rows, or as the insertion date if its type can.
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
         let fits = inserted.is_text() == column.spelling.is_text()
@@ -327,8 +325,7 @@ impl<'a> Trial<'a> {
         ]
     }
 
-    /// Why the condition is none: in the database's words, unless they are about what stands behind
-    /// it. `at` is the byte of the statement that they are about.
+    /// Why it is none, in words of the database which are about this byte of the statement.
     pub fn complaint(&self, words: &str, at: Option<usize>) -> Error {
         let condition = self.condition;
         if words.contains(BEHIND) {

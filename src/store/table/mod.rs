@@ -1,5 +1,4 @@
-//! The user's table, whichever database it is in: its columns as the mapping names them, and what
-//! commands require of it.
+//! The user's table in any database: its columns as the mapping names them, and requirements of it.
 
 mod change;
 mod column;
@@ -19,8 +18,7 @@ use crate::record::series::SeriesSource;
 use crate::record::{Capabilities, Status};
 use crate::store::sql::Dialect;
 
-/// A table that was found to have what the mapping says ([`Table::find`]). Names are spelt as the
-/// table spells them.
+/// A table that has what the mapping says ([`Table::find`]). Names are spelt as it spells them.
 pub struct Table {
     /// As messages have it.
     pub name: String,
@@ -62,8 +60,7 @@ pub struct Effect {
 }
 
 impl Table {
-    /// What its store can do. An attempt that is not charged needs a date to wait from, unless the
-    /// store keeps the schedule itself.
+    /// What its store can do. To snooze it needs a date to wait from, unless it keeps the schedule.
     pub fn capabilities(&self) -> Capabilities {
         let (keeps_schedule, has_counter) = (self.due_at.is_some(), self.failures.is_some());
         Capabilities {
@@ -122,8 +119,7 @@ impl Table {
         }
     }
 
-    /// The keys of what is set at an end without making the condition false, as far as the columns
-    /// show that.
+    /// The keys of ends that leave the condition true, as far as the columns show that.
     pub fn ends_that_change_nothing(&self) -> Vec<&'static str> {
         let is_read = |Effect { column, .. }: &Effect| {
             self.condition_columns.iter().any(|it| it.name == column.name)

@@ -50,8 +50,7 @@ pub struct FactColumns<'a> {
     failures: Option<Place<'a>>,
     last_failure: Option<Place<'a>>,
     due_at: Option<Place<'a>>,
-    /// Behind all columns: the beginning of the last error, which may say that the record is
-    /// snoozed.
+    /// Behind all columns: the beginning of the last error, which may tell of a snooze.
     snoozed: Option<Place<'a>>,
 }
 

@@ -48,13 +48,23 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
-    fn any(&mut self, sql: &str) -> Result<bool, DbError> {
-        let mut any = false;
-        self.rows(sql, &[], |_| {
-            any = true;
-            false
+    /// What `of` makes of all rows of a statement.
+    fn all<T>(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        mut of: impl FnMut(&Self::Row<'_>) -> T,
+    ) -> Result<Vec<T>, DbError> {
+        let mut all = Vec::new();
+        self.rows(sql, params, |row| {
+            all.push(of(row));
+            true
         })?;
-        Ok(any)
+        Ok(all)
+    }
+
+    fn any(&mut self, sql: &str) -> Result<bool, DbError> {
+        Ok(!self.all(sql, &[], |_| ())?.is_empty())
     }
 
     /// The statements of a search: those of [`Table::due`], or better ones.

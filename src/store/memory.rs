@@ -2,7 +2,7 @@
 //! without looking at the rest.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 
@@ -48,21 +48,17 @@ impl MemoryStore {
 
     /// Which of the rows it was made of has this id.
     pub fn position(&self, id: &Id) -> Option<usize> {
-        self.memory().by_id.get(id).copied()
+        lock(&self.0).by_id.get(id).copied()
     }
 
     /// When there is something to do next.
     pub fn next_at(&self) -> Option<Instant> {
-        self.memory().agenda.first_key_value().map(|(at, _)| *at)
+        lock(&self.0).agenda.first_key_value().map(|(at, _)| *at)
     }
 
     /// What is settled from now on is settled at `now`.
     pub fn set_now(&self, now: Instant) {
-        self.memory().now = now;
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        lock(&self.0)
+        lock(&self.0).now = now;
     }
 }
 
@@ -93,7 +89,7 @@ impl Memory {
 impl Reader for MemoryStore {
     /// All at once: what its time has come for leaves the agenda until it is released.
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        let mut memory = self.memory();
+        let mut memory = lock(&self.0);
         let Memory { rows, agenda, now, .. } = &mut *memory;
         let later = agenda.split_off(&now.saturating_add(1));
         let come = std::mem::replace(agenda, later);
@@ -112,7 +108,7 @@ impl Reader for MemoryStore {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        Ok(self.memory().record(id).map_or(Found::Gone, Found::Record))
+        Ok(lock(&self.0).record(id).map_or(Found::Gone, Found::Record))
     }
 }
 
@@ -127,14 +123,14 @@ impl Store for MemoryStore {
 
     /// A simulation has one pass at a time.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        let memory = self.memory();
+        let memory = lock(&self.0);
         let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, Claim::Held);
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
     /// Puts the row on the agenda again.
     fn release(&mut self, id: &Id) {
-        let memory = &mut *self.memory();
+        let memory = &mut *lock(&self.0);
         let Some(&index) = memory.by_id.get(id) else { return };
         let facts = memory.rows[index].facts();
         if facts.status.is_pending()
@@ -145,7 +141,7 @@ impl Store for MemoryStore {
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        let mut memory = self.memory();
+        let mut memory = lock(&self.0);
         Ok(changes.iter().map(|change| memory.write(change)).collect())
     }
 

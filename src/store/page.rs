@@ -16,7 +16,7 @@ pub struct PageBuilder<'a> {
     is_due: IsDue<'a>,
     page: Page,
     /// What was found before it was begun again.
-    seen: Option<HashSet<Id>>,
+    seen: HashSet<Id>,
     /// Records that no age can be told of, where the selection goes by age.
     undated: Option<Undated>,
     /// Why records without a usable id are not tried, and how many there are for each reason.
@@ -26,7 +26,7 @@ pub struct PageBuilder<'a> {
 impl<'a> PageBuilder<'a> {
     pub fn new(selection: &'a Query, undated: Option<Undated>, is_due: IsDue<'a>) -> Self {
         let page = Page::default();
-        Self { selection, is_due, page, seen: None, undated, unusable: BTreeMap::new() }
+        Self { selection, is_due, page, seen: HashSet::new(), undated, unusable: BTreeMap::new() }
     }
 
     /// A row. False if the page is full.
@@ -39,8 +39,7 @@ impl<'a> PageBuilder<'a> {
             }
         };
         let facts = columns.facts(&id, row);
-        let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(&id));
-        if is_seen || !self.selection.statuses.contains(&facts.status) {
+        if self.seen.contains(&id) || !self.selection.statuses.contains(&facts.status) {
             return true;
         }
         if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
@@ -59,7 +58,7 @@ impl<'a> PageBuilder<'a> {
     /// The rest could not be read, and why. What was found before is passed over from now on.
     pub fn begin_again(&mut self, why: String) {
         self.page.broken = Some(why);
-        self.seen = Some(self.page.ids.iter().cloned().collect());
+        self.seen = self.page.ids.iter().cloned().collect();
     }
 
     /// The ids, after the rest was reported, each message once; `column` holds the insertion date.

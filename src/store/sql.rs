@@ -106,12 +106,14 @@ impl Table {
         names(&self.id)
     }
 
-    /// Ids that more than one row has.
-    pub fn duplicates(&self) -> String {
+    /// An id that more than one row has.
+    pub fn duplicate(&self) -> String {
         let (cells, ids, name) = (self.cells(&self.id), self.ids(), &self.sql);
         let has_ids = self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name)));
         let has_ids = joined(has_ids, " AND ");
-        format!("SELECT {cells} FROM {name} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1")
+        format!(
+            "SELECT {cells} FROM {name} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1"
+        )
     }
 
     /// Whether a row belongs to the queue, which is never NULL.

@@ -189,15 +189,18 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         found.pending.is_cut = read.is_err();
         let read = self.reading(read);
         found.unread.or_nothing("the pending records", read);
-        let (rows, values) = (self.count_rows().map(Some), self.status_values());
+        let rows = format!("SELECT count(*) FROM {}", self.table.sql);
+        let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut it| it.pop());
         found.rows = found.unread.or_nothing("the number of rows", self.reading(rows));
+        let values = self.status_values();
         found.values = found.unread.or_nothing("the statuses", self.reading(values));
         self.engine.inspect(&self.table, &mut found);
         if self.engine.is_users_table() {
             let Self { engine, table, .. } = self;
             let triggers = engine.triggers(table);
             let missing = missing_indexes(engine, table, by_count).map(Some);
-            let duplicate = duplicate(engine, table);
+            let duplicate = engine.all(&table.duplicate(), &[], |row| table.shown_id(row));
+            let duplicate = duplicate.map(|mut it| it.pop());
             found.triggers = found.unread.or_nothing("the triggers", self.reading(triggers));
             found.missing = found.unread.or_nothing("indexes", self.reading(missing));
             found.duplicate = found.unread.or_nothing("the ids", self.reading(duplicate));
@@ -207,33 +210,20 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 }
 
 impl<E: Engine> SqlDatabase<E> {
-    fn count_rows(&mut self) -> Result<u64, DbError> {
-        let mut rows = 0;
-        self.engine.rows(&format!("SELECT count(*) FROM {}", self.table.sql), &[], |row| {
-            rows = row.count(0);
-            true
-        })?;
-        Ok(rows)
-    }
-
     fn status_values(&mut self) -> Result<Vec<StatusValue>, DbError> {
         let Self { engine, table, .. } = self;
         let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
         let (cell, name) = (table.dialect.exact(column), &table.sql);
         let sql = format!("SELECT {cell}, count(*) FROM {name} GROUP BY 1 ORDER BY 2 DESC");
-        let mut values = Vec::new();
-        engine.rows(&sql, &[], |row| {
+        engine.all(&sql, &[], |row| {
             let (value, rows) = (row.value(column, 0), row.count(1));
             let status = table.statuses.status(&|mapped| *mapped == value, true, None);
             let text = value.to_string();
             let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
             let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
             let like = mapped.find(is_like).filter(|_| status == Status::Foreign);
-            let (shown, like) = (value.shown(), like.map(Value::shown));
-            values.push(StatusValue { shown, status, rows, like });
-            true
-        })?;
-        Ok(values)
+            StatusValue { shown: value.shown(), status, rows, like: like.map(Value::shown) }
+        })
     }
 }
 
@@ -263,16 +253,6 @@ fn missing_indexes(
         Ok(MissingIndex { finds, statement: engine.create_index(table, &index)? })
     });
     created.collect()
-}
-
-/// An id that more than one row has.
-fn duplicate(engine: &mut impl Engine, table: &Table) -> Result<Option<String>, DbError> {
-    let mut found = None;
-    engine.rows(&format!("{} LIMIT 1", table.duplicates()), &[], |row| {
-        found = Some(table.shown_id(row));
-        true
-    })?;
-    Ok(found)
 }
 
 /// A row of [`Table::census`].

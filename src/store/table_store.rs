@@ -121,15 +121,12 @@ impl<E: Engine> Reader for SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
         let shown = Selected::shown(table);
-        let mut found = Vec::with_capacity(1);
-        let read = engine.rows(&sql, &id_params(id), |row| {
-            found.extend(shown.record(row, 0));
-            true
-        });
-        if !read.as_ref().is_err_and(|error| error.kind == Kind::NoValue) {
-            self.reading(read)?;
-        }
-        Ok(match (found.pop(), found.pop()) {
+        let read = match engine.all(&sql, &id_params(id), |row| shown.record(row, 0)) {
+            Err(error) if error.kind == Kind::NoValue => Ok(Vec::new()),
+            read => read,
+        };
+        let mut found = self.reading(read)?.into_iter().flatten();
+        Ok(match (found.next(), found.next()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),
             (Some(_), Some(_)) => Found::Ambiguous,

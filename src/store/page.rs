@@ -52,7 +52,11 @@ impl<'a> PageBuilder<'a> {
             self.page.next = Some(Key { inserted: columns.inserted(row), id: id.clone() });
         }
         self.page.ids.push(id);
-        self.page.next.is_none()
+        !self.is_full()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.page.next.is_some()
     }
 
     /// The rest could not be read, and why. What was found before is passed over from now on.

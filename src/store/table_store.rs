@@ -87,13 +87,9 @@ impl<E: Engine> SqlDatabase<E> {
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
         let columns = FactColumns::new(&self.table, &query.window);
         let params = due_params(query);
-        let mut has_room = true;
         for sql in self.engine.due(&self.table, query)? {
-            self.engine.rows(&sql, &params, |row| {
-                has_room = page.row(&columns, row);
-                has_room
-            })?;
-            if !has_room {
+            self.engine.rows(&sql, &params, |row| page.row(&columns, row))?;
+            if page.is_full() {
                 break;
             }
         }

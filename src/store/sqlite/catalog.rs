@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error as SqlError, OptionalExtension};
@@ -24,31 +24,21 @@ impl Catalog for Connection {
             .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<rusqlite::Result<_>>()?;
-        let listed = found.iter().find(|(found, _)| found.eq_ignore_ascii_case(name));
-        let Some((name, kind)) = listed else {
-            let others: Vec<_> = found
-                .iter()
-                .filter(|(name, kind)| kind == "table" && !name.starts_with("sqlite_"))
-                .map(|(name, _)| name.as_str())
-                .collect();
+        let Some((name, kind)) = found.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)) else {
+            let others =
+                found.iter().filter(|(_, kind)| kind == "table").map(|(it, _)| it.as_str());
+            let others: Vec<_> = others.filter(|it| !it.starts_with("sqlite_")).collect();
             let others = if others.is_empty() { "none".into() } else { others.join(", ") };
             bail!("no table {name:?}; tables here: {others}");
         };
-        if kind == "view" {
-            bail!("{name} is a view; name the table behind it");
-        }
+        ensure!(kind != "view", "{name} is a view; name the table behind it");
         let (columns, sql) = (columns(self, name)?, quote(name));
         Ok(Listed { name: name.clone(), sql, dialect: &Sqlite, columns })
     }
 
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
-        let has_no_row_numbers = self
-            .query_row(
-                "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1",
-                [&table.name],
-                |row| row.get(0),
-            )
-            .optional()?;
+        let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1";
+        let has_no_row_numbers = self.query_row(sql, [&table.name], |row| row.get(0)).optional()?;
         let newest = if has_no_row_numbers == Some(true) { "" } else { "ORDER BY rowid DESC" };
         let (column, table) = (quote(&column.name), &table.sql);
         let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
@@ -87,12 +77,11 @@ impl Catalog for Connection {
         // What else stands in the database may go by it.
         self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
         checked?;
-        let read = lock(&read);
-        Ok(read.clone())
+        Ok(std::mem::take(&mut *lock(&read)))
     }
 }
 
-pub fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
+fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
     let columns = connection
         .prepare(
             "SELECT name, upper(type), dflt_value IS NOT NULL, pk, hidden, \"notnull\" \

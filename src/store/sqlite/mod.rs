@@ -95,18 +95,14 @@ impl Engine for SqliteEngine {
         page.begin_again(format!("could not read all of {}: {error}", self.path.display()));
         let columns = FactColumns::new(table, &query.window);
         let (sql, mut params) = (due_by_row_number(table, query), due_params(query));
-        let mut has_room = true;
         for number in self.row_numbers(table) {
             params.push(Value::Integer(number));
-            let read = self.rows(&sql, &params, |row| {
-                has_room = page.row(&columns, row);
-                has_room
-            });
+            let read = self.rows(&sql, &params, |row| page.row(&columns, row));
             params.pop();
             if let Err(error) = read {
                 log::error!("row {number} of table {} could not be read: {error}", table.name);
             }
-            if !has_room {
+            if page.is_full() {
                 break;
             }
         }

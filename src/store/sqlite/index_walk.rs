@@ -14,6 +14,7 @@ use crate::time::Instant;
 
 /// The counts of failures of a table, and what is looked for by them.
 struct Counts<'a> {
+    connection: &'a Connection,
     table: &'a Table,
     failures: &'a Column,
     last_failure: &'a Column,
@@ -26,7 +27,7 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn of(table: &'a Table) -> Option<Self> {
+    fn of(connection: &'a Connection, table: &'a Table) -> Option<Self> {
         let (failures, last_failure) = (table.failures.as_ref()?, table.last_failure.as_ref()?);
         let all = quote(&format!("counts of {}", table.name));
         let mut n = "n".to_string();
@@ -40,15 +41,15 @@ impl<'a> Counts<'a> {
              SELECT (SELECT min({count}) FROM {name} WHERE {pending} AND {count} > {n}) \
              FROM {all} WHERE {n} IS NOT NULL)"
         );
-        Some(Self { table, failures, last_failure, all, n, sql })
+        Some(Self { connection, table, failures, last_failure, all, n, sql })
     }
 
     /// Whether an index leads from one to the next.
-    fn are_served(&self, connection: &Connection) -> Result<bool> {
+    fn are_served(&self) -> Result<bool> {
         let Self { table, failures, all, n, sql, .. } = self;
         let (search, to_next) =
             (format!("SEARCH {} ", table.name), format!("({}>?)", failures.name));
-        let steps = plan(connection, &format!("{sql} SELECT {n} FROM {all}"))?;
+        let steps = plan(self.connection, &format!("{sql} SELECT {n} FROM {all}"))?;
         Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
     }
 
@@ -83,12 +84,7 @@ impl<'a> Counts<'a> {
     }
 
     /// Whether the first and the last text of each count are in this spelling, which sorts.
-    fn are_spelt(
-        &self,
-        connection: &Connection,
-        errors: &str,
-        spelling: &Spelling,
-    ) -> Result<bool> {
+    fn are_spelt(&self, errors: &str, spelling: &Spelling) -> Result<bool> {
         let Self { table, all, n, sql, .. } = self;
         let [count, column] = [self.failures, self.last_failure].map(|it| quote(&it.name));
         let [first, last] = ["ASC", "DESC"].map(|direction| {
@@ -103,7 +99,7 @@ impl<'a> Counts<'a> {
             table.other_dates.read_text(&text).is_some_and(same)
         };
         let sql = format!("{sql} SELECT {first}, {last} FROM {all} WHERE {n} IS NOT NULL");
-        let mut statement = connection.prepare(&sql)?;
+        let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let text = |index| row.get::<_, Option<String>>(index).unwrap_or_default();
@@ -119,7 +115,7 @@ impl<'a> Counts<'a> {
 /// write LAST_FAILURE in a spelling whose text does not sort as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
-    let Some(counts) = Counts::of(table) else { return Ok(None) };
+    let Some(counts) = Counts::of(connection, table) else { return Ok(None) };
     let zone = &table.dates.zone;
     let spelling = Some(&counts.last_failure.spelling).filter(|it| it.is_text());
     let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
@@ -127,8 +123,8 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     // Else the counts do not lead to the failed records, or no order leads to those that are due.
     if !table.statuses.tell()
         || !spelling.sorts(zone)
-        || !counts.are_served(connection)?
-        || !counts.are_spelt(connection, &errors, &spelling)?
+        || !counts.are_served()?
+        || !counts.are_spelt(&errors, &spelling)?
     {
         return Ok(None);
     }
@@ -162,7 +158,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
 
 /// Whether an index leads from one count of failures to the next.
 pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
-    Counts::of(table).map_or(Ok(false), |counts| counts.are_served(connection))
+    Counts::of(connection, table).map_or(Ok(false), |counts| counts.are_served())
 }
 
 /// The steps in which SQLite would carry out a statement, whatever its parameters are.

@@ -9,11 +9,12 @@ mod open;
 mod rights;
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error as SqlError, OptionalExtension, Row, params_from_iter};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
@@ -276,9 +277,16 @@ impl Database for SqlDatabase<SqliteEngine> {
         stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
-        self.engine.require_one_name()?;
+        let SqliteEngine { connection, path, found } = &mut self.engine;
+        let names = found.nlink();
+        // Each has a journal, and claims, of its own.
+        ensure!(
+            names <= 1,
+            "could not use {}: the file has {names} names (hard links), and passes under one would \
+             not see the claims and the journal of the other; keep one",
+            path.display()
+        );
         // What ends a pass before that ends the waiting as well.
-        let SqliteEngine { connection, path, .. } = &mut self.engine;
         let waits = wait_for_locks(connection, path, PASS, stop.clone());
         waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let locks = SqliteLocks::new(&self.table, state)?;

@@ -110,18 +110,6 @@ impl SqliteEngine {
             Err(error) => bail!("{shown} was moved or removed while the pass ran: {error}"),
         }
     }
-
-    /// Fails if the file has more names than one: each has a journal, and claims, of its own.
-    pub fn require_one_name(&self) -> Result<()> {
-        let names = self.found.nlink();
-        ensure!(
-            names <= 1,
-            "could not use {}: the file has {names} names (hard links), and passes under one would \
-             not see the claims and the journal of the other; keep one",
-            self.path.display()
-        );
-        Ok(())
-    }
 }
 
 /// Creates `table`, and the file if there is none: a new one gets write-ahead logging.

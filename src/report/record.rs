@@ -1,0 +1,363 @@
+//! Records in words: a line of each for `list` and for dry runs, and the explanation of one: its
+//! verdict, the arithmetic behind it and the attempts to come.
+
+use std::iter;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::hash::phase;
+use crate::record::{Facts, Record, Status, counted, cut_line, json_line, one_line};
+use crate::schedule::{
+    AgeWindow, Backoff, CATCH_UP, DueRule, End, Jitter, Obstacle, PassTime, Planned, Policy,
+    Reason, RetryLimits, Slots, Tiers, Verdict, duration,
+};
+use crate::time::{DAY, Instant, days, span};
+
+/// What a dry run says of a record with this verdict.
+pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool) -> String {
+    let (verb, why) = match verdict {
+        Verdict::Due(_) if counts => {
+            ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
+        }
+        Verdict::Due(_) => ("try", record.status.name().into()),
+        Verdict::Archive(End::Attempts) => {
+            ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
+        }
+        Verdict::Archive(End::Age) => ("archive", "older than --max-age".into()),
+        Verdict::Wait { until } => ("wait", format!("until {until}")),
+        Verdict::Never(obstacle) => ("skip", obstacle_text(obstacle, record)),
+    };
+    dry_run_line(record, verb, &why)
+}
+
+/// `7  try   attempt 3`
+pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
+    format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
+}
+
+fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
+    match obstacle {
+        Obstacle::NotPending => return format!("is {}", cut_line(&record.status_text)),
+        Obstacle::TooOld => "older than --ndays",
+        Obstacle::OutOfSlots => "has had all its retries",
+        Obstacle::OtherShard => "in another shard",
+        Obstacle::Undated => "its insertion date cannot be read",
+    }
+    .into()
+}
+
+/// Widths that fit what nearly every table holds; longer values push their line to the right.
+pub fn list_header(with_verdict: bool) -> String {
+    let next = if with_verdict { "NEXT ATTEMPT          " } else { "" };
+    format!(
+        "{:<10}  {:<8}  {:<20}  {:>8}  {:<20}  {next}LAST ERROR\n",
+        "ID", "STATUS", "INSERTED", "FAILURES", "LAST FAILURE"
+    )
+}
+
+/// `counts` says whether the table has the columns to count failures in.
+pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
+    let inserted = match record.inserted_at {
+        Some(at) => at.to_string(),
+        None => format!("?{}", cut_line(&record.inserted.to_string())),
+    };
+    let next = verdict.map(|verdict| match verdict {
+        Verdict::Due(_) => "now".into(),
+        Verdict::Wait { until } => until.to_string(),
+        Verdict::Archive(_) => "none: given up".into(),
+        Verdict::Never(_) => "-".into(),
+    });
+    let line = format!(
+        "{:<10}  {:<8}  {inserted:<20}  {:>8}  {:<20}  {}{}",
+        record.id.full(),
+        cut_line(&record.status_text),
+        if counts { record.failures.to_string() } else { "-".into() },
+        record.last_failure_at.map_or_else(|| "-".into(), |at| at.to_string()),
+        next.map(|next| format!("{next:<20}  ")).unwrap_or_default(),
+        record.last_error.as_deref().map(cut_line).unwrap_or_default(),
+    );
+    format!("{}\n", line.trim_end())
+}
+
+pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
+    let mut line = json!({
+        "id": record.id,
+        "status": record.status_text,
+        "date_inserted": record.inserted_at,
+        "failures": counts.then_some(record.failures),
+        "last_failure": record.last_failure_at,
+        "last_error": record.last_error,
+    });
+    if let Some(verdict) = verdict {
+        let until = if let Verdict::Wait { until } = verdict { Some(until) } else { None };
+        line["due"] = matches!(verdict, Verdict::Due(_)).into();
+        line["next_attempt_at"] = json!(until);
+    }
+    json_line(&line)
+}
+
+/// The explanation of a record under a rule. `last` is when the last pass began, and the verdict then.
+pub fn explanation(
+    record: &Record,
+    rule: &DueRule,
+    last: Option<(Instant, Verdict)>,
+    attempts: &[Planned],
+) -> String {
+    let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
+    let has_counter = rule.capabilities.has_counter;
+    let last = match last {
+        None => "none of this line is known".into(),
+        Some((at, then)) => format!("{at}: {}", last_pass(at, then, record)),
+    };
+    let attempt = |planned: &Planned| {
+        let number =
+            if has_counter { format!(", attempt {}", planned.attempt) } else { String::new() };
+        let end = if planned.is_last { "; if it fails, the record is archived" } else { "" };
+        format!("{}{number}{end}", planned.at)
+    };
+    let mut next: Vec<_> = attempts.iter().map(attempt).collect();
+    if let (true, Verdict::Wait { until }) = (next.is_empty(), verdict) {
+        next.push(format!("had its last attempt; the first pass from {until} on archives it"));
+    } else if next.len() > 1 {
+        next.push("if each of them fails, and cron starts a pass in every tick".into());
+    }
+    [
+        headline(record, has_counter, rule.schedule.limits),
+        lines("policy", &[rule.schedule.policy.line()]),
+        lines("last pass", &[last]),
+        lines("now", &[format!("{now}: {}", verdict_now(verdict, record))]),
+        lines("because", &arithmetic(rule, record.facts())),
+        lines("next", &next),
+    ]
+    .concat()
+}
+
+/// What can be told of a record of which it is not known when it is due.
+pub fn unscheduled(record: &Record, has_counter: bool) -> String {
+    let headline = headline(record, has_counter, RetryLimits::default());
+    if record.status.is_pending() {
+        return headline;
+    }
+    headline + &lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record)])
+}
+
+/// Lines of which the first says what they are about.
+fn lines(what: &str, all: &[String]) -> String {
+    let labels = iter::once(what).chain(iter::repeat(""));
+    labels.zip(all).map(|(label, words)| format!("  {label:<10}  {}\n", one_line(words))).collect()
+}
+
+fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
+    let failed = || match limits.max_attempts {
+        Some(most) => {
+            format!("{} of {} failed", record.failures, counted(most.into(), "attempt"))
+        }
+        None => format!("{} failed", counted(record.failures.into(), "attempt")),
+    };
+    // Only a snooze leaves the one without the other.
+    let last = if record.failures == 0 { "snoozed" } else { "the last" };
+    let facts = [
+        Some(cut_line(&record.status_text)),
+        record.inserted_at.map(|at| format!("inserted {at}")),
+        has_counter.then(failed),
+        record.last_failure_at.map(|at| format!("{last} at {at}")),
+    ];
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    let error = record.last_error.as_ref().map(|error| format!(": {}", cut_line(error)));
+    format!("record {}: {}{}\n", record.id, facts.join(", "), error.unwrap_or_default())
+}
+
+/// What the last pass, which began at `at`, had to do with the record, as far as the row still shows
+/// it.
+fn last_pass(at: Instant, then: Verdict, record: &Record) -> String {
+    if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
+        return format!("tried, in that pass or since: it failed or was put off at {failed_at}");
+    }
+    match then {
+        Verdict::Archive(_) | Verdict::Never(Obstacle::NotPending) => {
+            "not tried, or not any more: it is not pending".into()
+        }
+        _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
+            "not tried: the record is younger than that".into()
+        }
+        Verdict::Due(Reason::New) => {
+            "was due, but not tried: the pass was cut short, another one held it, or its handler \
+             asked for later"
+                .into()
+        }
+        Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),
+        Verdict::Wait { until } => format!("not tried: waited until {until}"),
+        Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
+    }
+}
+
+fn verdict_now(verdict: Verdict, record: &Record) -> String {
+    let due = match verdict {
+        Verdict::Archive(End::Attempts) => {
+            return "had its last attempt; the next pass archives it".into();
+        }
+        Verdict::Archive(End::Age) => {
+            return "older than --max-age; the next pass archives it".into();
+        }
+        Verdict::Wait { until } => return format!("waits until {until}"),
+        Verdict::Never(obstacle) => {
+            let is_archived = record.status == Status::Archived;
+            let back = if is_archived { "; `backlog restore` brings it back" } else { "" };
+            return format!("not tried: {}{back}", obstacle_text(obstacle, record));
+        }
+        Verdict::Due(Reason::New) => "it is NEW",
+        Verdict::Due(Reason::WithinAge) => "its age is within the line's",
+        Verdict::Due(Reason::WaitOver) => "its wait is over",
+        Verdict::Due(Reason::Slot(_)) => "one of its slots has come",
+        Verdict::Due(Reason::NoLastFailure) => "there is no last failure to wait after",
+        Verdict::Due(Reason::ClockSetBack) => {
+            "its last failure lies in the future, so the clock was set back"
+        }
+    };
+    format!("due: {due}")
+}
+
+/// Why the policy has the record tried when it has: a few sentences, none for what is not
+/// pending.
+fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
+    if !facts.status.is_pending() {
+        return Vec::new();
+    }
+    if let Some(at) = facts.due_at {
+        return vec![format!(
+            "the queue shows it from {at} on; a failure puts that off by the policy"
+        )];
+    }
+    let time = rule.time;
+    match &rule.schedule.policy {
+        Policy::Age(age) => vec![by_plain_age(age)],
+        Policy::Counted(_) | Policy::Slots(_) if facts.status == Status::New => {
+            vec!["a NEW record is due at every pass".into()]
+        }
+        Policy::Counted(backoff) => by_count(backoff, facts),
+        Policy::Slots(slots) => {
+            let mut words = match slots {
+                Slots::Progressive(tiers) => progressive(tiers, facts, time.now),
+                Slots::ByAge(backoff) => vec![by_age(backoff, facts, time)],
+            };
+            words.extend(behind(slots, time));
+            words
+        }
+    }
+}
+
+fn by_plain_age(age: &AgeWindow) -> String {
+    let old = |secs| format!("{} {}", days(secs), if secs == DAY { "day" } else { "days" });
+    let min = (age.min_secs > 0).then(|| format!("more than {} and ", old(age.min_secs)));
+    format!(
+        "each pass of this line tries what is {}at most {} old; how often it runs is up to cron",
+        min.unwrap_or_default(),
+        old(age.max_secs)
+    )
+}
+
+/// After a sleep slots are worked off later than they come.
+fn behind(slots: &Slots, time: PassTime) -> Option<String> {
+    let until = time.span?.until;
+    (until < time.now.tick(slots.every_secs())).then(|| {
+        format!(
+            "passes of this line are behind and catch up, {CATCH_UP} ticks in each: the next one \
+             comes to {}",
+            slots.instant(until.saturating_add(1))
+        )
+    })
+}
+
+fn by_count(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
+    let Some(failed_at) = facts.last_failure_at else {
+        return vec!["there is no last failure to reckon from, so it is due".into()];
+    };
+    let n = facts.failures.max(1) - 1;
+    let wait = backoff.base.wait(n.into());
+    let (this, next) = (wait_text(wait), wait_text(backoff.base.wait(u64::from(n) + 1)));
+    let after = if facts.failures == 0 {
+        "after a snooze, as after failure 1,".into()
+    } else {
+        format!("after failure {}", n + 1)
+    };
+    let waits = match &backoff.jitter {
+        Jitter::Spread { percent: 0 } => format!("{after} it waits {this}"),
+        Jitter::Spread { percent } => {
+            let share = share(phase(facts.id, backoff.salt), *percent);
+            let less = if n == 0 { String::new() } else { format!(" - {share} of {this}") };
+            format!(
+                "{after} it waits {this} + {share} of {next}{less}: its own share of the way to the \
+                 next wait"
+            )
+        }
+        Jitter::Drawn { widths, .. } => format!(
+            "{after} a record waits from {this} to {}; drawn for this one: {}",
+            wait_text(wait + widths.wait(n.into())),
+            wait_text(backoff.drawn_ms(facts.id, n)),
+        ),
+    };
+    let every = backoff.every_secs;
+    let kept = format!(
+        "kept as {}, from the tick of its last failure, {}, to {}",
+        ticks(backoff.delay(facts.id, facts.failures), every),
+        Instant(failed_at.tick(every).saturating_mul(every)),
+        backoff.next_attempt_at(facts.id, facts.failures, failed_at)
+    );
+    vec![waits, kept]
+}
+
+const UNDATED: &str = "its insertion date cannot be read, so it has no slots";
+
+fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
+    let Some(inserted_at) = facts.inserted_at else { return vec![UNDATED.into()] };
+    let age = span(now.0.saturating_sub(inserted_at.0));
+    let phase = phase(facts.id, tiers.salt);
+    let Some((max_age, interval, place)) = tiers.tier(phase, inserted_at, now) else {
+        return vec![format!("it is {age} old, older than every tier")];
+    };
+    let (max_age, every) = (span(max_age), duration(interval));
+    let once = format!("it is {age} old: up to {max_age} it is tried once in every {every}");
+    if interval == tiers.every_secs {
+        // In every tick: there is only one place.
+        return vec![once];
+    }
+    let (share, place) = (share(phase, 100), duration(place));
+    let place = format!(
+        "its phase, {share} of the interval, puts it {place} after each multiple of {every}"
+    );
+    vec![once, place]
+}
+
+fn by_age(backoff: &Backoff, facts: Facts<'_>, time: PassTime) -> String {
+    let (Some(inserted_at), Some(span)) = (facts.inserted_at, time.span) else {
+        return UNDATED.into();
+    };
+    let every = backoff.every_secs;
+    let age = span.until.saturating_sub(inserted_at.tick(every));
+    let phase = phase(facts.id, backoff.salt);
+    let next = match backoff.retry_after(phase, age) {
+        None => "there will be no more".into(),
+        Some(next) => format!("the next one is due after {}", ticks(next, every)),
+    };
+    format!(
+        "{} after it was inserted {} retries were due, whether or not they took place; {next}",
+        ticks(age, every),
+        backoff.count_of(phase, age)
+    )
+}
+
+/// A fraction of 2^64 as per cent, as far as it counts.
+fn share(phase: u64, percent: u8) -> String {
+    let scaled = (u128::from(phase) * u128::from(percent) * 100) >> 64;
+    format!("{}.{:02}%", scaled / 100, scaled % 100)
+}
+
+fn wait_text(ms: u64) -> String {
+    humantime::format_duration(Duration::from_millis(ms)).to_string()
+}
+
+/// `1 tick of 5m`, `3 ticks of 1m`
+fn ticks(count: i64, every_secs: i64) -> String {
+    format!("{} of {}", counted(count.unsigned_abs(), "tick"), duration(every_secs))
+}

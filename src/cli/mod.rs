@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::options::value::{AtLeastOne, Percent, WholeSecs};
+use crate::options::value::{Attempts, Percent, WholeSecs};
 use crate::options::{
     HandlerOptions, OrderOption, Pace, PassOptions, QueueOptions, ScheduleOptions,
 };
@@ -294,7 +294,7 @@ pub struct Simulate {
 
     /// The N-th failure archives a record
     #[arg(long, value_name = "N")]
-    pub max_attempts: Option<AtLeastOne<u32>>,
+    pub max_attempts: Option<Attempts>,
 
     /// Draw a picture: a panel for each policy, a dot for each retry
     #[arg(long, value_name = "FILE")]

@@ -26,13 +26,11 @@ pub struct HandlerOptions {
 
     /// How many records it may have in hand [default: 64]
     #[arg(long, value_name = "N")]
-    #[serde(deserialize_with = "value::typed")]
     pub window: Option<UpTo1024>,
 
     /// How many bytes of records it may have in hand, 512K, 64M or 1G; one record alone always goes
     /// [default: 64M]
     #[arg(long, value_name = "SIZE")]
-    #[serde(deserialize_with = "value::typed")]
     pub window_bytes: Option<Size>,
 
     /// How often a pass may start it again when it has died [default: 3]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-use super::value::{self, AtLeastOne, CommandLine, Grace, Limit, UpTo1024};
+use super::value::{self, Attempts, CommandLine, Grace, Limit, Records, UpTo1024};
 use super::{Handler, Queue, Resolved, Schedule};
 use crate::engine::{PassLimits, RateLimit};
 use crate::exit::ExitError;
@@ -24,25 +24,21 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct PassOptions {
     /// Handlers at a time; with --stream so many processes, each with its --window [default: 1]
     #[arg(long, value_name = "N")]
-    #[serde(deserialize_with = "value::typed")]
     pub jobs: Option<UpTo1024>,
 
     /// End a handler that runs longer, or with --stream is silent for longer, as a failure; `none`
     /// for no limit [default: 1h; 30s with --post]
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "value::typed")]
     pub timeout: Option<Limit>,
 
     /// How long a handler may go on when the pass is to stop, before SIGTERM; and between SIGTERM and
     /// SIGKILL after --timeout [default: 10s]
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "value::typed")]
     pub grace: Option<Grace>,
 
     /// Stop after N attempts; the next pass goes on behind them
     #[arg(long, value_name = "N")]
-    #[serde(deserialize_with = "value::typed")]
-    pub max_records: Option<AtLeastOne<u64>>,
+    pub max_records: Option<Records>,
 
     /// End the pass after this long, 4m30s: no more handlers are started, and those that run get
     /// --grace to end
@@ -53,8 +49,7 @@ pub struct PassOptions {
     /// Stop after N records in a row that failed: what they need is down, and the rest is left as it
     /// is
     #[arg(long, value_name = "N")]
-    #[serde(deserialize_with = "value::typed")]
-    pub max_consecutive_failures: Option<AtLeastOne<u32>>,
+    pub max_consecutive_failures: Option<Attempts>,
 
     /// Begin no more attempts than this: 50/s, 100/m, 1000/h
     #[arg(long, value_name = "RATE")]

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Deserialize;
 
-use super::value::{self, AtLeastOne, Days, DaysAboveZero, Percent, WholeSecs, truth};
+use super::value::{self, Attempts, Days, DaysAboveZero, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
 use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::secure_file;
@@ -19,12 +19,10 @@ use crate::secure_file;
 pub struct ScheduleOptions {
     /// Records inserted in the last N days, as often as this is run; may be a fraction
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "value::typed")]
     pub ndays: Option<DaysAboveZero>,
 
     /// Leave out the records of the last M days: another line takes them
     #[arg(long, value_name = "M", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "value::typed")]
     pub min_ndays: Option<Days>,
 
     /// After f failures wait Fibonacci(f) minutes (columns FAILURES and LAST_FAILURE)
@@ -58,12 +56,10 @@ pub struct ScheduleOptions {
         help = "Archive a record whose N-th attempt fails (column FAILURES) [env: \
                 MAX_<QUEUE>_RETRY_ATTEMPTS]"
     )]
-    #[serde(deserialize_with = "value::typed")]
-    pub max_attempts: Option<AtLeastOne<u32>>,
+    pub max_attempts: Option<Attempts>,
 
     /// Archive a failed record that is older than this: 360days
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "value::typed")]
     pub max_age: Option<WholeSecs>,
 }
 
@@ -74,13 +70,11 @@ pub struct Pace {
     /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
     /// --progressive]
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "value::typed")]
     pub every: Option<WholeSecs>,
 
     /// How far the waits of records that fail together are kept apart, from 0% to 100% [default:
     /// 100%; 0% with --fibonacci]
     #[arg(long, value_name = "PERCENT")]
-    #[serde(deserialize_with = "value::typed")]
     pub spread: Option<Percent>,
 
     /// Another number makes other records neighbours [default: 0]

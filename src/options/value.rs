@@ -16,172 +16,141 @@ use crate::record::split;
 use crate::schedule::percent;
 use crate::time::DAY;
 
-/// An age in seconds, typed as a number of days that may be a fraction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Days(pub i64);
+/// Makes a type of each kind of value, which the function behind it reads from text.
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident($held:ty) = $read:path;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(pub $held);
 
-/// The same, and more than nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DaysAboveZero(pub i64);
+        impl FromStr for $name {
+            type Err = String;
 
-/// A duration of whole seconds, from one to a year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WholeSecs(pub i64);
+            fn from_str(text: &str) -> Result<Self, String> {
+                $read(text).map(Self)
+            }
+        }
 
-/// A part of a hundred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Percent(pub u8);
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                of_text(deserializer)
+            }
+        }
+    )*};
+}
 
-/// A number of at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AtLeastOne<N>(pub N);
-
-/// A number from 1 to 1024: of handlers, or of records in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UpTo1024(pub u16);
-
-/// A number of bytes, of which there is at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub usize);
-
-/// A duration that somebody waits for, of at most a year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grace(pub Duration);
-
-/// A duration, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit(pub Option<Duration>);
+values! {
+    /// An age in seconds, typed as a number of days that may be a fraction.
+    Days(i64) = days;
+    /// The same, and more than nothing.
+    DaysAboveZero(i64) = days_above_zero;
+    /// A duration of whole seconds, from one to a year.
+    WholeSecs(i64) = whole_secs;
+    /// A part of a hundred.
+    Percent(u8) = percent;
+    /// A number of attempts, at least one.
+    Attempts(u32) = at_least_one;
+    /// A number of records, at least one.
+    Records(u64) = at_least_one;
+    /// A number from 1 to 1024: of handlers, or of records in flight.
+    UpTo1024(u16) = up_to_1024;
+    /// A number of bytes, of which there is at least one.
+    Size(usize) = size;
+    /// A duration that somebody waits for, of at most a year.
+    Grace(Duration) = grace;
+    /// A duration, or none.
+    Limit(Option<Duration>) = limit;
+}
 
 /// Values with commas between them.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Several(pub Vec<String>);
 
 /// A command and its arguments, in one text as for a shell, or as words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct CommandLine(pub Vec<OsString>);
 
 /// More than this is no age of a record, in days.
 const MAX_DAYS: f64 = 36_500.0;
 
-impl FromStr for Days {
-    type Err = String;
+fn days(text: &str) -> Result<i64, String> {
+    let days = text.parse().ok().filter(|days| (0.0..=MAX_DAYS).contains(days));
+    let days: f64 = days.ok_or_else(|| format!("not a number of days from 0 to {MAX_DAYS}"))?;
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "the edge where a fraction becomes whole seconds; both are far below 2^53"
+    )]
+    Ok((days * DAY as f64).round() as i64)
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let error = || format!("not a number of days from 0 to {MAX_DAYS}");
-        let days: f64 = text.parse().map_err(|_| error())?;
-        if !(0.0..=MAX_DAYS).contains(&days) {
-            return Err(error());
-        }
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            reason = "the edge where a fraction becomes whole seconds; both are far below 2^53"
-        )]
-        Ok(Self((days * DAY as f64).round() as i64))
+fn days_above_zero(text: &str) -> Result<i64, String> {
+    match days(text)? {
+        0 => Err(format!("must be more than 0, and at most {MAX_DAYS} days")),
+        secs => Ok(secs),
     }
 }
 
-impl FromStr for DaysAboveZero {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse()? {
-            Days(0) => Err(format!("must be more than 0, and at most {MAX_DAYS} days")),
-            Days(secs) => Ok(Self(secs)),
-        }
-    }
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
-impl FromStr for WholeSecs {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-        i64::try_from(duration.as_secs())
-            .ok()
-            .filter(|secs| (1..=365 * DAY).contains(secs) && duration.subsec_nanos() == 0)
-            .map(Self)
-            .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
-    }
+fn whole_secs(text: &str) -> Result<i64, String> {
+    let duration = duration(text)?;
+    let secs = i64::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
+    secs.filter(|secs| (1..=365 * DAY).contains(secs))
+        .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
 }
 
-impl FromStr for Percent {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        percent(text).map(Self)
-    }
+fn number<N: FromStr<Err = ParseIntError>>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|error: ParseIntError| error.to_string())
 }
 
-impl<N: FromStr<Err = ParseIntError> + PartialOrd + From<u8>> FromStr for AtLeastOne<N> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number: N = text.parse().map_err(|error: ParseIntError| error.to_string())?;
-        if number < N::from(1) {
-            return Err("must be at least 1".into());
-        }
-        Ok(Self(number))
-    }
+fn at_least_one<N: FromStr<Err = ParseIntError> + Default + PartialEq>(
+    text: &str,
+) -> Result<N, String> {
+    let number = number(text)?;
+    if number == N::default() { Err("must be at least 1".into()) } else { Ok(number) }
 }
 
-impl FromStr for UpTo1024 {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number: i64 = text.parse().map_err(|error: ParseIntError| error.to_string())?;
-        let legal = u16::try_from(number).ok().filter(|number| (1..=1024).contains(number));
-        legal.map(Self).ok_or_else(|| format!("{number} is not in 1..=1024"))
-    }
+fn up_to_1024(text: &str) -> Result<u16, String> {
+    let number: i64 = number(text)?;
+    let legal = u16::try_from(number).ok().filter(|number| (1..=1024).contains(number));
+    legal.ok_or_else(|| format!("{number} is not in 1..=1024"))
 }
 
-impl FromStr for Size {
-    type Err = String;
-
-    /// A number of bytes; units are powers of 1024.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        let unit = match &text[digits.len()..] {
-            "" => Some(1),
-            "K" | "KiB" => Some(1 << 10),
-            "M" | "MiB" => Some(1 << 20),
-            "G" | "GiB" => Some(1 << 30),
-            _ => None,
-        };
-        let bytes =
-            digits.parse().ok().zip(unit).and_then(|(size, unit)| usize::checked_mul(size, unit));
-        bytes
-            .filter(|bytes| *bytes > 0)
-            .map(Self)
-            .ok_or_else(|| "write a number of bytes, or 512K, 64M, 1G".into())
-    }
+/// A number of bytes; units are powers of 1024.
+fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        _ => 0,
+    };
+    let bytes = digits.parse().ok().and_then(|size: usize| size.checked_mul(unit));
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "write a number of bytes, or 512K, 64M, 1G".into())
 }
 
-impl FromStr for Grace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-        let most = Duration::from_secs(365 * DAY.unsigned_abs());
-        if duration > most { Err("must be at most 365days".into()) } else { Ok(Self(duration)) }
-    }
+fn grace(text: &str) -> Result<Duration, String> {
+    let most = Duration::from_secs(365 * DAY.unsigned_abs());
+    duration(text)
+        .and_then(|it| if it > most { Err("must be at most 365days".into()) } else { Ok(it) })
 }
 
-impl FromStr for Limit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        let duration = humantime::parse_duration(text)
-            .map_err(|error| format!("{error}; write 30s, 5m, 1h or none"))?;
-        if duration.is_zero() {
-            return Err("must be more than 0; `none` sets no limit".into());
-        }
-        Ok(Self(Some(duration)))
+fn limit(text: &str) -> Result<Option<Duration>, String> {
+    if text == "none" {
+        return Ok(None);
     }
+    let limit = duration(text).map_err(|error| format!("{error}; write 30s, 5m, 1h or none"))?;
+    if limit.is_zero() {
+        return Err("must be more than 0; `none` sets no limit".into());
+    }
+    Ok(Some(limit))
 }
 
 impl FromStr for Several {
@@ -276,28 +245,35 @@ pub fn read<'de, D: Deserializer<'de>, T>(
 }
 
 /// Deserializes what is typed as text, and may be a number in backlog.toml.
-pub fn typed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: Display>,
-{
+fn of_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     read(deserializer, |value| {
         if value.is_bool() {
             return Err("write text or a number".into());
         }
-        text(value)?.parse().map(Some).map_err(|error: T::Err| error.to_string())
+        text(value)?.parse().map_err(|error: T::Err| error.to_string())
     })
+}
+
+/// The same of an option whose type is none of these.
+pub fn typed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    of_text(deserializer).map(Some)
 }
 
 /// Deserializes one of a few names.
 pub fn choice<'de, D: Deserializer<'de>, T: ValueEnum>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    let name = read(deserializer, text)?;
-    T::from_str(&name, false).map(Some).map_err(|_| {
-        let legal = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        let legal: Vec<_> = legal.map(|legal| legal.get_name().to_string()).collect();
-        D::Error::custom(format!("invalid value '{name}'; possible values: {}", legal.join(", ")))
+    read(deserializer, |value| {
+        let name = text(value)?;
+        T::from_str(&name, false).map(Some).map_err(|_| {
+            let legal = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let legal: Vec<_> = legal.map(|legal| legal.get_name().to_string()).collect();
+            format!("invalid value '{name}'; possible values: {}", legal.join(", "))
+        })
     })
 }
 

@@ -1,12 +1,13 @@
 //! The handler that the options choose, checked.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
 
 use super::keys::{OF_A_WEBHOOK, long};
+use super::sources::utf8;
 use super::value::{self, Several, Size, UpTo1024};
 use super::{Environment, Queue, require_program};
 use crate::exit::{ExitError, usage};
@@ -121,7 +122,6 @@ fn webhook(
 ) -> Result<Webhook, ExitError> {
     let wrong =
         |option: &'static str| move |error: anyhow::Error| usage(format!("{option}: {error:#}"));
-    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
     let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
     // An empty line is an entry as well, which is none.
     let hosts = Hosts::parse(args.allow_host.iter().flat_map(|it| it.split('\n')));
@@ -135,7 +135,7 @@ fn webhook(
         hosts: hosts.map_err(wrong("--allow-host"))?,
         key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
         key_prefix: args.key_prefix.clone().filter(|prefix| !prefix.is_empty()),
-        proxies: Proxies::from_env(&variable),
+        proxies: Proxies::from_env(&|name| environment.text(name)),
     };
     require_hosts(&webhook)?;
     if let Some(column) = webhook.signing.column() {
@@ -199,12 +199,9 @@ fn signing(args: &HandlerOptions, environment: &Environment) -> Result<Signing, 
     if let Some(column) = &args.secret_column {
         return Ok(Signing::Own { column: column.clone() });
     }
-    let secret = environment.variables.get(OsStr::new(WEBHOOK_SECRET));
-    let Some(secret) = secret else { return Ok(Signing::None) };
-    let not_text = || usage(format!("the variable {WEBHOOK_SECRET} is not UTF-8"));
-    Secret::parse(secret.to_str().ok_or_else(not_text)?)
-        .map(Signing::Shared)
-        .map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
+    let Some(secret) = environment.raw(WEBHOOK_SECRET) else { return Ok(Signing::None) };
+    let secret = Secret::parse(&utf8(WEBHOOK_SECRET, secret)?);
+    secret.map(Signing::Shared).map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
 }
 
 impl Handler {

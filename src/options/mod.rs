@@ -1,25 +1,23 @@
 //! Options, from the command line, the environment and backlog.toml: one struct for each group of
 //! them, read from the merged layers. Nothing behind this sees a raw flag.
 
-mod environment;
-mod file;
 mod handler;
 pub mod keys;
+mod layers;
 mod limits;
 mod queue;
 mod schedule;
 mod sources;
-mod table;
 pub mod value;
 
 use std::ffi::OsString;
 
-pub use environment::Environment;
 pub use handler::{Handler, HandlerOptions, WEBHOOK_SECRET};
+pub use layers::{Layers, Origin, Resolved, TypedOptions};
 pub use limits::{OrderOption, PassOptions, PassSettings};
 pub use queue::{Queue, QueueOptions};
 pub use schedule::{Pace, ScheduleOptions};
-pub use sources::{Layers, Origin, Resolved, Sources, TypedOptions};
+pub use sources::{Environment, Sources};
 
 pub use crate::schedule::Schedule;
 

@@ -1,20 +1,26 @@
 //! The queue that the options describe: where its records are, and what their table means.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
 
 use super::Environment;
 use super::keys::require_known;
-use super::value;
+use super::value::{self, Several, text};
+use crate::date::{Dates, Format, Zone};
 use crate::exit::{ExitError, usage};
-use crate::mapping::Mapping;
+use crate::mapping::{
+    Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
+    usual_values,
+};
 use crate::query::Shard;
+use crate::record::{self, Id, Status};
 use crate::store::{self, Location, Server};
 
 /// A queue: where its records are, and what their table means.
@@ -33,6 +39,11 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// Whether a record is in the part that is worked off.
+    pub fn holds(&self, id: &Id) -> bool {
+        self.shard.is_none_or(|shard| shard.holds(id))
+    }
+
     /// Whether both are about the same rows.
     pub fn is_same(&self, other: &Self) -> bool {
         let (table, others) = (&self.mapping.table.text, &other.mapping.table.text);
@@ -83,7 +94,7 @@ pub struct QueueOptions {
     pub condition: Option<String>,
 }
 
-/// A key of backlog.toml with its value, as `--set` has them. The key may be one in a table,
+/// A key of backlog.toml with its value, as `--set` has them. What is typed may be a key in a table,
 /// `status.new`.
 #[derive(Debug, Clone)]
 pub struct Setting {
@@ -100,12 +111,13 @@ impl FromStr for Setting {
         let mut path = path.split('.').map(str::trim);
         let key = path.next().unwrap_or_default();
         require_known(key)?;
-        let part = |value, name: &str| Value::Table(Table::from_iter([(name.into(), value)]));
-        let parsed = format!("value = {value}").parse::<Table>().ok();
-        let alone = parsed.filter(|table| table.len() == 1).and_then(|mut it| it.remove("value"));
         // A bare word is a text.
-        let value = path.rfold(alone.unwrap_or_else(|| Value::String(value.into())), part);
-        Ok(Self { text: text.into(), key: key.into(), value })
+        let value = match format!("value = {value}").parse::<Table>() {
+            Ok(table) if table.len() == 1 => table["value"].clone(),
+            _ => Value::String(value.into()),
+        };
+        let part = |value, name: &str| Value::Table(Table::from_iter([(name.into(), value)]));
+        Ok(Self { text: text.into(), key: key.into(), value: path.rfold(value, part) })
     }
 }
 
@@ -124,24 +136,251 @@ pub fn location(
     pgmq: Option<&str>,
     environment: &Environment,
 ) -> Result<Location, ExitError> {
-    let Some(url) = db.to_str().filter(|text| store::is_url(text)) else {
-        // It may have a password in it, so nothing of it is said again.
-        if db.to_str().is_some_and(is_nearly_a_url) {
-            return Err(usage(
-                "--db looks like a connection string, but is no URL: write \
-                 postgres://user@host:port/database",
-            ));
-        }
-        return match pgmq {
-            None => Ok(Location::File(db)),
-            Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
-        };
-    };
-    let variable = |name: &str| Some(environment.get(name)?.to_str()?.to_string());
-    let server = Server::new(url, &variable).map_err(|error| usage(format!("{error:#}")))?;
-    let server = Arc::new(server);
-    Ok(match pgmq {
-        None => Location::Server(server),
-        Some(queue) => Location::Queue(server, queue.into()),
+    let text = db.to_str().unwrap_or_default();
+    if store::is_url(text) {
+        let server = Server::new(text, &|name| environment.text(name));
+        let server = Arc::new(server.map_err(|error| usage(format!("{error:#}")))?);
+        return Ok(match pgmq {
+            None => Location::Server(server),
+            Some(queue) => Location::Queue(server, queue.into()),
+        });
+    }
+    // It may have a password in it, so nothing of it is said again.
+    if is_nearly_a_url(text) {
+        return Err(usage(
+            "--db looks like a connection string, but is no URL: write \
+             postgres://user@host:port/database",
+        ));
+    }
+    match pgmq {
+        None => Ok(Location::File(db)),
+        Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
+    }
+}
+
+/// The keys that say what the columns of a table mean.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct TableOptions {
+    id: Option<Several>,
+    #[serde(deserialize_with = "status")]
+    status: Option<StatusOption>,
+    #[serde(deserialize_with = "date")]
+    date_inserted: DateOption,
+    #[serde(deserialize_with = "value::typed")]
+    failures: Option<String>,
+    #[serde(deserialize_with = "value::typed")]
+    last_failure: Option<String>,
+    #[serde(deserialize_with = "value::typed")]
+    last_error: Option<String>,
+    #[serde(deserialize_with = "value::typed")]
+    payload: Option<String>,
+    #[serde(deserialize_with = "on_success")]
+    on_success: Option<OnSuccess>,
+    #[serde(deserialize_with = "assignments")]
+    on_failure: Vec<Assignment>,
+    #[serde(deserialize_with = "assignments")]
+    on_archive: Vec<Assignment>,
+}
+
+/// The status column and its values, as far as they are given; or that there is none.
+enum StatusOption {
+    None,
+    Column { column: Option<String>, values: [Option<Several>; 4] },
+}
+
+#[derive(Default)]
+struct DateOption {
+    column: Option<String>,
+    format: Option<Format>,
+    zone: Option<String>,
+}
+
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOption>, D::Error> {
+    value::read(deserializer, |value| {
+        let Some(mut parts) = parts(value)? else { return Ok(Some(StatusOption::None)) };
+        let column = part(&mut parts, "column", text)?;
+        let mut values = |name| part(&mut parts, name, Several::try_from);
+        let values = [values("new")?, values("error")?, values("success")?, values("archived")?];
+        Ok(Some(StatusOption::Column { column, values }))
     })
+}
+
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateOption, D::Error> {
+    value::read(deserializer, |value| {
+        let mut parts = parts(value)?.ok_or("write the column, or { column, format, zone }")?;
+        Ok(DateOption {
+            column: part(&mut parts, "column", text)?,
+            format: part(&mut parts, "format", |value| text(value)?.parse())?,
+            zone: part(&mut parts, "zone", text)?,
+        })
+    })
+}
+
+/// The parts of a key that is a table; none if its value is `false`.
+fn parts(value: Value) -> Result<Option<Table>, String> {
+    if value.as_bool() == Some(false) {
+        return Ok(None);
+    }
+    let Value::Table(parts) = value else {
+        return Err("write a column, or a table of its parts".into());
+    };
+    Ok(Some(parts))
+}
+
+fn part<T>(
+    parts: &mut Table,
+    name: &str,
+    read: impl FnOnce(Value) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    parts.remove(name).map(read).transpose().map_err(|why| format!("{name}: {why}"))
+}
+
+fn on_success<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnSuccess>, D::Error> {
+    value::read(deserializer, |value| {
+        if value.as_str() == Some("delete") {
+            return Ok(Some(OnSuccess::Delete));
+        }
+        let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
+        all_assigned(value, legal).map(OnSuccess::Set).map(Some)
+    })
+}
+
+fn assignments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Assignment>, D::Error> {
+    let legal = "write columns to set, { tried_at = \"{now}\" }";
+    value::read(deserializer, |value| all_assigned(value, legal))
+}
+
+/// Columns with what they are set to; `legal` is said of what is no table of them.
+fn all_assigned(value: Value, legal: &str) -> Result<Vec<Assignment>, String> {
+    let Value::Table(columns) = value else { return Err(legal.into()) };
+    let one = |(column, value): (String, Value)| {
+        let to = assigned(value).map_err(|error| format!("{column}: {error}"))?;
+        Ok(Assignment { column, to })
+    };
+    columns.into_iter().map(one).collect()
+}
+
+/// The value that a column is set to. Constants stand for themselves; what stands for something
+/// else is in braces.
+fn assigned(value: Value) -> Result<Assigned, String> {
+    let constant = |value| Ok(Assigned::Constant(value));
+    match value {
+        Value::Integer(number) => constant(record::Value::Integer(number)),
+        Value::Float(number) => constant(record::Value::Real(number)),
+        Value::Boolean(is) => constant(record::Value::Integer(is.into())),
+        Value::Table(mut table) => match (table.remove("text"), table.is_empty()) {
+            (Some(Value::String(text)), true) => constant(record::Value::Text(text)),
+            _ => Err("a table can only be { text = \"...\" }".into()),
+        },
+        Value::String(text) => match braced(&text) {
+            None => constant(record::Value::Text(text)),
+            Some("now") => Ok(Assigned::Now),
+            Some("error") => Ok(Assigned::Error),
+            Some("null") => constant(record::Value::Null),
+            Some(word) => match word.parse() {
+                Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
+                _ => Err(format!(
+                    "{text:?} stands for nothing; legal are {{now}}, {{error}}, {{null}} and {{+1}}, \
+                     or text as it is: {{ text = {text:?} }}"
+                )),
+            },
+        },
+        Value::Datetime(_) | Value::Array(_) => Err("write text, a number, true or false".into()),
+    }
+}
+
+/// The one word between braces, if that is all.
+fn braced(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('{')?.strip_suffix('}')?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ['+', '-', '_'].contains(&c);
+    word.chars().all(is_word).then_some(word)
+}
+
+/// The mapping that the options describe, for rows that meet these conditions.
+pub fn mapping(
+    options: TableOptions,
+    table: Option<String>,
+    conditions: Vec<String>,
+) -> Result<Mapping, ExitError> {
+    let usual = Mapping::default();
+    let name = |given: Option<String>, usual: Name| given.map_or(usual, Name::given);
+    let on_success = options.on_success.unwrap_or(usual.on_success);
+    let mapping = Mapping {
+        status: status_column(options.status, matches!(on_success, OnSuccess::Delete))?,
+        table: name(table, usual.table),
+        id: match options.id {
+            Some(Several(columns)) => columns.into_iter().map(Name::given).collect(),
+            None => usual.id,
+        },
+        inserted: name(options.date_inserted.column, usual.inserted),
+        dates: Dates {
+            format: options.date_inserted.format,
+            zone: options.date_inserted.zone.as_deref().map_or(Ok(Zone::UTC), zone)?,
+        },
+        failures: name(options.failures, usual.failures),
+        last_failure: name(options.last_failure, usual.last_failure),
+        last_error: name(options.last_error, usual.last_error),
+        conditions,
+        payload: options.payload,
+        on_success,
+        on_failure: options.on_failure,
+        on_archive: options.on_archive,
+    };
+    if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
+        return Err(usage("without a status column, say with --where which rows are pending"));
+    }
+    Ok(mapping)
+}
+
+fn zone(text: &str) -> Result<Zone, ExitError> {
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(is_of_a_name);
+    // Where the system keeps the rules of its time zones.
+    let file = || fs::read(Path::new("/usr/share/zoneinfo").join(text)).ok();
+    let named = || Zone::from_rules(&text.split('/').all(is_part).then(file)??);
+    Zone::fixed(text).or_else(named).ok_or_else(|| {
+        usage(format!(
+            "{text:?} is no time zone of this system; write UTC, +02:00 or a name such as \
+             Europe/Berlin (which package tzdata knows)"
+        ))
+    })
+}
+
+fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusColumn, ExitError> {
+    let (column, given) = match given {
+        None => return Ok(StatusColumn::Usual),
+        Some(StatusOption::None) => return Ok(StatusColumn::None),
+        Some(StatusOption::Column { column, values }) => (column, values),
+    };
+    let column = column.map_or(Name::usual(STATUS), Name::given);
+    if given.iter().all(Option::is_none) {
+        return Ok(StatusColumn::Mapped { column, values: usual_values() });
+    }
+    for (status, values) in Status::OURS.into_iter().zip(&given) {
+        let is_needed = status.is_pending() || status == Status::Success && !deletes;
+        if is_needed && values.is_none() {
+            let (column, name) = (&column.text, status.name());
+            let option = name.to_ascii_lowercase();
+            return Err(usage(format!(
+                "some values of {column} are given, but not those for {name}: say status.{option} \
+                 as well"
+            )));
+        }
+    }
+    // A number if it is written as one, else text; the column has the last word.
+    let value = |text: String| {
+        record::number(&text).map_or(record::Value::Text(text), record::Value::Integer)
+    };
+    let values: StatusValues =
+        given.map(|values| values.into_iter().flat_map(|Several(all)| all).map(value).collect());
+    let [new, error, success, archived] = &values;
+    let mut ended = success.iter().chain(archived);
+    if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {
+        let value = value.shown();
+        return Err(usage(format!(
+            "{value} cannot mean both that a record is pending and that it is not"
+        )));
+    }
+    Ok(StatusColumn::Mapped { column, values })
 }

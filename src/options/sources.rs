@@ -1,93 +1,30 @@
-//! The sources of options, and their layers merged for one queue: what is typed counts before `--set`,
-//! that before the environment, and that before backlog.toml. All hold the same keys and values.
+//! The sources of options besides the command line: the environment, and backlog.toml with the options
+//! of all queues and those of each.
+//!
+//! What stands in the file is run, by root if need be. So one that nobody has named counts only if
+//! none but root and this user can have put it there, and one that root names only if it is root's.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsString;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::environment::Environment;
-use super::file::{File, layer};
-use super::keys::{EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
-use super::queue::{QueueOptions, Setting, location};
-use super::schedule::simulated;
-use super::table::{TableOptions, mapping};
-use super::value::{CommandLine, text, truth};
-use super::{
-    DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule, ScheduleOptions,
-};
+use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, successor};
+use super::keys::{unknown, variable};
+use super::layers::{Layers, Origin, TypedOptions};
+use super::value::text;
 use crate::exit::{ExitError, usage};
-use crate::handlers::{Header, without_login};
 use crate::record::one_line;
-use crate::store;
-
-/// What workers of queues usually do.
-const PGMQ_POLICY: &str = "exponential:first=1s,base=2,max=60s,jitter=30%";
-const PGMQ_ATTEMPTS: &str = "5";
-/// The columns of a queue of pgmq are its own.
-const NOT_OF_PGMQ: [&str; 6] =
-    ["id", "status", "date_inserted", "failures", "last_failure", "last_error"];
+use crate::secure_file::{self, Followed, Standing, is_root};
+use crate::store::TOKEN;
 
 /// The environment and backlog.toml.
 pub struct Sources {
     pub environment: Environment,
     pub file: Option<File>,
-}
-
-/// What was typed, as far as it is about a queue.
-#[derive(Default)]
-pub struct TypedOptions {
-    /// The options that were typed, as text.
-    pub layer: Layers,
-    /// The keys of the options that the subcommand knows.
-    pub known: HashSet<&'static str>,
-    /// The keys behind `--set`.
-    pub set: Vec<Setting>,
-    /// The name of the queue.
-    pub name: Option<String>,
-    pub config: Option<PathBuf>,
-    /// The words behind `--`.
-    pub handler: Vec<OsString>,
-    /// The paths that were typed, by their keys: they need not be UTF-8.
-    pub paths: HashMap<&'static str, PathBuf>,
-    /// Whether the subcommand works on a table that is there.
-    pub is_about_a_table: bool,
-}
-
-/// The options of one queue, all layers together.
-pub struct Resolved<'a> {
-    name: String,
-    /// The values of all keys, and of those that the subcommand knows.
-    all: Layers,
-    layers: Layers,
-    pub typed: &'a TypedOptions,
-    pub sources: &'a Sources,
-}
-
-impl TypedOptions {
-    /// The layer of `--set`. Several settings of one table make one, and several conditions narrow
-    /// each other.
-    fn set(&self) -> Result<Layers, ExitError> {
-        let (mut all, mut conditions) = (Table::new(), Vec::new());
-        for Setting { key, value, .. } in self.set.clone() {
-            if key == "where" {
-                conditions.push(text(value).map_err(|why| usage(format!("--set where: {why}")))?);
-                continue;
-            }
-            match (all.get_mut(&key), value) {
-                (Some(Value::Table(parts)), Value::Table(more)) => parts.extend(more),
-                (_, value) => {
-                    all.insert(key, value);
-                }
-            }
-        }
-        let layer = layer(all, None, Origin::Set);
-        let mut layer = layer.map_err(|error| usage(format!("--set {error}")))?;
-        layer.conditions = conditions;
-        Ok(layer)
-    }
 }
 
 impl Sources {
@@ -110,317 +47,322 @@ impl Sources {
         Ok(queues)
     }
 
-    /// The options for this queue, or for the one that is named elsewhere.
-    pub fn resolve<'a>(
-        &'a self,
-        typed: &'a TypedOptions,
-        queue: Option<&str>,
-    ) -> Result<Resolved<'a>, ExitError> {
-        let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
-        // A queue of pgmq has its name there already.
-        let of_pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
-        let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
-        let described = match &self.file {
-            Some(file) => file.layer(&name, named.is_some())?,
-            None => Layers::default(),
-        };
-        let environment = self.environment.layer(&name)?;
-        let mut layers = typed.layer.clone().over(typed.set()?).over(environment);
-        let says_where = layers.says("db") || layers.says("table");
-        let is_clear = named.is_some() || !typed.is_about_a_table || says_where;
-        if let Some(file) = self.file.as_ref().filter(|_| !is_clear) {
-            let names: Vec<_> = file.queues().collect();
-            if !names.is_empty() && !names.contains(&DEFAULT_QUEUE) {
-                let (path, names) = (file.path.display(), names.join(", "));
-                return Err(usage(format!(
-                    "no queue chosen: {path} describes {names}; use --queue"
-                )));
-            }
-        }
-        layers = layers.over(described);
-        if layers.says("pgmq") {
-            let mut usual = Layers::default();
-            usual.insert("policy", Value::String(PGMQ_POLICY.into()), Origin::Usual);
-            usual.insert("max_attempts", Value::String(PGMQ_ATTEMPTS.into()), Origin::Usual);
-            layers = layers.over(usual);
-        }
-        let all = layers.clone();
-        // Commands that show a queue look at this one as well.
-        let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
-        layers.retain(|key| is_known(key) || is_of_the_file(key));
-        Ok(Resolved { name, all, layers, typed, sources: self })
-    }
-
     /// A queue that was named, if nothing is said of it anywhere: it tells a line from others and its
     /// handlers whose record they have, and that is all.
     pub fn mere_name(&self, typed: &TypedOptions) -> Option<String> {
         let named = self.environment.typed_or(typed.name.as_deref(), "queue").ok().flatten();
-        named.filter(|name| self.file.is_none() && !self.environment.knows(name))
+        let knows = |name: &str| self.environment.raw(&attempts_variable(name)).is_some();
+        named.filter(|name| self.file.is_none() && !knows(name))
     }
 }
 
-impl Resolved<'_> {
-    /// The name of the queue, if it is not the usual one.
-    pub fn named(&self) -> Option<&str> {
-        Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
+/// What a handler is told of its record under the names of options. A `backlog` that the handler
+/// runs may be about another table.
+const TOLD_TO_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
+
+/// The variable that limits the attempts of one queue.
+fn attempts_variable(queue: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("MAX_{}_RETRY_ATTEMPTS", queue.chars().map(letter).collect::<String>())
+}
+
+/// The environment that a command line is read in.
+#[derive(Clone)]
+pub struct Environment {
+    pub variables: HashMap<OsString, OsString>,
+    pub directory: PathBuf,
+}
+
+impl Environment {
+    /// This process's own.
+    pub fn own() -> Self {
+        Self {
+            variables: std::env::vars_os().collect(),
+            directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+        }
     }
 
-    /// A group of options, as far as the subcommand knows them.
-    pub fn read<Group: DeserializeOwned>(&self) -> Result<Group, ExitError> {
-        self.layers.read().map_err(|complaint| self.refusal(&complaint))
+    /// A variable that is set, be it to nothing.
+    pub fn raw(&self, name: &str) -> Option<&OsString> {
+        self.variables.get(OsStr::new(name))
     }
 
-    /// A path as it was typed, or else as it was read.
-    fn path(&self, key: &str, read: Option<PathBuf>) -> Option<PathBuf> {
-        self.typed.paths.get(key).cloned().or(read)
+    /// A variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&OsString> {
+        self.raw(name).filter(|value| !value.is_empty())
     }
 
-    /// Where the records are, and what their table means.
-    pub fn queue(&self) -> Result<Queue, ExitError> {
-        let mut options: QueueOptions = self.read()?;
-        options.db = self.path("db", options.db);
-        options.state_dir = self.path("state_dir", options.state_dir);
-        if options.pgmq.is_some() {
-            if options.table.is_some() {
-                return Err(usage("table and pgmq exclude each other: leave one out"));
+    /// The same, if it is UTF-8.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name)?.to_str().map(String::from)
+    }
+
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(|path| self.directory.join(path))
+    }
+
+    /// What was typed for an option, or else its variable says.
+    pub fn typed_or(&self, typed: Option<&str>, long: &str) -> Result<Option<String>, ExitError> {
+        typed.map_or_else(|| self.option(long), |typed| Ok(Some(typed.into())))
+    }
+
+    /// The value of an option, which must be text.
+    pub fn option(&self, long: &str) -> Result<Option<String>, ExitError> {
+        if self.raw(TOKEN).is_some() && TOLD_TO_HANDLERS.contains(&long) {
+            return Ok(None);
+        }
+        let name = variable(long);
+        self.get(&name).map(|value| utf8(&name, value)).transpose()
+    }
+
+    /// All options that stand in the environment for a queue.
+    pub fn layer(&self, queue: &str) -> Result<Layers, ExitError> {
+        let mut layer = Layers::default();
+        // Few variables are about this program, and there are many options.
+        for name in self.variables.keys().filter_map(|name| name.to_str()) {
+            let Some(long) = long_of(name) else { continue };
+            let Some(value) = self.option(&long)? else { continue };
+            if let Some(key) = key_of(&long) {
+                layer.insert(key, Value::String(value), Origin::Environment);
+            } else if let Some(now) = successor(&long) {
+                return Err(usage(format!("the variable {name} is retired; use {now}")));
             }
-            if let Some(key) = self.not_of_pgmq() {
+        }
+        layer.conditions.extend(self.option("where")?);
+        let variable = attempts_variable(queue);
+        if let Some(value) = self.raw(&variable) {
+            let value = value.to_string_lossy();
+            let count = value.trim();
+            if !count.parse::<u32>().is_ok_and(|count| count > 0) {
                 return Err(usage(format!(
-                    "a queue has its own columns and order: leave out {key}"
+                    "{variable} is {value:?}; it must be a whole number, at least 1"
                 )));
             }
+            layer.insert("max_attempts", Value::String(count.into()), Origin::Environment);
         }
-        let table: TableOptions = self.read()?;
-        let mapping = mapping(table, options.table, self.layers.conditions.clone())?;
-        let db = options.db.ok_or_else(|| {
-            usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
+        Ok(layer)
+    }
+
+    /// Where a user's programs keep what they remember.
+    pub fn state_dir(&self) -> Option<PathBuf> {
+        Some(self.of_user("XDG_STATE_HOME", ".local/state")?.join("backlog"))
+    }
+
+    /// A directory of the user's, which stands in a variable or is in his home.
+    fn of_user(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
+        self.path(variable).or_else(|| Some(self.path("HOME")?.join(in_home)))
+    }
+
+    /// Where backlog.toml is looked for, in this order.
+    fn places(&self) -> Vec<PathBuf> {
+        let user = self.of_user("XDG_CONFIG_HOME", ".config");
+        let user = user.map(|directory| directory.join("backlog/config.toml"));
+        let places = [Some(self.directory.join("backlog.toml")), user];
+        places.into_iter().flatten().chain(["/etc/backlog.toml".into()]).collect()
+    }
+}
+
+/// The text of a variable.
+pub fn utf8(name: &str, value: &OsStr) -> Result<String, ExitError> {
+    let text = value.to_str().map(String::from);
+    text.ok_or_else(|| usage(format!("the variable {name} is not UTF-8")))
+}
+
+/// A backlog.toml that was read. All its keys are legal; the values are looked at when they are
+/// needed.
+pub struct File {
+    pub path: PathBuf,
+    defaults: Layers,
+    /// In the order of the file.
+    queues: Vec<(String, Layers)>,
+    is_readable_by_others: bool,
+}
+
+impl File {
+    /// The file that is named, or the first that is where one is looked for.
+    fn find(named: Option<&Path>, environment: &Environment) -> Result<Option<Self>, ExitError> {
+        let named = named.map(|path| environment.directory.join(path));
+        if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
+            let read = read_named(&path)?;
+            return Self::new(path, read).map(Some);
+        }
+        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+        let found = environment.places().into_iter().find(is_there);
+        found.map(|path| read_found(&path).and_then(|read| Self::new(path, read))).transpose()
+    }
+
+    fn new(path: PathBuf, (text, standing): (String, Standing)) -> Result<Self, ExitError> {
+        let shown = path.display();
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            usage(format!("{shown}: line {line}: {}", one_line(error.message())))
         })?;
-        let environment = &self.sources.environment;
-        let db = location(db, options.pgmq.as_deref(), environment)?;
-        let usual = || environment.state_dir().filter(|_| db.file().is_none());
-        let exec = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
-        let exec = exec.cloned().map(CommandLine::try_from).transpose();
-        let exec = exec.map_err(|why| self.refusal_of(EXEC, &why))?;
-        Ok(Queue {
-            name: self.name.clone(),
-            mapping,
-            shard: options.shard,
-            state_dir: options.state_dir.or_else(usual),
-            db,
-            exec: exec.map_or_else(Vec::new, |command| command.0),
-            on_archive: self.read::<PassOptions>()?.on_archive.map(|command| command.0),
-        })
+        let parsed = parse(table, path.parent().unwrap_or(Path::new("/")));
+        let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
+        log::info!("read {shown}");
+        let is_readable_by_others = standing.is_readable_by_others();
+        Ok(Self { path, defaults, queues, is_readable_by_others })
     }
 
-    /// A key that means nothing for a queue of pgmq, if one is there.
-    fn not_of_pgmq(&self) -> Option<&'static str> {
-        let is_said = |key: &&str| self.layers.says(key);
-        let sets = |key: &str| self.layers.get(key).and_then(Value::as_table);
-        let sets = |key| sets(key).is_some_and(|columns| !columns.is_empty());
-        let said = [
-            ("--shard", self.layers.says("shard")),
-            ("--where", !self.layers.conditions.is_empty()),
-            ("the columns of on_success", sets("on_success")),
-            ("on_failure", sets("on_failure")),
-            ("on_archive", sets("on_archive")),
-        ];
-        let besides = said.into_iter().find(|(_, is_said)| *is_said).map(|(key, _)| key);
-        NOT_OF_PGMQ.into_iter().find(is_said).or(besides)
+    /// What every user of the machine can read in it, and should not, if so.
+    pub fn exposed(&self) -> Option<&'static str> {
+        let sections = self.queues.iter().map(|(_, section)| section).chain([&self.defaults]);
+        sections.filter_map(Layers::credential).find(|_| self.is_readable_by_others)
     }
 
-    pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
-        Schedule::chosen(&self.read()?)
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.queues.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The schedules that a simulation compares; of policies as many as were typed.
-    pub fn simulated(&self, typed: &[String]) -> Result<Vec<Schedule>, ExitError> {
-        if typed.is_empty() {
-            let options: ScheduleOptions = self.read()?;
-            return simulated(&options, options.policy.as_slice());
-        }
-        // Several may be typed, which one schedule does not have.
-        let mut layers = self.layers.clone();
-        layers.retain(|key| key != "policy");
-        let options = layers.read().map_err(|complaint| self.refusal(&complaint))?;
-        simulated(&options, typed)
-    }
-
-    pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
-        let mut options: HandlerOptions = self.read()?;
-        options.command = self.typed.handler.clone();
-        options.ca_file = self.path("ca_file", options.ca_file);
-        let says = |key: &str| self.layers.says(key);
-        Handler::chosen(&options, says, queue, &self.sources.environment)
-    }
-
-    pub fn pass(&self) -> Result<PassOptions, ExitError> {
-        let mut options: PassOptions = self.read()?;
-        options.joblog = self.path("joblog", options.joblog);
-        Ok(options)
-    }
-
-    /// What a pass would say of the options that were not typed.
-    pub fn complaints(&self) -> Vec<String> {
-        let layers = &self.all;
-        let of_groups = [
-            layers.complaints::<QueueOptions>(),
-            layers.complaints::<TableOptions>(),
-            layers.complaints::<ScheduleOptions>(),
-            layers.complaints::<HandlerOptions>(),
-            layers.complaints::<PassOptions>(),
-        ];
-        let shown = |Complaint { key, value, why, .. }| format!("{key}{value}: {why}");
-        of_groups.into_iter().flatten().map(shown).collect()
-    }
-
-    fn refusal_of(&self, key: &str, why: &str) -> ExitError {
-        let file = self.sources.file.as_ref();
-        let file = file.map_or_else(String::new, |file| format!("{}: ", file.path.display()));
-        usage(format!("{file}queue {}: {key}: {why}", self.name))
-    }
-
-    fn refusal(&self, complaint: &Complaint) -> ExitError {
-        let Complaint { key, value, origin, why } = complaint;
-        match origin {
-            Origin::CommandLine => usage(format!("--{}{value}: {why}", long(key))),
-            Origin::Set => usage(format!("--set {key}: {why}")),
-            Origin::Environment => usage(format!("{}{value}: {why}", variable(&long(key)))),
-            Origin::File | Origin::Usual => self.refusal_of(&format!("{key}{value}"), why),
-        }
-    }
-}
-
-/// The layer that a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The value that an option has where nothing is said.
-    Usual,
-    File,
-    Environment,
-    /// `--set`
-    Set,
-    CommandLine,
-}
-
-/// The values of a queue's keys, and where each comes from.
-#[derive(Debug, Clone, Default)]
-pub struct Layers {
-    values: BTreeMap<String, (Value, Origin)>,
-    /// Those of all layers, which narrow each other: the lowest layer's first.
-    pub conditions: Vec<String>,
-}
-
-/// A value that is none for its option.
-pub struct Complaint {
-    pub key: String,
-    /// As TOML has it, with an equals sign before it; nothing where it may hold a password.
-    pub value: String,
-    pub origin: Origin,
-    pub why: String,
-}
-
-impl Layers {
-    pub fn insert(&mut self, key: impl Into<String>, value: Value, origin: Origin) {
-        self.values.insert(key.into(), (value, origin));
-    }
-
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        self.values.get(key).map(|(value, _)| value)
-    }
-
-    /// Whether a key has a value, and is not turned off.
-    pub fn says(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| !is_off(key, value))
-    }
-
-    pub fn text(&self, key: &str) -> Option<&str> {
-        self.get(key).and_then(Value::as_str)
-    }
-
-    /// The values that count where `self` goes before `lower`.
-    pub fn over(mut self, lower: Self) -> Self {
-        let gone = gone(|key| self.says(key));
-        for (key, (value, origin)) in lower.values {
-            if gone.contains(&key.as_str()) {
-                continue;
+    /// What is said of a queue; of one that is not described only the defaults, if it need not be.
+    pub fn layer(&self, queue: &str, must_be: bool) -> Result<Layers, ExitError> {
+        let mut defaults = self.defaults.clone();
+        if let Some((_, section)) = self.queues.iter().find(|(name, _)| name == queue) {
+            // A queue's own condition takes the place of that of all queues.
+            if !section.conditions.is_empty() {
+                defaults.conditions.clear();
             }
-            match (self.values.get_mut(&key), value) {
-                (None, value) => self.insert(key, value, origin),
-                // What is said of a column narrows what is said of the same.
-                (Some((Value::Table(upper), _)), Value::Table(lower)) => {
-                    for (name, value) in lower {
-                        upper.entry(name).or_insert(value);
-                    }
-                }
-                (Some(_), _) => {}
-            }
+            return Ok(section.clone().over(defaults));
         }
-        self.conditions.splice(..0, lower.conditions);
-        self
+        if must_be && !self.queues.is_empty() {
+            let path = self.path.display();
+            return Err(usage(format!("{path}: {}", unknown("queue", queue, self.queues()))));
+        }
+        Ok(defaults)
     }
+}
 
-    pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
-        self.values.retain(|key, _| is_wanted(key));
+/// The text of a file that was named. What root is to do must be root's word, also where a link has
+/// led to it.
+fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
+    let read = || if is_root() { Followed::new(path)?.read() } else { secure_file::read(path) };
+    let (text, standing) = read().and_then(decoded).map_err(|error| not_read(path, &error))?;
+    let why = standing.why_untrusted().filter(|_| is_root());
+    let Some(why) = why else { return Ok((text, standing)) };
+    let (shown, hint) = (path.display(), hint(path, &standing));
+    Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
+}
+
+/// The same of one that nobody has named.
+fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
+    let read = || {
+        let followed = Followed::new(path)?;
+        let (text, standing) = followed.read().and_then(decoded)?;
+        let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
+        Ok((text, standing, [named, followed.directory_standing()?]))
+    };
+    let (text, standing, directories) = read().map_err(|error| not_read(path, &error))?;
+    let of_file = standing.why_untrusted();
+    // Root may not name such a file either.
+    let first = of_file.as_ref().filter(|_| is_root());
+    let first = first.map_or_else(String::new, |_| format!("{}; then ", hint(path, &standing)));
+    let of_directory = || directories.iter().find_map(Standing::why_untrusted);
+    let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
+    let Some(why) = why else { return Ok((text, standing)) };
+    let shown = path.display();
+    Err(usage(format!(
+        "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
+    )))
+}
+
+/// What makes a file root's alone, or spares root from it.
+fn hint(path: &Path, standing: &Standing) -> String {
+    let shown = path.display();
+    match standing.uid() {
+        0 => format!("chmod go-w {shown}"),
+        owner => format!("chown root {shown}, or run as user {owner}"),
     }
+}
 
-    /// The keys that are not turned off, with their values and where each comes from.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value, Origin)> {
-        let all = self.values.iter().map(|(key, (value, origin))| (key.as_str(), value, *origin));
-        all.filter(|(key, value, _)| !is_off(key, value))
+fn decoded((bytes, standing): (Vec<u8>, Standing)) -> io::Result<(String, Standing)> {
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+    Ok((text, standing))
+}
+
+fn not_read(path: &Path, error: &io::Error) -> ExitError {
+    usage(format!("could not read {}: {error}", path.display()))
+}
+
+/// The layer of all queues, and those of each.
+fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
+    let mut table = |name| match file.remove(name) {
+        None => Ok(Table::new()),
+        Some(Value::Table(table)) => Ok(table),
+        Some(_) => Err("write [defaults] or [queue.NAME] and the keys below"),
+    };
+    let (defaults, queues) = (table("defaults")?, table("queue")?);
+    if let Some(name) = file.keys().next() {
+        return Err(unknown("section", name, ["defaults", "queue.NAME"].into_iter()));
     }
-
-    /// One group of options. The complaint is about the first value that is none.
-    pub fn read<Group: DeserializeOwned>(&self) -> Result<Group, Complaint> {
-        let table: Table = self.iter().map(|(key, value, _)| (key.into(), value.clone())).collect();
-        let whole = table.try_into::<Group>();
-        whole.map_err(|error| {
-            let first = self.complaints::<Group>().into_iter().next();
-            first.unwrap_or_else(|| Complaint {
-                key: String::new(),
-                value: String::new(),
-                origin: Origin::File,
-                why: error.message().into(),
-            })
-        })
-    }
-
-    /// All values that are none for a group of options.
-    pub fn complaints<Group: DeserializeOwned>(&self) -> Vec<Complaint> {
-        let complaint = |(key, value, origin): (&str, &Value, Origin)| {
-            let alone = Table::from_iter([(key.into(), value.clone())]);
-            let why = alone.try_into::<Group>().err()?.message().to_string();
-            Some(Complaint { key: key.into(), value: shown(key, value), origin, why })
+    let section = |keys, name: &str| {
+        let layer = layer(keys, Some(directory), Origin::File);
+        layer.map_err(|error| format!("{name}: {error}"))
+    };
+    let described = |(queue, keys)| {
+        let Value::Table(keys) = keys else {
+            return Err(format!("write [queue.{queue}] and its keys below"));
         };
-        self.iter().filter_map(complaint).collect()
-    }
-
-    /// What in it is for nobody else to read, if there is such a thing.
-    pub fn credential(&self) -> Option<&'static str> {
-        let has_password = |url: &str| store::is_url(url) && store::without_password(url) != url;
-        let has_login = |url: &str| without_login(url) != url;
-        if self.text("db").is_some_and(has_password) {
-            return Some("a password in `db`");
-        }
-        if self.text(POST).is_some_and(has_login) {
-            return Some("a login in `post`");
-        }
-        let is_credential = |line: &str| Header::parse(line).is_ok_and(|it| it.is_credential());
-        let header = self.get("header")?;
-        let lines = header.as_array().into_iter().flatten().chain([header]);
-        let mut lines = lines.filter_map(Value::as_str).flat_map(str::lines);
-        lines.any(is_credential).then_some("a credential in `header`")
-    }
+        section(keys, &format!("queue {queue}")).map(|layer| (queue, layer))
+    };
+    let defaults = section(defaults, "defaults")?;
+    Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))
 }
 
-fn shown(key: &str, value: &Value) -> String {
-    if ["db", "header", "post"].contains(&key) || value.is_array() || value.is_table() {
-        return String::new();
+/// A layer of these keys, all of which must be legal. Several values of one table make one, and
+/// several conditions narrow each other. Paths are made absolute from the directory.
+pub fn layer(
+    keys: impl IntoIterator<Item = (String, Value)>,
+    directory: Option<&Path>,
+    origin: Origin,
+) -> Result<Layers, String> {
+    let mut layer = Layers::default();
+    for (key, value) in keys {
+        require_known(&key)?;
+        let wrong = |error: String| format!("{key}: {error}");
+        if key == "where" {
+            layer.conditions.push(text(value).map_err(wrong)?);
+            continue;
+        }
+        let mut value = with_parts(&key, value).map_err(wrong)?;
+        if let Some(directory) = directory {
+            make_absolute(&key, &mut value, directory).map_err(wrong)?;
+        }
+        layer.insert(key, value, origin);
     }
-    format!(" = {}", one_line(&value.to_string()))
+    if layer.says(EXEC) && layer.says(POST) {
+        return Err("exec and post are two handlers: leave one out".into());
+    }
+    Ok(layer)
 }
 
-/// Whether a flag is turned off, whatever a layer below says.
-fn is_off(key: &str, value: &Value) -> bool {
-    FLAGS.contains(&key)
-        && (value.as_bool() == Some(false) || value.as_str().and_then(truth) == Some(false))
+/// The same value, as a table where the key is one: `status = "state"` names its column.
+fn with_parts(key: &str, value: Value) -> Result<Value, String> {
+    let Some((_, legal)) = TABLES.iter().find(|(table, _)| *table == key) else { return Ok(value) };
+    if let Value::Table(parts) = &value
+        && let Some(part) = parts.keys().find(|part| !legal.contains(&part.as_str()))
+    {
+        return Err(unknown("key", part, legal.iter().copied()));
+    }
+    if value.is_table() || value.is_bool() {
+        return Ok(value);
+    }
+    Ok(Value::Table(Table::from_iter([("column".into(), value)])))
+}
+
+/// Has a path begin at the directory of the file that it stands in, unless it is a URL, or a program
+/// that is looked for in PATH.
+fn make_absolute(key: &str, value: &mut Value, directory: &Path) -> Result<(), String> {
+    let is_program = [EXEC, "exec_on_archive"].contains(&key);
+    let place = if is_program {
+        value.as_array_mut().and_then(|words| words.first_mut())
+    } else {
+        Some(value).filter(|_| PATHS.contains(&key))
+    };
+    if let Some(Value::String(text)) = place
+        && if is_program { text.contains('/') } else { !text.contains("://") }
+    {
+        let absolute = directory.join(&*text);
+        *text = absolute.to_str().ok_or("the path is not UTF-8")?.into();
+    }
+    Ok(())
 }

@@ -1,0 +1,355 @@
+//! The options of one queue, the layers of all sources merged: what is typed counts before `--set`,
+//! that before the environment, and that before backlog.toml. All hold the same keys and values.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::keys::{EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
+use super::queue::{QueueOptions, Setting, TableOptions, location, mapping};
+use super::schedule::simulated;
+use super::sources::{Sources, layer};
+use super::value::{CommandLine, truth};
+use super::{
+    DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule, ScheduleOptions,
+};
+use crate::exit::{ExitError, usage};
+use crate::handlers::{Header, without_login};
+use crate::record::one_line;
+use crate::store;
+
+/// What workers of queues usually do.
+const PGMQ_POLICY: &str = "exponential:first=1s,base=2,max=60s,jitter=30%";
+const PGMQ_ATTEMPTS: &str = "5";
+/// The columns of a queue of pgmq are its own.
+const NOT_OF_PGMQ: [&str; 6] =
+    ["id", "status", "date_inserted", "failures", "last_failure", "last_error"];
+
+/// What was typed, as far as it is about a queue.
+#[derive(Default)]
+pub struct TypedOptions {
+    /// The options that were typed, as text.
+    pub layer: Layers,
+    /// The keys of the options that the subcommand knows.
+    pub known: HashSet<&'static str>,
+    /// The keys behind `--set`.
+    pub set: Vec<Setting>,
+    /// The name of the queue.
+    pub name: Option<String>,
+    pub config: Option<PathBuf>,
+    /// The words behind `--`.
+    pub handler: Vec<OsString>,
+    /// The paths that were typed, by their keys: they need not be UTF-8.
+    pub paths: HashMap<&'static str, PathBuf>,
+    /// Whether the subcommand works on a table that is there.
+    pub is_about_a_table: bool,
+}
+
+/// The options of one queue, all layers together.
+pub struct Resolved<'a> {
+    name: String,
+    /// The values of all keys, and of those that the subcommand knows.
+    all: Layers,
+    layers: Layers,
+    pub typed: &'a TypedOptions,
+    pub sources: &'a Sources,
+}
+
+impl Sources {
+    /// The options for this queue, or for the one that is named elsewhere.
+    pub fn resolve<'a>(
+        &'a self,
+        typed: &'a TypedOptions,
+        queue: Option<&str>,
+    ) -> Result<Resolved<'a>, ExitError> {
+        let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
+        // A queue of pgmq has its name there already.
+        let of_pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
+        let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
+        let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
+        let described = described.transpose()?.unwrap_or_default();
+        let environment = self.environment.layer(&name)?;
+        let set = typed.set.iter().map(|it| (it.key.clone(), it.value.clone()));
+        let set = layer(set, None, Origin::Set).map_err(|why| usage(format!("--set {why}")))?;
+        let mut layers = typed.layer.clone().over(set).over(environment);
+        let says_where = layers.says("db") || layers.says("table");
+        let is_clear = named.is_some() || !typed.is_about_a_table || says_where;
+        if let Some(file) = self.file.as_ref().filter(|_| !is_clear) {
+            let names: Vec<_> = file.queues().collect();
+            if !names.is_empty() && !names.contains(&DEFAULT_QUEUE) {
+                let (path, names) = (file.path.display(), names.join(", "));
+                return Err(usage(format!(
+                    "no queue chosen: {path} describes {names}; use --queue"
+                )));
+            }
+        }
+        layers = layers.over(described);
+        if layers.says("pgmq") {
+            let mut usual = Layers::default();
+            usual.insert("policy", Value::String(PGMQ_POLICY.into()), Origin::Usual);
+            usual.insert("max_attempts", Value::String(PGMQ_ATTEMPTS.into()), Origin::Usual);
+            layers = layers.over(usual);
+        }
+        let all = layers.clone();
+        // Commands that show a queue look at this one as well.
+        let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
+        layers.retain(|key| is_known(key) || is_of_the_file(key));
+        Ok(Resolved { name, all, layers, typed, sources: self })
+    }
+}
+
+impl Resolved<'_> {
+    /// The name of the queue, if it is not the usual one.
+    pub fn named(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
+    }
+
+    /// A group of options, as far as the subcommand knows them.
+    pub fn read<Group: DeserializeOwned>(&self) -> Result<Group, ExitError> {
+        self.layers.read().map_err(|complaint| self.refusal(&complaint))
+    }
+
+    /// A path as it was typed, or else as it was read.
+    fn path(&self, key: &str, read: Option<PathBuf>) -> Option<PathBuf> {
+        self.typed.paths.get(key).cloned().or(read)
+    }
+
+    /// Where the records are, and what their table means.
+    pub fn queue(&self) -> Result<Queue, ExitError> {
+        let options: QueueOptions = self.read()?;
+        if options.pgmq.is_some() && options.table.is_some() {
+            return Err(usage("table and pgmq exclude each other: leave one out"));
+        }
+        if let Some(key) = options.pgmq.as_ref().and_then(|_| self.not_of_pgmq()) {
+            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
+        }
+        let table: TableOptions = self.read()?;
+        let mapping = mapping(table, options.table, self.layers.conditions.clone())?;
+        let db = self.path("db", options.db).ok_or_else(|| {
+            usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
+        })?;
+        let environment = &self.sources.environment;
+        let db = location(db, options.pgmq.as_deref(), environment)?;
+        let usual = || environment.state_dir().filter(|_| db.file().is_none());
+        let exec = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
+        let exec = exec.cloned().map(CommandLine::try_from).transpose();
+        let exec = exec.map_err(|why| self.refusal_of(EXEC, &why))?.unwrap_or_default();
+        Ok(Queue {
+            name: self.name.clone(),
+            mapping,
+            shard: options.shard,
+            state_dir: self.path("state_dir", options.state_dir).or_else(usual),
+            db,
+            exec: exec.0,
+            on_archive: self.read::<PassOptions>()?.on_archive.map(|command| command.0),
+        })
+    }
+
+    /// A key that means nothing for a queue of pgmq, if one is there.
+    fn not_of_pgmq(&self) -> Option<&'static str> {
+        let says = |key: &str| self.layers.says(key);
+        let columns = |key: &str| self.layers.get(key).and_then(Value::as_table);
+        let sets = |key| columns(key).is_some_and(|columns| !columns.is_empty());
+        let besides = [
+            ("--shard", says("shard")),
+            ("--where", !self.layers.conditions.is_empty()),
+            ("the columns of on_success", sets("on_success")),
+            ("on_failure", sets("on_failure")),
+            ("on_archive", sets("on_archive")),
+        ];
+        let own = NOT_OF_PGMQ.map(|key| (key, says(key)));
+        own.into_iter().chain(besides).find(|(_, is_said)| *is_said).map(|(key, _)| key)
+    }
+
+    pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
+        Schedule::chosen(&self.read()?)
+    }
+
+    /// The schedules that a simulation compares; of policies as many as were typed.
+    pub fn simulated(&self, typed: &[String]) -> Result<Vec<Schedule>, ExitError> {
+        let mut layers = self.layers.clone();
+        // Several may be typed, which one schedule does not have.
+        layers.retain(|key| typed.is_empty() || key != "policy");
+        let options: ScheduleOptions = layers.read().map_err(|why| self.refusal(&why))?;
+        simulated(&options, if typed.is_empty() { options.policy.as_slice() } else { typed })
+    }
+
+    pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
+        let read: HandlerOptions = self.read()?;
+        let ca_file = self.path("ca_file", read.ca_file.clone());
+        let options = HandlerOptions { ca_file, command: self.typed.handler.clone(), ..read };
+        let says = |key: &str| self.layers.says(key);
+        Handler::chosen(&options, says, queue, &self.sources.environment)
+    }
+
+    pub fn pass(&self) -> Result<PassOptions, ExitError> {
+        let read: PassOptions = self.read()?;
+        Ok(PassOptions { joblog: self.path("joblog", read.joblog.clone()), ..read })
+    }
+
+    /// What a pass would say of the options that were not typed.
+    pub fn complaints(&self) -> Vec<String> {
+        let layers = &self.all;
+        let of_groups = [
+            layers.complaints::<QueueOptions>(),
+            layers.complaints::<TableOptions>(),
+            layers.complaints::<ScheduleOptions>(),
+            layers.complaints::<HandlerOptions>(),
+            layers.complaints::<PassOptions>(),
+        ];
+        let shown = |Complaint { key, value, why, .. }| format!("{key}{value}: {why}");
+        of_groups.into_iter().flatten().map(shown).collect()
+    }
+
+    fn refusal_of(&self, key: &str, why: &str) -> ExitError {
+        let file = self.sources.file.as_ref();
+        let file = file.map_or_else(String::new, |file| format!("{}: ", file.path.display()));
+        usage(format!("{file}queue {}: {key}: {why}", self.name))
+    }
+
+    fn refusal(&self, complaint: &Complaint) -> ExitError {
+        let Complaint { key, value, origin, why } = complaint;
+        match origin {
+            Origin::CommandLine => usage(format!("--{}{value}: {why}", long(key))),
+            Origin::Set => usage(format!("--set {key}: {why}")),
+            Origin::Environment => usage(format!("{}{value}: {why}", variable(&long(key)))),
+            Origin::File | Origin::Usual => self.refusal_of(&format!("{key}{value}"), why),
+        }
+    }
+}
+
+/// The layer that a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The value that an option has where nothing is said.
+    Usual,
+    File,
+    Environment,
+    /// `--set`
+    Set,
+    CommandLine,
+}
+
+/// The values of a queue's keys, and where each comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    values: BTreeMap<String, (Value, Origin)>,
+    /// Those of all layers, which narrow each other: the lowest layer's first.
+    pub conditions: Vec<String>,
+}
+
+/// A value that is none for its option.
+struct Complaint {
+    key: String,
+    /// As TOML has it, with an equals sign before it; nothing where it may hold a password.
+    value: String,
+    origin: Origin,
+    why: String,
+}
+
+impl Layers {
+    /// What is said of a column narrows what was said of the same.
+    pub fn insert(&mut self, key: impl Into<String>, value: Value, origin: Origin) {
+        let key = key.into();
+        let value = match (self.values.remove(&key), value) {
+            (Some((Value::Table(mut parts), _)), Value::Table(more)) => {
+                parts.extend(more);
+                Value::Table(parts)
+            }
+            (_, value) => value,
+        };
+        self.values.insert(key, (value, origin));
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key).map(|(value, _)| value)
+    }
+
+    /// Whether a key has a value, and is not turned off.
+    pub fn says(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| !is_off(key, value))
+    }
+
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+
+    /// The values that count where `self` goes before `lower`.
+    pub fn over(self, mut lower: Self) -> Self {
+        let gone = gone(|key| self.says(key));
+        lower.retain(|key| !gone.contains(&key));
+        for (key, (value, origin)) in self.values {
+            lower.insert(key, value, origin);
+        }
+        lower.conditions.extend(self.conditions);
+        lower
+    }
+
+    pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.values.retain(|key, _| is_wanted(key));
+    }
+
+    /// The keys that are not turned off, with their values and where each comes from.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value, Origin)> {
+        let all = self.values.iter().map(|(key, (value, origin))| (key.as_str(), value, *origin));
+        all.filter(|(key, value, _)| !is_off(key, value))
+    }
+
+    /// One group of options. The complaint is about the first value that is none.
+    fn read<Group: DeserializeOwned>(&self) -> Result<Group, Complaint> {
+        let table: Table = self.iter().map(|(key, value, _)| (key.into(), value.clone())).collect();
+        let whole = table.try_into::<Group>();
+        whole.map_err(|error| {
+            let first = self.complaints::<Group>().into_iter().next();
+            first.unwrap_or_else(|| Complaint {
+                key: String::new(),
+                value: String::new(),
+                origin: Origin::File,
+                why: error.message().into(),
+            })
+        })
+    }
+
+    /// All values that are none for a group of options.
+    fn complaints<Group: DeserializeOwned>(&self) -> Vec<Complaint> {
+        let complaint = |(key, value, origin): (&str, &Value, Origin)| {
+            let alone = Table::from_iter([(key.into(), value.clone())]);
+            let why = alone.try_into::<Group>().err()?.message().to_string();
+            Some(Complaint { key: key.into(), value: shown(key, value), origin, why })
+        };
+        self.iter().filter_map(complaint).collect()
+    }
+
+    /// What in it is for nobody else to read, if there is such a thing.
+    pub fn credential(&self) -> Option<&'static str> {
+        let has_password = |url: &str| store::is_url(url) && store::without_password(url) != url;
+        let has_login = |url: &str| without_login(url) != url;
+        if self.text("db").is_some_and(has_password) {
+            return Some("a password in `db`");
+        }
+        if self.text(POST).is_some_and(has_login) {
+            return Some("a login in `post`");
+        }
+        let is_credential = |line: &str| Header::parse(line).is_ok_and(|it| it.is_credential());
+        let header = self.get("header")?;
+        let lines = header.as_array().into_iter().flatten().chain([header]);
+        let mut lines = lines.filter_map(Value::as_str).flat_map(str::lines);
+        lines.any(is_credential).then_some("a credential in `header`")
+    }
+}
+
+fn shown(key: &str, value: &Value) -> String {
+    if ["db", "header", "post"].contains(&key) || value.is_array() || value.is_table() {
+        return String::new();
+    }
+    format!(" = {}", one_line(&value.to_string()))
+}
+
+/// Whether a flag is turned off, whatever a layer below says.
+fn is_off(key: &str, value: &Value) -> bool {
+    FLAGS.contains(&key)
+        && (value.as_bool() == Some(false) || value.as_str().and_then(truth) == Some(false))
+}

@@ -1,21 +1,41 @@
-//! `backlog add`: new records, from the command line or from standard input.
+//! `backlog init` and `backlog add`: the table, and new records in it, from the command line or from
+//! standard input.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Write};
 
 use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
 
-use super::{Console, confirm, open};
+use super::{Console, open};
 use crate::exit::{Exit, usage};
 use crate::options::Queue;
-use crate::record::counted;
-use crate::store::{Access, Database};
+use crate::record::{counted, one_line};
+use crate::store::{Access, Database, Schemas};
 use crate::time::Instant;
+
+const TABLE: &str = "BACKLOG";
+
+const SCHEMAS: Schemas = Schemas {
+    sqlite: include_str!("../../schema.sql"),
+    postgres: include_str!("../../schema.postgres.sql"),
+};
+
+/// The three columns that every table needs and the payload, nothing else.
+const MINIMAL: Schemas =
+    Schemas { sqlite: include_str!("minimal.sql"), postgres: include_str!("minimal.postgres.sql") };
+
+pub fn init(queue: &Queue, minimal: bool, console: &mut Console<'_>) -> Result<Exit> {
+    if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
+        bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
+    }
+    let made = queue.db.create(TABLE, if minimal { &MINIMAL } else { &SCHEMAS })?;
+    confirm(console.out, &format!("created {made} in {}", queue.db))
+}
 
 /// How many records one transaction takes.
 const BATCH: usize = 1000;
 
-pub fn run(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
+pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let now = console.clock.now();
     let mut database = open(queue, Access::ReadWrite)?;
     let added = if payloads == ["-"] {
@@ -33,7 +53,13 @@ pub fn run(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Res
         }
         payloads.len()
     };
-    confirm(console.out, &format!("added {}", counted(added as u64, "record")))?;
+    confirm(console.out, &format!("added {}", counted(added as u64, "record")))
+}
+
+/// Says what was done. Where that cannot be said, it is done all the same.
+fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
+    let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
+    said.with_context(|| format!("{done}, but this could not be said"))?;
     Ok(Exit::Done)
 }
 
@@ -63,8 +89,7 @@ fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant)
         }
         if batch.len() == BATCH {
             database.add(&batch, now)?;
-            added += batch.len();
-            added_up_to = number;
+            (added, added_up_to) = (added + BATCH, number);
             batch.clear();
         }
     }

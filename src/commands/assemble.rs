@@ -40,10 +40,8 @@ impl Assembly {
     /// To look only: whoever does may have no right to the cursor.
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
-        match assembly.state.line_state(&assembly.name, Purpose::Read) {
-            Ok(last) => assembly.go_on_from(last, database.table()),
-            Err(error) => log::warn!("{error:#}"),
-        }
+        let taken_up = assembly.take_up(database.table(), Purpose::Read);
+        taken_up.unwrap_or_else(|error| log::warn!("{error:#}"));
         Ok(assembly)
     }
 
@@ -57,24 +55,25 @@ impl Assembly {
     ) -> Result<Option<(Self, LineLock)>> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
         let Some(lock) = assembly.state.lock_line(&assembly.name, wait)? else { return Ok(None) };
-        let last = assembly.state.line_state(&assembly.name, Purpose::Write)?;
-        assembly.go_on_from(last, database.table());
+        assembly.take_up(database.table(), Purpose::Write)?;
         Ok(Some((assembly, lock)))
     }
 
     /// As if the line had had no pass yet.
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
-        let table = database.table();
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
-        let line = CronLine::new(schedule, table.capabilities());
         let state = database.state_dir(queue.state_dir.as_deref())?;
-        let name = name(queue, &line.schedule, database);
+        let name = name(queue, &schedule, database);
+        let line = CronLine::new(schedule, database.table().capabilities());
         Ok(Self { line, state, name, last: LineState::default() })
     }
 
-    fn go_on_from(&mut self, last: LineState, table: &Table) {
+    /// Goes on from what the last pass left.
+    fn take_up(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
+        let last = self.state.line_state(&self.name, purpose)?;
         self.line.cursor = last.cursor.taken_up(table.id.len());
         self.last = LineState { cursor: self.line.cursor.clone(), ..last };
+        Ok(())
     }
 
     pub fn pass(
@@ -127,8 +126,7 @@ pub fn look(
 ) -> Result<(Box<dyn Database>, Option<Assembly>)> {
     let database = open_for(queue, schedule, Access::ReadOnly)?;
     let assembly = schedule.map(|schedule| Assembly::new(queue, schedule, &*database));
-    let assembly = assembly.transpose()?;
-    Ok((database, assembly))
+    Ok((database, assembly.transpose()?))
 }
 
 /// The context of all handlers of a pass, of which `token` marks those of no other.
@@ -138,13 +136,13 @@ pub fn context(
     table: &Table,
     token: &str,
 ) -> HandlerContext {
-    let mut env = vec![
+    let own = [
         ("BACKLOG_QUEUE", queue.name.clone()),
         ("BACKLOG_TABLE", table.name.clone()),
         (store::TOKEN, token.into()),
     ];
     let most = settings.schedule.limits.max_attempts;
-    env.extend(most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string())));
+    let most = most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string()));
     let goes_by_series = settings.handler.as_ref().is_some_and(options::Handler::goes_by_series);
     HandlerContext {
         queue: queue.name.clone(),
@@ -155,7 +153,7 @@ pub fn context(
         payload: queue.mapping.payload.clone(),
         last_error: table.last_error.as_ref().map(|column| column.name.clone()),
         series: table.series_source().filter(|_| goes_by_series),
-        env,
+        env: own.into_iter().chain(most).collect(),
     }
 }
 
@@ -167,10 +165,9 @@ pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table
     let harmless = |argv: &[OsString], which: &str| {
         check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))?;
         let misspelt = argv.iter().find_map(|word| misspelt(word, &columns));
-        misspelt.map_or(Ok(()), |(name, meant)| {
-            let name = one_line(name);
-            Err(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")))
-        })
+        let Some((name, meant)) = misspelt else { return Ok(()) };
+        let name = one_line(name);
+        Err(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")))
     };
     // The arguments of the others hold no columns.
     if let options::Handler::Exec { argv, .. } = handler {
@@ -201,16 +198,13 @@ pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Resu
     let secret = webhook.signing.column();
     let secret = secret.map(|column| (column, "--secret-column", "the secrets"));
     let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
-    for (column, option, wanted_for) in url.chain(key).chain(secret) {
-        if !names.iter().any(|name| name.eq_ignore_ascii_case(column)) {
-            let (table, legal) = (&table.name, names.join(", "));
-            bail!(usage(format!(
-                "{option}: table {table} has no column {column:?} for {wanted_for}; legal are \
-                 {legal}"
-            )));
-        }
-    }
-    Ok(())
+    let is_missing = |column: &str| !names.iter().any(|name| name.eq_ignore_ascii_case(column));
+    let missing = url.chain(key).chain(secret).find(|(column, ..)| is_missing(column));
+    let Some((column, option, wanted_for)) = missing else { return Ok(()) };
+    let (table, legal) = (&table.name, names.join(", "));
+    bail!(usage(format!(
+        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
+    )))
 }
 
 /// The handlers of a pass: those of records heed a part of its stop, `of_pass`.
@@ -223,18 +217,15 @@ pub fn handlers(
 ) -> Result<Handlers> {
     let part = of_pass.part().context("could not make an eventfd")?;
     let (all, stop) = (context.clone(), part.clone());
-    let handler: Arc<dyn Handler> = match handler {
-        None => return Err(options::Handler::none().into()),
-        Some(options::Handler::Exec { argv, give_up_on }) => {
+    let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
+        options::Handler::Exec { argv, give_up_on } => {
             Arc::new(Exec::new(argv, give_up_on, all, stop, clock)?)
         }
-        Some(options::Handler::Stream(settings)) => {
-            Arc::new(Stream::new(settings, all, stop, clock)?)
-        }
+        options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop, clock)?),
         #[cfg(not(feature = "webhook"))]
-        Some(options::Handler::Post(_)) => return Err(options::Handler::none().into()),
+        options::Handler::Post(_) => return Err(options::Handler::none().into()),
         #[cfg(feature = "webhook")]
-        Some(options::Handler::Post(webhook)) => Arc::new(Post::new(*webhook, all, stop, clock)?),
+        options::Handler::Post(webhook) => Arc::new(Post::new(*webhook, all, stop, clock)?),
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let one = HandlerContext { jobs: 1, ..context.clone() };

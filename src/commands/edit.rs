@@ -8,9 +8,9 @@ use anyhow::Result;
 use super::{AMBIGUOUS, Console, GONE, find, open};
 use crate::exit::Exit;
 use crate::options::Queue;
-use crate::query::{Order, Query, Shard, Window};
+use crate::query::{Order, Query, Window};
 use crate::record::{
-    Counter, Facts, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
+    Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
 use crate::store::{Access, Claim, RowWrite, Store, Table, WriteResult};
 use crate::time::Instant;
@@ -30,7 +30,7 @@ pub struct Verb {
     require: fn(&Table) -> Result<()>,
 }
 
-/// The verb of `archive`: out of the way.
+/// Out of the way.
 pub const ARCHIVE: Verb = Verb {
     done: "archived",
     would: "archive",
@@ -39,7 +39,7 @@ pub const ARCHIVE: Verb = Verb {
     require: |table| table.require_archived("archive"),
 };
 
-/// The verb of `restore`: back to where it began.
+/// Back to where it began.
 pub const RESTORE: Verb = Verb {
     done: "restored",
     would: "restore",
@@ -48,7 +48,7 @@ pub const RESTORE: Verb = Verb {
     require: Table::require_told_archived,
 };
 
-/// The verb of `retry`: NEW is due under every policy, and has never run out of attempts.
+/// NEW is due under every policy, and has never run out of attempts.
 pub const RETRY: Verb = Verb {
     done: "made due",
     would: "make due",
@@ -57,7 +57,6 @@ pub const RETRY: Verb = Verb {
     require: Table::require_renewal,
 };
 
-/// The command at work.
 struct Work<'a> {
     store: Box<dyn Store>,
     verb: &'a Verb,
@@ -91,7 +90,7 @@ pub fn run(
     let mut work = Work { store, verb, dry_run, now, out, done: 0, exit: Exit::Done };
     let ids = match ids {
         Some(ids) => work.named(ids, id_columns)?,
-        None => work.all(queue.shard)?,
+        None => work.all(queue)?,
     };
     for batch in ids.chunks(BATCH.min(work.store.most_claims())) {
         work.work_off(batch)?;
@@ -104,7 +103,7 @@ pub fn run(
 
 impl Work<'_> {
     /// The ids of all records that the verb may be about.
-    fn all(&mut self, shard: Option<Shard>) -> Result<Vec<Id>> {
+    fn all(&mut self, queue: &Queue) -> Result<Vec<Id>> {
         let selection = Query {
             window: Window::All,
             statuses: self.verb.from.to_vec(),
@@ -113,8 +112,7 @@ impl Work<'_> {
             up_to: None,
             limit: usize::MAX,
         };
-        let is_meant = &mut |facts: Facts<'_>| shard.is_none_or(|shard| shard.holds(facts.id));
-        Ok(self.store.reader().due(&selection, is_meant)?.ids)
+        Ok(self.store.reader().due(&selection, &mut |facts| queue.holds(facts.id))?.ids)
     }
 
     fn named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
@@ -145,24 +143,21 @@ impl Work<'_> {
 
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
-            match claim {
+            let (exit, why) = match claim {
                 Claim::Held(record) if self.verb.from.contains(&record.status) => {
                     claimed.push(*record);
+                    continue;
                 }
                 Claim::Held(record) => {
                     self.store.release(&id);
-                    let status = cut_line(&record.status_text);
-                    self.tell(&id, Exit::Done, &format!("is {status}, and is left so"))?;
+                    (Exit::Done, format!("is {}, and is left so", cut_line(&record.status_text)))
                 }
-                Claim::Busy => {
-                    self.tell(&id, Exit::TryLater, "a pass is handling it; try again later")?;
-                }
-                Claim::Ambiguous => self.tell(&id, Exit::Failed, AMBIGUOUS)?,
-                Claim::Gone => self.tell(&id, Exit::Failed, GONE)?,
-                Claim::Unreadable(why) => {
-                    self.tell(&id, Exit::Failed, &format!("it could not be read: {why}"))?;
-                }
-            }
+                Claim::Busy => (Exit::TryLater, "a pass is handling it; try again later".into()),
+                Claim::Ambiguous => (Exit::Failed, AMBIGUOUS.into()),
+                Claim::Gone => (Exit::Failed, GONE.into()),
+                Claim::Unreadable(why) => (Exit::Failed, format!("it could not be read: {why}")),
+            };
+            self.tell(&id, exit, &why)?;
         }
         Ok(())
     }
@@ -181,18 +176,20 @@ impl Work<'_> {
         let changes: Vec<_> =
             claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
         for (Record { id, .. }, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
-            match applied {
-                WriteResult::Written | WriteResult::Charged(_) => self.done += 1,
+            let (exit, why) = match applied {
+                WriteResult::Written | WriteResult::Charged(_) => {
+                    self.done += 1;
+                    continue;
+                }
                 WriteResult::ChangedMeanwhile => {
-                    self.tell(id, Exit::Done, "was changed by the application just now")?;
+                    (Exit::Done, "was changed by the application just now".into())
                 }
                 WriteResult::ClaimLost => {
-                    self.tell(id, Exit::TryLater, "its claim was lost; try again later")?;
+                    (Exit::TryLater, "its claim was lost; try again later".into())
                 }
-                WriteResult::Refused(error) => {
-                    self.tell(id, Exit::Failed, &format!("the table refuses it: {error}"))?;
-                }
-            }
+                WriteResult::Refused(why) => (Exit::Failed, format!("the table refuses it: {why}")),
+            };
+            self.tell(id, exit, &why)?;
         }
         Ok(())
     }

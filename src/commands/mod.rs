@@ -1,21 +1,18 @@
-//! One file for each subcommand. Each acquires what it needs, calls one function of the layers
-//! below, and reports.
+//! A function for each subcommand. Each acquires what it needs, calls one function of the layers below,
+//! and reports.
 
 mod add;
 mod assemble;
 mod check;
 mod crontab;
 mod edit;
-mod explain;
-mod init;
-mod list;
+mod look;
 mod process;
 mod simulate;
-mod status;
 
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::cli::{Command, Process, Typed};
 use crate::clock::Clock;
@@ -51,12 +48,12 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         log::warn!("no backlog.toml, {name:?} is only a name");
     }
     match &cli.command {
-        Command::Init(args) => init::run(&resolved.queue()?, args.minimal, console),
-        Command::Add(args) => add::run(&resolved.queue()?, &args.payloads, console),
+        Command::Init(args) => add::init(&resolved.queue()?, args.minimal, console),
+        Command::Add(args) => add::add(&resolved.queue()?, &args.payloads, console),
         Command::Process(args) => pass(args, &resolved, console),
-        Command::Status(args) => status::run(&resolved, args.json, console),
-        Command::List(args) => list::run(&resolved, args, console),
-        Command::Explain(args) => explain::run(&resolved, &args.ids, console),
+        Command::Status(args) => look::status(&resolved, args.json, console),
+        Command::List(args) => look::list(&resolved, args, console),
+        Command::Explain(args) => look::explain(&resolved, &args.ids, console),
         Command::Archive(args) => {
             edit::run(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, console)
         }
@@ -117,12 +114,6 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     } else {
         process::run(&queue, &settings, console)
     }
-}
-
-/// Says what was done. Where that cannot be said, it is done all the same.
-fn confirm(out: &mut dyn Write, done: &str) -> Result<()> {
-    let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
-    said.with_context(|| format!("{done}, but this could not be said"))
 }
 
 fn open(queue: &Queue, access: Access) -> Result<Box<dyn Database>> {

@@ -42,9 +42,9 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     let now = clock.now();
     let token = token()?;
     let context = assemble::context(queue, settings, database.table(), &token);
-    let gives_up = settings.handler.as_ref().and_then(Handler::gives_up);
-    assembly.line.capabilities.may_give_up = gives_up.is_some();
-    assembly.line.capabilities.series = context.series;
+    let capabilities = &mut assembly.line.capabilities;
+    capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
+    capabilities.series = context.series;
     let time = assembly.line.pass_time(now, settings.limits.drain);
     let observer = PassObserver {
         joblog: settings.joblog.as_deref().map(open_joblog).transpose()?,
@@ -100,22 +100,20 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     while left > 0
         && let Some(id) = candidates.next_few(1, &mut *reader)?.pop()
     {
-        let record = match reader.read(&id)? {
-            Found::Record(record) => record,
-            Found::Gone => continue,
+        match reader.read(&id)? {
+            Found::Gone => {}
             Found::Ambiguous => {
                 ambiguous.insert(id);
-                continue;
             }
-        };
-        let verdict = rule.verdict(record.facts());
-        match verdict {
-            Verdict::Archive(_) => {}
-            Verdict::Due(_) => left -= 1,
-            Verdict::Wait { .. } | Verdict::Never(_) => continue,
+            Found::Record(record) => {
+                let verdict = rule.verdict(record.facts());
+                if let Verdict::Archive(_) | Verdict::Due(_) = verdict {
+                    left -= u64::from(matches!(verdict, Verdict::Due(_)));
+                    console.out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
+                    told.insert(id);
+                }
+            }
         }
-        console.out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
-        told.insert(id);
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
         if told.contains(&record.id) {
@@ -156,22 +154,19 @@ fn say_if_unmapped(
     }
     let mut database = open(queue, Access::ReadOnly)?;
     database.leave_alone()?;
-    if !database.any_mapped()? {
-        let foreign = database.census(&[], now)?;
-        let rows: u64 = foreign.iter().map(|count| count.rows).sum();
+    let foreign = if database.any_mapped()? { Vec::new() } else { database.census(&[], now)? };
+    let rows: u64 = foreign.iter().map(|count| count.rows).sum();
+    if rows > 0 {
         let quoted = |count: &Count| format!("'{}'", cut_line(&count.text));
-        let mut values: Vec<_> = foreign.iter().map(quoted).collect();
-        let more = if values.len() > UNMAPPED_NAMED { ", ..." } else { "" };
-        values.truncate(UNMAPPED_NAMED);
-        if rows > 0 {
-            log::error!(
-                "nothing was due: all {} of table {} have a status that is mapped to nothing: {}{more}; \
-                 map it as status.new, see `backlog check`",
-                counted(rows, "row"),
-                database.table().name,
-                values.join(", ")
-            );
-        }
+        let values: Vec<_> = foreign.iter().take(UNMAPPED_NAMED).map(quoted).collect();
+        let more = if foreign.len() > UNMAPPED_NAMED { ", ..." } else { "" };
+        log::error!(
+            "nothing was due: all {} of table {} have a status that is mapped to nothing: {}{more}; \
+             map it as status.new, see `backlog check`",
+            counted(rows, "row"),
+            database.table().name,
+            values.join(", ")
+        );
     }
     state.unmapped_sought_at = Some(now);
     directory.save_line_state(name, &state);
@@ -196,8 +191,8 @@ fn heed_signals(wake: Wake) -> Result<()> {
 fn ignores(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    u64::from_str_radix(mask.unwrap_or_default().trim(), 16)
+        .is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// What marks the handlers of this pass, and of no other.
@@ -221,12 +216,11 @@ fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
     for error in &tally.incomplete {
         log::error!("{error}");
     }
-    let Tally { archived, expired, unable, refused, ambiguous, .. } = tally;
-    let Tally { unusable, incomplete, lost, faults, .. } = tally;
-    let left = unable + refused + ambiguous + unusable + incomplete.len() as u64;
-    let lost = archived + expired + left + lost + faults > 0;
-    let failed = lost || strict && tally.failed + tally.snoozed > 0;
-    Ok(if failed { Exit::Failed } else { Exit::Done })
+    let Tally { archived, expired, unable, refused, ambiguous, unusable, lost, faults, .. } = tally;
+    let left = unable + refused + ambiguous + unusable + tally.incomplete.len() as u64;
+    let failed = if strict { tally.failed + tally.snoozed } else { 0 };
+    let is_done = archived + expired + left + lost + faults + failed == 0;
+    Ok(if is_done { Exit::Done } else { Exit::Failed })
 }
 
 /// The observer of a pass: keeps the joblog, the cursor and the progress bar up to date.
@@ -282,12 +276,10 @@ impl Observer for PassObserver {
     }
 }
 
-/// A new joblog is not for everybody to read: errors may quote what the records hold.
-const JOBLOG_MODE: u32 = 0o640;
-
 /// Opens the history of attempts: one JSON line each, appended in one write, so that several passes
 /// may share a file.
 fn open_joblog(path: &Path) -> Result<File> {
-    secure_file::append(path, JOBLOG_MODE)
+    // A new one is not for everybody to read: errors may quote what the records hold.
+    secure_file::append(path, 0o640)
         .with_context(|| format!("could not open the joblog {}", path.display()))
 }

@@ -29,10 +29,11 @@ const TABLE_SECS: i64 = 7 * DAY;
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, out, .. } = console;
     let schedules = resolved.simulated(&args.policy)?;
-    let (rows, lines) =
-        if args.from_table { of_table(resolved, &schedules)? } else { made_up(schedules, args) };
-    let (start, usual_secs) =
-        if args.from_table { (clock.now(), TABLE_SECS) } else { (Instant(0), RECORDS_SECS) };
+    let ((rows, lines), start, usual_secs) = if args.from_table {
+        (of_table(resolved, &schedules)?, clock.now(), TABLE_SECS)
+    } else {
+        (made_up(schedules, args), Instant(0), RECORDS_SECS)
+    };
     let script = match (args.success_after, args.failure_rate) {
         (Some(failures), _) => Script::After(failures),
         (None, Some(percent)) => Script::Failing { percent: percent.0 },
@@ -75,17 +76,14 @@ fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut runs = Vec::with_capacity(lines.len());
     for batch in lines.chunks(processors) {
-        let batch: Vec<Result<_>> = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
             let threads: Vec<_> = batch.iter().map(run).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(join).collect()
-        });
-        for run in batch {
-            runs.push(run?);
-        }
+            for thread in threads {
+                runs.push(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            anyhow::Ok(())
+        })?;
     }
     Ok(runs)
 }
@@ -99,13 +97,8 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronL
         let ids = args.ids.iter().filter_map(|id| Id::typed(id, 1).into_iter().next());
         ids.filter(|id| seen.insert(id.clone())).collect()
     };
-    let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);
-    let over = args.arrivals.map_or(0, |over| over.0);
-    let rows = ids
-        .into_iter()
-        .zip(0..)
-        .map(|(id, number)| Record::new(id, Some(Instant(over * number / count))))
-        .collect();
+    let (count, over) = (ids.len() as i64, args.arrivals.map_or(0, |over| over.0));
+    let row = |(id, number)| Record::new(id, Some(Instant(over * number / count)));
     let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
         let capabilities = Capabilities {
@@ -116,7 +109,7 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronL
         };
         CronLine::new(schedule, capabilities)
     };
-    (rows, schedules.into_iter().map(line).collect())
+    (ids.into_iter().zip(0..).map(row).collect(), schedules.into_iter().map(line).collect())
 }
 
 /// The pending records of the table, from now on.
@@ -133,13 +126,12 @@ fn of_table(
     let lines = schedules.iter().map(line).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
-        if queue.shard.is_some_and(|shard| !shard.holds(&record.id)) {
-            return Ok(());
-        }
         // Only what a policy goes by is kept of them.
-        let kept = Record::new(record.id.clone(), record.inserted_at);
-        let Record { status, failures, last_failure_at, due_at, .. } = record;
-        rows.push(Record { status, failures, last_failure_at, due_at, ..kept });
+        if queue.holds(&record.id) {
+            let kept = Record::new(record.id, record.inserted_at);
+            let Record { status, failures, last_failure_at, due_at, .. } = record;
+            rows.push(Record { status, failures, last_failure_at, due_at, ..kept });
+        }
         Ok(())
     })?;
     Ok((rows, lines))

@@ -1,0 +1,137 @@
+//! `backlog status`, `list` and `explain`: how many records there are, which, and why one of them was or
+//! was not tried.
+
+use anyhow::{Result, bail};
+
+use super::assemble::look;
+use super::{Console, find};
+use crate::cli::List;
+use crate::exit::{Exit, usage};
+use crate::options::{OrderOption, Resolved, Schedule};
+use crate::query::{Order, Position};
+use crate::record::{Record, Status, json_line, one_line};
+use crate::report::{self, BANDS, DueReport, Oldest, StatusReport};
+use crate::schedule::{DueRule, Span, Verdict};
+use crate::store::LineState;
+use crate::time::DAY;
+
+pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
+    let now = console.clock.now();
+    let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+    let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
+    let mut oldest_pending = None;
+    let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
+    let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
+    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+        keep_older(&mut oldest_pending, &record);
+        let (Some(due), Some(rule)) = (&mut due, &rule) else { return Ok(()) };
+        match rule.verdict(record.facts()) {
+            Verdict::Due(_) => {
+                due.due += 1;
+                due.next_due_at = Some(now);
+                keep_older(&mut due.oldest_due, &record);
+            }
+            Verdict::Archive(_) => due.to_be_archived += 1,
+            Verdict::Wait { until } => {
+                due.waiting += 1;
+                due.next_due_at = Some(due.next_due_at.map_or(until, |next| next.min(until)));
+            }
+            Verdict::Never(_) => due.never_due += 1,
+        }
+        Ok(())
+    })?;
+    let (db, table) = (database.place(), database.table().name.clone());
+    let found = StatusReport { db, table, now, counts, oldest_pending, due };
+    let text = if is_json { json_line(&found) } else { report::status_text(&found) };
+    console.out.write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
+    if let Some(date_inserted) = record.inserted_at
+        && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
+    {
+        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
+    }
+}
+
+pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> Result<Exit> {
+    let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
+    if args.due && schedule.is_none() {
+        bail!(usage("--due goes by --ndays, --fibonacci, --policy or --progressive; say which"));
+    }
+    let mut statuses = args.status.clone();
+    if args.due {
+        if statuses.is_empty() {
+            statuses = Status::PENDING.to_vec();
+        }
+        statuses.retain(|status| status.is_pending());
+        if statuses.is_empty() {
+            bail!(usage("only NEW and ERROR records can be due"));
+        }
+    }
+    let (mut database, assembly) = look(&queue, schedule.as_ref())?;
+    let rule = assembly.map(|assembly| assembly.line.due_rule(console.clock.now(), false));
+    if !args.json {
+        console.out.write_all(report::list_header(rule.is_some()).as_bytes())?;
+    }
+    let has_counter = database.table().failures.is_some();
+    let shown = if args.json { report::list_json } else { report::list_line };
+    let OrderOption { order } = resolved.read()?;
+    database.scan(&statuses, order.unwrap_or_default(), &mut |record| {
+        let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
+        let is_meant = !args.due || matches!(verdict, Some(Verdict::Due(_)));
+        if is_meant && queue.holds(&record.id) {
+            console.out.write_all(shown(&record, verdict, has_counter).as_bytes())?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}
+
+/// How many of the attempts to come are shown.
+const ATTEMPTS: usize = 5;
+
+pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
+    let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
+    let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
+    let columns = database.table().id.len();
+    let has_counter = database.table().failures.is_some();
+    let mut exit = Exit::Done;
+    for id in ids {
+        let text = match (find(&mut *database, id, columns)?, &due) {
+            (Ok(record), Some((rule, last))) => explanation(&record, rule, last),
+            (Ok(record), None) => {
+                let known = report::unscheduled(&record, has_counter);
+                format!("{known}  {}\n", Schedule::unknown())
+            }
+            (Err(why), _) => {
+                exit = Exit::Failed;
+                format!("{}: {why}\n", one_line(id))
+            }
+        };
+        console.out.write_all(text.as_bytes())?;
+    }
+    Ok(exit)
+}
+
+fn explanation(record: &Record, rule: &DueRule, last: &LineState) -> String {
+    let (facts, policy) = (record.facts(), &rule.schedule.policy);
+    // A line has one pass in each tick.
+    let now = rule.time.now;
+    let began_at = last.began_at.filter(|at| *at <= now);
+    let next_pass = began_at.map_or(now, |at| at.next_tick(policy.every_secs()).max(now));
+    // What a queue has been through does not show in a message.
+    let last_pass = last.began_at.filter(|_| !rule.capabilities.keeps_schedule).map(|at| {
+        // The verdict then, as far as the row still shows it.
+        let mut time = policy.pass_time(None, at, false);
+        let until = last.cursor.reached.as_ref().and_then(Position::slot).map(|slot| slot.tick);
+        if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
+            *span = Span { after, until };
+        }
+        (at, DueRule { time, ..rule.clone() }.verdict(facts))
+    });
+    let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
+    report::explanation(record, rule, last_pass, &attempts)
+}

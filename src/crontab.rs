@@ -17,15 +17,14 @@ pub struct Line {
 
 /// The lines of a user's crontab (crontab(5)) that run a program of this name.
 pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
-    let mut environment: Vec<(String, String)> = Vec::new();
-    let mut lines = Vec::new();
+    let (mut environment, mut lines) = (Vec::new(), Vec::new());
     for (text, number) in crontab.lines().zip(1..) {
         let text = text.trim_start();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        if let Some((name, value)) = assignment(text) {
-            environment.push((name.into(), value.into()));
+        if let Some(assignment) = assignment(text) {
+            environment.push(assignment);
             continue;
         }
         let fields = if text.starts_with('@') { 1 } else { 5 };
@@ -43,16 +42,13 @@ pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
 }
 
 /// `NAME = value`, with quotes or without.
-fn assignment(text: &str) -> Option<(&str, &str)> {
+fn assignment(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
-    let name = name.trim().trim_matches(['"', '\'']);
+    let (name, value) = (name.trim().trim_matches(['"', '\'']), value.trim());
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let value = value.trim();
-    let value = ['"', '\'']
-        .iter()
-        .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote))
-        .unwrap_or(value);
-    (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
+    let unquoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    let value = ['"', '\''].into_iter().find_map(unquoted).unwrap_or(value);
+    (!name.is_empty() && name.chars().all(is_name)).then(|| (name.into(), value.into()))
 }
 
 /// So many fields, and what is behind them.
@@ -85,20 +81,17 @@ fn until_percent(command: &str) -> String {
 
 /// The words of the commands that a shell command is made of.
 fn simple_commands(command: &str) -> Vec<Vec<String>> {
-    let mut commands = vec![Vec::new()];
+    let (mut commands, mut words) = (Vec::new(), Vec::new());
     for word in shlex::Shlex::new(command) {
         let is_end = ["|", "||", "&&", "&", ";", "(", ")"].contains(&word.as_str());
-        let (word, is_last) = match word.strip_suffix(';') {
-            Some(word) => (word.to_string(), true),
-            None => (word, false),
-        };
-        if let (Some(last), false) = (commands.last_mut(), is_end) {
-            last.push(word);
+        if !is_end {
+            words.push(word.strip_suffix(';').unwrap_or(&word).to_string());
         }
-        if is_end || is_last {
-            commands.push(Vec::new());
+        if is_end || word.ends_with(';') {
+            commands.push(std::mem::take(&mut words));
         }
     }
+    commands.push(words);
     commands
 }
 
@@ -129,23 +122,17 @@ fn runs(command: &str, program: &str, line: &Line) -> Vec<Line> {
                 .starts_with(['>', '<'])
         };
         let end = simple.iter().position(is_redirection).unwrap_or(simple.len());
-        if place + 1 < end {
-            let mut arguments = simple[place + 1..end].to_vec();
-            // The end of the parentheses before the name is none of them.
-            if simple[place].starts_with('(')
-                && let Some(last) = arguments.last_mut()
-            {
-                *last = last.trim_end_matches(')').to_string();
-            }
-            let before = simple[..place].iter().filter_map(|word| assignment(word));
-            let own = before.map(|(name, value)| (name.into(), value.into()));
-            runs.push(Line {
-                directory: directory.clone(),
-                environment: line.environment.iter().cloned().chain(own).collect(),
-                arguments,
-                ..line.clone()
-            });
+        if place + 1 >= end {
+            continue;
         }
+        let mut arguments = simple[place + 1..end].to_vec();
+        // The end of the parentheses before the name is none of them.
+        if let Some(last) = arguments.last_mut().filter(|_| simple[place].starts_with('(')) {
+            *last = last.trim_end_matches(')').to_string();
+        }
+        let mut run = Line { directory: directory.clone(), arguments, ..line.clone() };
+        run.environment.extend(simple[..place].iter().filter_map(|word| assignment(word)));
+        runs.push(run);
     }
     runs
 }

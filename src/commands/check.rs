@@ -1,7 +1,6 @@
 //! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
 //! written, and what is wrong in one place does not keep the others from being looked at.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use serde_json::json;
 use super::assemble::require;
 use super::{Console, open, require_columns};
 use crate::cli::{Command, Typed};
-use crate::exit::{Exit, ExitError};
+use crate::exit::{Exit, ExitError, usage};
 use crate::handlers::{Signing, StreamSettings, in_one_word, is_executable, obstacle};
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule, Sources};
 use crate::record::{Status, counted, json_line};
@@ -86,12 +85,9 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
         }
         the_table(&mut findings, table, &found, console.clock.now());
         if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
-            let why = format!(
-                "without AUTOINCREMENT the id of a deleted row is given again: only {} tells \
-                     such records apart in webhook-id",
-                table.inserted.name
-            );
-            findings.warning("ids", why);
+            let why = "without AUTOINCREMENT the id of a deleted row is given again: only";
+            let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
+            findings.warning("ids", format!("{why} {tells}"));
         }
     }
     let (level, text) = match &handler {
@@ -102,11 +98,13 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
     the_crontab(&mut findings, &queue, &sources.environment);
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if is_json {
-        let (name, db, table) = (&queue.name, queue.db.to_string(), &queue.mapping.table.text);
-        let findings = &findings.0;
-        json_line(
-            &json!({ "queue": name, "db": db, "table": table, "ok": ok, "findings": findings }),
-        )
+        json_line(&json!({
+            "queue": queue.name,
+            "db": queue.db.to_string(),
+            "table": queue.mapping.table.text,
+            "ok": ok,
+            "findings": findings.0,
+        }))
     } else {
         findings_text(&findings.0)
     };
@@ -142,8 +140,7 @@ fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) 
     let program = argv.first().map_or(Path::new(""), Path::new);
     let (shown, is_path) = (program.display(), program.components().count() > 1);
     if is_path && program.is_relative() {
-        let why = format!("{shown} is not where cron starts: write its whole path");
-        return (Level::Error, why);
+        return (Level::Error, format!("{shown} is not where cron starts: write its whole path"));
     }
     // From the root on it is found in every directory.
     let search = |path: &OsStr| {
@@ -168,10 +165,8 @@ fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) 
 
 /// The lines of this user's crontab that work on the same queue.
 fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
-    let crontab = std::process::Command::new("crontab").arg("-l").output();
-    let Ok(crontab) = crontab else {
-        findings.warning("crontab", "there is no cron here");
-        return;
+    let Ok(crontab) = std::process::Command::new("crontab").arg("-l").output() else {
+        return findings.warning("crontab", "there is no cron here");
     };
     let text = String::from_utf8_lossy(&crontab.stdout);
     let mut ages = Vec::new();
@@ -182,21 +177,17 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment
         });
         for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
             let (from, to) = policy.ages();
-            let text = format!("{}: {}, {}", line.times, policy.line(), band(from, to));
-            findings.ok("crontab", text);
+            let (times, policy, band) = (&line.times, policy.line(), band(from, to));
+            findings.ok("crontab", format!("{times}: {policy}, {band}"));
             ages.push((from, to));
         }
     }
     if ages.is_empty() {
-        findings.warning(
-            "crontab",
-            "no line of this user works on this queue; `backlog crontab` prints one",
-        );
-        return;
+        let none = "no line of this user works on this queue; `backlog crontab` prints one";
+        return findings.warning("crontab", none);
     }
     for (from, to) in schedule::gaps(&ages) {
-        let band = band(from, Some(to));
-        findings.error("crontab", format!("no line tries records of {band}"));
+        findings.error("crontab", format!("no line tries records of {}", band(from, Some(to))));
     }
     for (from, to) in schedule::overlaps(&ages) {
         findings.warning("crontab", format!("several lines try records of {}", band(from, to)));
@@ -208,7 +199,7 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment
 fn passes(
     line: &crontab::Line,
     environment: &Environment,
-) -> Result<Vec<(Queue, Schedule)>, String> {
+) -> Result<Vec<(Queue, Schedule)>, ExitError> {
     let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     // As a shell does.
     let expand = |word: &str| {
@@ -217,37 +208,30 @@ fn passes(
         word.strip_prefix("~/").map_or(word.clone(), |rest| format!("{home}/{rest}"))
     };
     let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
-    let mut variables: HashMap<_, _> =
-        [(OsString::from("HOME"), home.clone().into_os_string())].into();
-    variables.extend(line.environment.iter().map(|(name, it)| (name.into(), expand(it).into())));
-    let environment = Environment { variables, directory };
-    let argv = std::iter::once("backlog".into())
-        .chain(line.arguments.iter().map(|word| expand(word).into()));
-    let typed = match Typed::parse(argv) {
+    let own = [(OsString::from("HOME"), OsString::from(&home))].into_iter();
+    let set = line.environment.iter().map(|(name, it)| (name.into(), expand(it).into()));
+    let environment = Environment { variables: own.chain(set).collect(), directory };
+    let words = line.arguments.iter().map(|word| expand(word).into());
+    let typed = match Typed::parse(std::iter::once("backlog".into()).chain(words)) {
         Ok(typed) => typed,
         Err(error) if !error.use_stderr() => return Ok(Vec::new()),
         // Without clap's hints.
-        Err(error) => return Err(error.to_string().lines().next().unwrap_or_default().into()),
+        Err(error) => return Err(usage(error.to_string().lines().next().unwrap_or_default())),
     };
     let Command::Process(args) = &typed.cli.command else { return Ok(Vec::new()) };
-    let passes = || -> Result<Vec<_>, ExitError> {
-        let sources = Sources::find(typed.options.config.as_deref(), environment)?;
-        let queues: Vec<_> = match args.all_queues {
-            true => sources.queues()?.into_iter().map(Some).collect(),
-            false => vec![None],
-        };
-        let mut passes = Vec::new();
-        for queue in queues {
-            let resolved = sources.resolve(&typed.options, queue.as_deref())?;
-            let mut queue = resolved.queue()?;
-            if let Location::File(path) = &mut queue.db {
-                *path = sources.environment.directory.join(&*path);
-            }
-            passes.push((queue, resolved.schedule()?.ok_or_else(Schedule::none)?));
+    let sources = Sources::find(typed.options.config.as_deref(), environment)?;
+    let pass = |queue: Option<&str>| {
+        let resolved = sources.resolve(&typed.options, queue)?;
+        let mut queue = resolved.queue()?;
+        if let Location::File(path) = &mut queue.db {
+            *path = sources.environment.directory.join(&*path);
         }
-        Ok(passes)
+        Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
     };
-    passes().map_err(|error| error.message)
+    if !args.all_queues {
+        return Ok(vec![pass(None)?]);
+    }
+    sources.queues()?.iter().map(|queue| pass(Some(queue))).collect()
 }
 
 fn band(from: i64, to: Option<i64>) -> String {
@@ -265,15 +249,16 @@ const SKEW_SECS: i64 = 60;
 
 fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Database) {
     let place = database.place();
-    match findings.wrong("database", database.obstacle()) {
-        Some(None) => findings.ok("database", place),
-        Some(Some(why)) => findings.error("database", format!("{place}: {why}")),
-        None => {}
+    match database.obstacle() {
+        Ok(None) => findings.ok("database", place),
+        Ok(Some(why)) => findings.error("database", format!("{place}: {why}")),
+        Err(error) => findings.error("database", format!("{error:#}")),
     }
-    let state = database.state_dir(queue.state_dir.as_deref());
-    let state =
-        state.and_then(|state| state.check_writable(&database.table().name).map(|()| state));
-    if let Some(state) = findings.wrong("claims", state) {
+    let usable = || {
+        let state = database.state_dir(queue.state_dir.as_deref())?;
+        state.check_writable(&database.table().name).map(|()| state)
+    };
+    if let Some(state) = findings.wrong("claims", usable()) {
         let path = state.path().display();
         let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
         findings.ok("claims", format!("kept {by_server}in {path}"));
@@ -281,16 +266,13 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
 }
 
 fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
-    let rows = found.rows.map(|rows| counted(rows, "row"));
-    let rows = rows.unwrap_or_else(|| "its rows not counted".into());
+    let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
     let at_least = if found.pending.is_cut { "at least " } else { "" };
     let pending = format!("{at_least}{} pending", found.pending.rows);
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
     findings.ok("table", format!("{}, {rows}, {pending}{aside}", table.name));
-    let columns: Vec<_> = table
-        .roles()
-        .map(|(role, it)| format!("{role} = {} {}", it.name, it.declared).trim_end().to_string())
-        .collect();
+    let columns = table.roles().map(|(role, it)| format!("{role} = {} {}", it.name, it.declared));
+    let columns: Vec<_> = columns.map(|it| it.trim_end().to_string()).collect();
     findings.ok("columns", columns.join(", "));
     for why in found.unread.shown() {
         findings.error("table", why);
@@ -304,9 +286,8 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
         let records = counted(*records, "pending record");
         findings.error("ids", format!("{records} never tried, because the id is none: {first}"));
     }
-    if let Some(column) = table.statuses.column.as_ref().filter(|column| column.is_generated) {
-        findings
-            .error("status", format!("{} cannot be written: the table computes it", column.name));
+    if let Some(it) = table.statuses.column.as_ref().filter(|column| column.is_generated) {
+        findings.error("status", format!("{} cannot be written: the table computes it", it.name));
     }
     if let Some(id) = &found.duplicate {
         findings.error("ids", format!("more than one row has the id {id}: none of them is tried"));
@@ -323,10 +304,12 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
 fn the_indexes(findings: &mut Findings, found: &Inspection) {
     for missing in found.missing.iter().flatten() {
         let is_small = found.rows.is_some_and(|rows| rows < SMALL);
-        let level = if is_small { Level::Warning } else { Level::Error };
-        let text = format!("no index finds {}: the whole table is read for that", missing.finds);
-        let statement = Some(format!("{};", missing.statement));
-        findings.0.push(Finding { level, about: "index", text, statement });
+        findings.0.push(Finding {
+            level: if is_small { Level::Warning } else { Level::Error },
+            about: "index",
+            text: format!("no index finds {}: the whole table is read for that", missing.finds),
+            statement: Some(format!("{};", missing.statement)),
+        });
     }
     if found.missing.as_ref().is_some_and(Vec::is_empty) {
         findings.ok("index", "pending records and single ones are found by an index");
@@ -334,9 +317,9 @@ fn the_indexes(findings: &mut Findings, found: &Inspection) {
 }
 
 fn the_statuses(findings: &mut Findings, found: &Inspection) {
+    let of = |status| found.values.iter().filter(move |value| value.status == status);
     let mapped = |status: Status| {
-        let of = found.values.iter().filter(|value| value.status == status);
-        let values: Vec<_> = of.map(|it| format!("{} ({})", it.shown, it.rows)).collect();
+        let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.shown, it.rows)).collect();
         (!values.is_empty()).then(|| format!("{} = {}", status.name(), values.join(", ")))
     };
     let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
@@ -345,37 +328,26 @@ fn the_statuses(findings: &mut Findings, found: &Inspection) {
     } else if !found.values.is_empty() {
         findings.error("status", "no row has a value that is mapped to a status");
     }
-    for value in found.values.iter().filter(|value| value.status == Status::Foreign) {
-        let rows = counted(value.rows, "row");
-        match &value.like {
-            Some(like) => findings.error(
-                "status",
-                format!(
-                    "{}: {rows} left alone, because it is not {like}: map it as well",
-                    value.shown
-                ),
-            ),
-            None => findings.warning(
-                "status",
-                format!("{}: {rows} left alone, mapped to no status", value.shown),
-            ),
+    for value in of(Status::Foreign) {
+        let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));
+        if let Some(like) = &value.like {
+            let why = format!("{left}, because it is not {like}: map it as well");
+            findings.error("status", why);
+        } else {
+            findings.warning("status", format!("{left}, mapped to no status"));
         }
     }
 }
 
 fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
-    let formats: Vec<_> =
-        found.formats.iter().map(|(format, (rows, id))| (format, *rows, id)).collect();
-    match &formats[..] {
-        [] => {}
-        [(format, _, _)] => findings.ok("dates", format!("{column} is written as {format}")),
-        several => {
-            let each = several.iter().map(|(format, rows, id)| {
-                format!("{format} in {}, such as {id}", counted(*rows, "record"))
-            });
-            let each = each.collect::<Vec<_>>().join("; ");
-            findings.warning("dates", format!("{column} is written in several ways: {each}"));
-        }
+    if found.formats.len() > 1 {
+        let each = found.formats.iter().map(|(format, (rows, id))| {
+            format!("{format} in {}, such as {id}", counted(*rows, "record"))
+        });
+        let each = each.collect::<Vec<_>>().join("; ");
+        findings.warning("dates", format!("{column} is written in several ways: {each}"));
+    } else if let Some(format) = found.formats.keys().next() {
+        findings.ok("dates", format!("{column} is written as {format}"));
     }
     if found.undated.rows > 0 {
         let records = counted(found.undated.rows, "pending record");
@@ -383,13 +355,11 @@ fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instan
         findings.error("dates", format!("{records} without a readable {column}: {shown}"));
     }
     if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
-        let ahead = span(newest.0 - now.0);
-        findings.warning(
-            "clock",
-            format!(
-                "the newest pending record is from {newest}, {ahead} from now: another clock, \
-                 another zone of date_inserted, or a date to come"
-            ),
+        let text = format!(
+            "the newest pending record is from {newest}, {} from now: another clock, another zone of \
+             date_inserted, or a date to come",
+            span(newest.0 - now.0)
         );
+        findings.warning("clock", text);
     }
 }

@@ -33,8 +33,7 @@ struct Line {
 
 pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
-    let chosen = resolved.handler(&queue)?;
-    let chosen = chosen.ok_or_else(Handler::none)?;
+    let chosen = resolved.handler(&queue)?.ok_or_else(Handler::none)?;
     let mut text = String::new();
     if fills_in(&chosen, &queue) {
         match open(&queue, Access::ReadOnly) {
@@ -90,19 +89,17 @@ fn variables(
     has_login: bool,
     environment: &Environment,
 ) -> Result<Vec<(String, String)>> {
-    let mut variables = Vec::new();
+    let mut variables: Vec<(String, String)> = Vec::new();
     if queue.db.file().is_none() {
         let all = environment.variables.iter();
         let text = all.filter_map(|(name, it)| Some((name.to_str()?.into(), it.to_str()?.into())));
-        let of_libpq =
-            |(name, _): &(String, String)| name.starts_with("PG") && name != "PGPASSWORD";
-        variables.extend(text.filter(of_libpq));
+        variables.extend(text);
+        variables.retain(|(name, _)| name.starts_with("PG") && name != "PGPASSWORD");
         variables.sort();
     }
     if is_systemd && !variables.is_empty() {
         // A service of the system has none, and the password file is there.
-        let home = environment.get("HOME").and_then(|home| home.to_str());
-        variables.extend(home.map(|home| ("HOME".into(), home.into())));
+        variables.extend(environment.text("HOME").map(|home| ("HOME".into(), home)));
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
     let webhook = if let Handler::Post(webhook) = handler { Some(webhook) } else { None };
@@ -177,9 +174,10 @@ fn ages(age: &AgeWindow) -> String {
 /// The command that was typed. What stands in backlog.toml stays there.
 fn handler(typed: &[OsString], environment: &Environment) -> Result<Vec<String>> {
     let mut words = typed.iter().cloned().map(utf8).collect::<Result<Vec<_>>>()?;
-    let Some(program) = words.first_mut() else { return Ok(words) };
-    *program = program_path(environment, program)?;
-    words.insert(0, "--".into());
+    make_absolute(environment, &mut words)?;
+    if !words.is_empty() {
+        words.insert(0, "--".into());
+    }
     Ok(words)
 }
 
@@ -203,9 +201,9 @@ fn unit_name(queue: &str) -> String {
 }
 
 fn span(secs: i64) -> String {
-    let units = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
-    let (unit, length) =
-        units.into_iter().find(|(_, length)| secs % length == 0).unwrap_or(("second", 1));
+    let units = [("day", 86_400), ("hour", 3_600), ("minute", 60)];
+    let unit = units.into_iter().find(|(_, length)| secs % length == 0);
+    let (unit, length) = unit.unwrap_or(("second", 1));
     counted((secs / length).unsigned_abs(), unit)
 }
 
@@ -221,20 +219,21 @@ fn words(
     if let Some(file) = &resolved.sources.file {
         words.extend(option("config", Some(absolute(environment, &file.path)?)));
     }
-    words.extend(resolved.named().into_iter().flat_map(|name| option("queue", Some(name.into()))));
+    if let Some(name) = resolved.named() {
+        words.extend(option("queue", Some(name.into())));
+    }
     // A token that stands in the environment is none for a command line, which every user of the
     // machine sees.
     let mut layers = environment.layer(&queue.name)?;
     layers.retain(|key| key != "header");
-    let mut layers = typed.layer.clone().over(layers);
-    layers.retain(|key| key != "exec");
+    layers = typed.layer.clone().over(layers);
+    layers.retain(|key| key != "exec" && (with_schedule || !is_of_the_choice(key)));
     // Where cron and systemd start it, no variable may say so.
     if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
         let place = Value::String(absolute(environment, place)?);
         layers.insert("state_dir", place, Origin::CommandLine);
     }
-    let is_wanted = |key: &str| with_schedule || !is_of_the_choice(key);
-    for (key, value, _) in layers.iter().filter(|(key, ..)| is_wanted(key)) {
+    for (key, value, _) in layers.iter() {
         for value in values(key, value) {
             let value = value.map(|value| self::value(environment, key, value)).transpose()?;
             words.extend(option(&long(key), value));
@@ -243,11 +242,12 @@ fn words(
     for setting in &typed.set {
         words.extend(option("set", Some(setting.text.clone())));
     }
-    match &layers.conditions[..] {
-        [] => {}
-        [one] => words.extend(option("where", Some(one.clone()))),
-        several => words.extend(option("where", Some(format!("({})", several.join(") AND ("))))),
-    }
+    let condition = match &layers.conditions[..] {
+        [] => return Ok(words),
+        [one] => one.clone(),
+        several => format!("({})", several.join(") AND (")),
+    };
+    words.extend(option("where", Some(condition)));
     Ok(words)
 }
 
@@ -265,21 +265,18 @@ fn value(environment: &Environment, key: &str, value: &str) -> Result<String, Ex
     })
 }
 
-/// A handler that can be started from anywhere.
-fn program_path(environment: &Environment, program: &str) -> Result<String, ExitError> {
-    if program.contains('/') {
-        absolute(environment, Path::new(program))
-    } else {
-        Ok(program.into())
+/// Has a command be one that can be started from anywhere.
+fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<(), ExitError> {
+    if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
+        *program = absolute(environment, Path::new(program))?;
     }
+    Ok(())
 }
 
 /// The same of a command with its arguments in one text.
 fn command(environment: &Environment, text: &str) -> Result<String, ExitError> {
     let mut words = shlex::split(text).unwrap_or_default();
-    if let Some(name) = words.first_mut() {
-        *name = program_path(environment, name)?;
-    }
+    make_absolute(environment, &mut words)?;
     shlex::try_join(words.iter().map(String::as_str))
         .map_err(|error| usage(format!("{text:?} is no command: {error}")))
 }
@@ -296,12 +293,10 @@ fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
         return values.iter().map(Value::as_str).collect();
     }
     // A flag may be turned on by a word.
-    let is_flag =
-        |text| FLAGS.contains(&key) && (key != "progressive" || truth(text) == Some(true));
-    match value.as_str().filter(|text| !is_flag(text)) {
-        Some(lines) if ["header", "allow_hosts"].contains(&key) => {
-            lines.lines().map(Some).collect()
-        }
+    let is_on = |text| key != "progressive" || truth(text) == Some(true);
+    match value.as_str() {
+        Some(text) if FLAGS.contains(&key) && is_on(text) => vec![None],
+        Some(text) if ["header", "allow_hosts"].contains(&key) => text.lines().map(Some).collect(),
         one => vec![one],
     }
 }

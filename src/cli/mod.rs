@@ -4,7 +4,8 @@ mod typed;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::options::value::{Attempts, Percent, WholeSecs};
 use crate::options::{
@@ -31,37 +32,32 @@ pub struct Cli {
 }
 
 #[derive(Args)]
+#[command(next_help_heading = "Everywhere")]
 pub struct Global {
     /// The SQLite database, or a PostgreSQL server: postgres://user@host/database
-    #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE|URL")]
+    #[arg(long, global = true, value_name = "FILE|URL")]
     pub db: Option<PathBuf>,
 
     /// Where the queues are described [default: ./backlog.toml, then
     /// ~/.config/backlog/config.toml, then /etc/backlog.toml]
-    #[arg(long, global = true, help_heading = "Everywhere", value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// One of the queues described there, or just a name for handlers [default: default]
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Everywhere",
-        value_name = "NAME",
-        value_parser = clap::builder::NonEmptyStringValueParser::new()
-    )]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub queue: Option<String>,
 
     /// Where claims and cursors are kept [default: FILE.backlog; ~/.local/state/backlog with a
     /// server]
-    #[arg(long, global = true, help_heading = "Everywhere", value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 
     /// Pretend that it is this instant: 2026-11-21T03:40:00Z, or @ and epoch seconds
-    #[arg(long, global = true, help_heading = "Everywhere", value_name = "INSTANT")]
+    #[arg(long, global = true, value_name = "INSTANT")]
     pub now: Option<Instant>,
 
     /// Say more: every record; twice, everything (RUST_LOG overrides)
-    #[arg(short, long, global = true, help_heading = "Everywhere", action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
 
@@ -111,27 +107,24 @@ impl Command {
     /// that it has, its own, and those of the table.
     fn augment(command: clap::Command) -> clap::Command {
         let about = command.get_about().cloned();
-        // Here is all that was put off.
-        let command = command.defer(std::convert::identity);
-        let scheduled = |command| ScheduleOptions::augment_args(command);
-        let handled = |command| HandlerOptions::augment_args(command);
-        let command = match command.get_name() {
-            "init" => Init::augment_args(command),
-            "add" => Add::augment_args(command),
-            "process" => {
-                handled(Process::augment_args(PassOptions::augment_args(scheduled(command))))
-            }
-            "status" => Format::augment_args(scheduled(command)),
-            "list" => List::augment_args(OrderOption::augment_args(scheduled(command))),
-            "explain" => scheduled(Explain::augment_args(command)),
-            "archive" | "retry" => Edit::augment_args(command),
-            "restore" => Restore::augment_args(command),
-            "check" => handled(Format::augment_args(scheduled(command))),
-            "crontab" => handled(Crontab::augment_args(scheduled(command))),
-            "simulate" => Simulate::augment_args(command),
+        let (schedule, handler) = (ScheduleOptions::augment_args, HandlerOptions::augment_args);
+        let own: &[fn(clap::Command) -> clap::Command] = match command.get_name() {
+            "init" => &[Init::augment_args],
+            "add" => &[Add::augment_args],
+            "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
+            "status" => &[schedule, Format::augment_args],
+            "list" => &[schedule, OrderOption::augment_args, List::augment_args],
+            "explain" => &[Explain::augment_args, schedule],
+            "archive" | "retry" => &[Edit::augment_args],
+            "restore" => &[Restore::augment_args],
+            "check" => &[schedule, Format::augment_args, handler],
+            "crontab" => &[schedule, Crontab::augment_args, handler],
+            "simulate" => &[Simulate::augment_args],
             _ => return command,
         };
-        // A group of options has set its own.
+        // Here is all that was put off. A group of options has set its own text.
+        let command = command.defer(std::convert::identity);
+        let command = own.iter().fold(command, |command, augment| augment(command));
         QueueOptions::augment_args(command).about(about.unwrap_or_default())
     }
 }
@@ -262,14 +255,8 @@ pub struct Simulate {
     pub records: u32,
 
     /// These records instead
-    #[arg(
-        long,
-        value_name = "ID,...",
-        value_delimiter = ',',
-        conflicts_with = "records",
-        value_parser = clap::builder::NonEmptyStringValueParser::new(),
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', conflicts_with = "records")]
+    #[arg(allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
 
     /// The pending records of the table instead, from now on

@@ -25,17 +25,22 @@ impl Typed {
     pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let argv: Vec<_> = argv.into_iter().collect();
         let mut command = command(&argv);
-        let typed = command.try_get_matches_from_mut(&argv).and_then(|matches| {
-            let cli = Cli::from_arg_matches(&matches);
-            let cli = cli.map_err(|error| error.format(&mut command))?;
-            let options = match matches.subcommand() {
-                Some((name, matches)) => options(&command, name, matches, &cli)
-                    .map_err(|error| error.format(&mut command))?,
-                None => TypedOptions::default(),
-            };
-            Ok(Self { cli, options })
+        let matches = command.try_get_matches_from_mut(&argv);
+        let typed = matches.and_then(|matches| {
+            Self::new(&command, &matches).map_err(|error| error.format(&mut command))
         });
         typed.map_err(|error| retold(error, &mut command, &argv))
+    }
+
+    fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let cli = Cli::from_arg_matches(matches)?;
+        let options = match matches.subcommand() {
+            Some((name, matches)) if !matches!(cli.command, Command::Watchdog) => {
+                options(command.find_subcommand(name), matches, &cli)?
+            }
+            _ => TypedOptions::default(),
+        };
+        Ok(Self { cli, options })
     }
 }
 
@@ -55,30 +60,22 @@ fn command(argv: &[OsString]) -> clap::Command {
 }
 
 fn with_variable(arg: Arg) -> Arg {
-    let long = arg.get_long().map(String::from);
-    let long = long.filter(|long| key_of(long).is_some() || ELSEWHERE.contains(&long.as_str()));
-    let (Some(long), Some(help)) = (long, arg.get_help().cloned()) else { return arg };
     // This one names its own.
-    if long == "max-attempts" {
-        return arg;
-    }
-    arg.help(format!("{help} [env: {}]", variable(&long)))
+    let long = arg.get_long().filter(|long| *long != "max-attempts");
+    let long = long.filter(|long| key_of(long).is_some() || ELSEWHERE.contains(long));
+    let (Some(long), Some(help)) = (long, arg.get_help()) else { return arg };
+    let help = format!("{help} [env: {}]", variable(long));
+    arg.help(help)
 }
 
 /// The layer of options that were typed behind a subcommand, and what they are about.
 fn options(
-    command: &clap::Command,
-    name: &str,
+    command: Option<&clap::Command>,
     matches: &ArgMatches,
     cli: &Cli,
 ) -> Result<TypedOptions, clap::Error> {
-    if matches!(cli.command, Command::Watchdog) {
-        return Ok(TypedOptions::default());
-    }
     let (mut layer, mut known) = (Layers::default(), HashSet::new());
-    let arguments =
-        command.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
-    for arg in arguments {
+    for arg in command.into_iter().flat_map(clap::Command::get_arguments) {
         let Some(key) = arg.get_long().and_then(key_of) else { continue };
         known.insert(key);
         if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
@@ -108,12 +105,11 @@ fn options(
 /// What was typed for an option, as a layer holds it.
 fn value(arg: &Arg, matches: &ArgMatches) -> Value {
     let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-    let mut values: Vec<_> =
-        raw.map(|value| Value::String(value.to_string_lossy().into_owned())).collect();
-    match (arg.get_action().takes_values(), values.len()) {
-        (false, _) => Value::Boolean(true),
-        (true, 1) => values.remove(0),
-        (true, _) => Value::Array(values),
+    let values = raw.map(|value| Value::String(value.to_string_lossy().into_owned()));
+    match &values.collect::<Vec<_>>()[..] {
+        _ if !arg.get_action().takes_values() => Value::Boolean(true),
+        [one] => one.clone(),
+        several => Value::Array(several.into()),
     }
 }
 
@@ -134,10 +130,9 @@ fn retold(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) ->
 /// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
 /// command line is said again but a number: there may be a password in it.
 fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
-    let takes_one = |command: &clap::Command| command.get_arguments().any(Arg::is_last_set);
-    let named = argv.iter().find_map(|arg| command.find_subcommand(arg));
+    let named = argv.iter().find_map(|arg| command.find_subcommand(arg))?;
     let is_one = !word.starts_with('-')
-        && named.is_some_and(takes_one)
+        && named.get_arguments().any(Arg::is_last_set)
         && !argv.iter().any(|arg| arg == "--");
     let at = argv.iter().position(|arg| is_one && arg == word)?;
     let is_number = |word: &OsString| word.as_encoded_bytes().iter().all(u8::is_ascii_digit);

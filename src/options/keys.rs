@@ -1,6 +1,8 @@
 //! The keys of a queue's options, by the same names on the command line, in the environment and in
 //! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 
+use std::collections::BTreeSet;
+
 /// Options, each of which is a field of one of the groups, with blanks between them.
 const OPTIONS: &str = "allow_hosts by_age ca_file db every exec_on_archive fibonacci give_up_on give_up_on_4xx \
     grace header idempotency_key jobs joblog key_prefix max_age max_attempts \
@@ -70,7 +72,6 @@ fn options() -> impl Iterator<Item = &'static str> {
     OPTIONS.split(' ')
 }
 
-/// Whether a key stands in backlog.toml or behind `--set` alone.
 pub fn is_of_the_file(key: &str) -> bool {
     OF_THE_FILE.split(' ').any(|it| it == key)
 }
@@ -108,7 +109,6 @@ pub fn successor(long: &str) -> Option<&'static str> {
     RETIRED.iter().find(|(retired, ..)| *retired == long).map(|(_, now, _)| *now)
 }
 
-/// Whether an option says when records are due.
 pub fn is_of_the_choice(key: &str) -> bool {
     CHOICES.contains(&key) || OF_THE_CHOICE.contains(&key)
 }
@@ -117,7 +117,7 @@ pub fn is_of_the_choice(key: &str) -> bool {
 /// above them.
 pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let mut gone = Vec::new();
-    if CHOICES.iter().any(|choice| is_said(choice)) {
+    if CHOICES.into_iter().any(&is_said) {
         gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
     }
     // A webhook keeps what is said of webhooks elsewhere: a header that is not sent, as if there were
@@ -133,10 +133,10 @@ pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
 /// `no queue "emial"; did you mean email?; legal are email, orders`
 pub fn unknown<'a>(what: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> String {
     let legal: Vec<_> = legal.collect();
-    let nearest = legal.iter().min_by_key(|it| strsim::damerau_levenshtein(it, name));
-    let meant = nearest
-        .filter(|it| strsim::damerau_levenshtein(it, name) <= 1 + name.len() / 3)
-        .map_or_else(String::new, |it| format!("; did you mean {it}?"));
+    let distance = |it: &&&str| strsim::damerau_levenshtein(it, name);
+    let nearest = legal.iter().min_by_key(distance);
+    let meant = nearest.filter(|it| distance(it) <= 1 + name.len() / 3);
+    let meant = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
     format!("no {what} {name:?}{meant}; legal are {}", legal.join(", "))
 }
 
@@ -154,15 +154,12 @@ pub fn require_known(name: &str) -> Result<(), String> {
     if let Some(key) = key_of(&option).or(retired) {
         return Err(format!("no key {name:?}; did you mean {key}?"));
     }
-    let mut legal: Vec<_> = options().chain(OF_THE_FILE.split(' ')).collect();
-    legal.sort_unstable();
+    let legal: BTreeSet<_> = options().chain(OF_THE_FILE.split(' ')).collect();
     Err(unknown("key", name, legal.into_iter()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use clap::{Args, Command};
 
     use super::*;

@@ -93,20 +93,11 @@ pub struct HandlerOptions {
     pub command: Vec<OsString>,
 }
 
-/// How many records a co-process has in hand, unless told otherwise.
-const WINDOW: UpTo1024 = UpTo1024(64);
-/// How many bytes of lines.
-const WINDOW_BYTES: Size = Size(64 << 20);
-const RESTARTS: u32 = 3;
-
 /// The handler, as it was chosen.
 #[derive(Clone)]
 pub enum Handler {
-    /// A process for each.
     Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
-    /// A process for many.
     Stream(StreamSettings),
-    /// A request for each.
     Post(Box<Webhook>),
 }
 
@@ -205,7 +196,7 @@ fn signing(args: &HandlerOptions, environment: &Environment) -> Result<Signing, 
 }
 
 impl Handler {
-    /// The one that was chosen, if one was: what was typed goes before what stands in backlog.toml.
+    /// What was typed goes before what stands in backlog.toml.
     pub fn chosen(
         args: &HandlerOptions,
         says: impl Fn(&str) -> bool,
@@ -228,9 +219,8 @@ impl Handler {
         }
         if let Some(url) = &args.post {
             if cfg!(not(feature = "webhook")) {
-                return Err(usage(
-                    "--post: this program was built without webhooks, the feature webhook",
-                ));
+                let why = "--post: this program was built without webhooks, the feature webhook";
+                return Err(usage(why));
             }
             let payload = queue.mapping.payload.as_deref();
             return Ok(Some(Self::Post(Box::new(webhook(url, args, payload, environment)?))));
@@ -239,14 +229,15 @@ impl Handler {
             return Ok(None);
         }
         require_program(&argv).map_err(usage)?;
-        Ok(Some(if args.stream {
-            let window = args.window.unwrap_or(WINDOW).0.into();
-            let window_bytes = args.window_bytes.unwrap_or(WINDOW_BYTES).0;
-            let restarts = args.restarts.unwrap_or(RESTARTS);
-            Self::Stream(StreamSettings { argv, window, window_bytes, restarts })
-        } else {
-            Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }
-        }))
+        if !args.stream {
+            return Ok(Some(Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }));
+        }
+        Ok(Some(Self::Stream(StreamSettings {
+            argv,
+            window: args.window.map_or(64, |window| window.0.into()),
+            window_bytes: args.window_bytes.map_or(64 << 20, |size| size.0),
+            restarts: args.restarts.unwrap_or(3),
+        })))
     }
 
     pub fn none() -> ExitError {
@@ -272,11 +263,11 @@ impl Handler {
 }
 
 fn exits(given: Option<&Several>) -> Result<Vec<i32>, ExitError> {
-    let exit = |text: &String| {
-        let code = text.trim().parse::<u8>().ok().filter(|code| *code > 0);
-        code.map(i32::from).ok_or_else(|| {
-            usage(format!("--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"))
-        })
+    let exit = |text: &String| match text.trim().parse::<u8>() {
+        Ok(code) if code > 0 => Ok(code.into()),
+        _ => Err(usage(format!(
+            "--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"
+        ))),
     };
-    given.map_or_else(|| Ok(Vec::new()), |it| it.0.iter().map(exit).collect())
+    given.into_iter().flat_map(|it| &it.0).map(exit).collect()
 }

@@ -31,11 +31,9 @@ const NOT_OF_PGMQ: [&str; 6] =
 /// What was typed, as far as it is about a queue.
 #[derive(Default)]
 pub struct TypedOptions {
-    /// The options that were typed, as text.
     pub layer: Layers,
     /// The keys of the options that the subcommand knows.
     pub known: HashSet<&'static str>,
-    /// The keys behind `--set`.
     pub set: Vec<Setting>,
     /// The name of the queue.
     pub name: Option<String>,
@@ -117,7 +115,6 @@ impl Resolved<'_> {
         self.typed.paths.get(key).cloned().or(read)
     }
 
-    /// Where the records are, and what their table means.
     pub fn queue(&self) -> Result<Queue, ExitError> {
         let options: QueueOptions = self.read()?;
         if options.pgmq.is_some() && options.table.is_some() {
@@ -192,13 +189,12 @@ impl Resolved<'_> {
 
     /// What a pass would say of the options that were not typed.
     pub fn complaints(&self) -> Vec<String> {
-        let layers = &self.all;
         let of_groups = [
-            layers.complaints::<QueueOptions>(),
-            layers.complaints::<TableOptions>(),
-            layers.complaints::<ScheduleOptions>(),
-            layers.complaints::<HandlerOptions>(),
-            layers.complaints::<PassOptions>(),
+            self.all.complaints::<QueueOptions>(),
+            self.all.complaints::<TableOptions>(),
+            self.all.complaints::<ScheduleOptions>(),
+            self.all.complaints::<HandlerOptions>(),
+            self.all.complaints::<PassOptions>(),
         ];
         let shown = |Complaint { key, value, why, .. }| format!("{key}{value}: {why}");
         of_groups.into_iter().flatten().map(shown).collect()
@@ -222,10 +218,11 @@ impl Resolved<'_> {
 }
 
 /// The layer that a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum Origin {
     /// The value that an option has where nothing is said.
     Usual,
+    #[default]
     File,
     Environment,
     /// `--set`
@@ -242,6 +239,7 @@ pub struct Layers {
 }
 
 /// A value that is none for its option.
+#[derive(Default)]
 struct Complaint {
     key: String,
     /// As TOML has it, with an equals sign before it; nothing where it may hold a password.
@@ -301,15 +299,10 @@ impl Layers {
     /// One group of options. The complaint is about the first value that is none.
     fn read<Group: DeserializeOwned>(&self) -> Result<Group, Complaint> {
         let table: Table = self.iter().map(|(key, value, _)| (key.into(), value.clone())).collect();
-        let whole = table.try_into::<Group>();
-        whole.map_err(|error| {
+        table.try_into().map_err(|error| {
             let first = self.complaints::<Group>().into_iter().next();
-            first.unwrap_or_else(|| Complaint {
-                key: String::new(),
-                value: String::new(),
-                origin: Origin::File,
-                why: error.message().into(),
-            })
+            let why = error.message().into();
+            first.unwrap_or_else(|| Complaint { why, ..Complaint::default() })
         })
     }
 

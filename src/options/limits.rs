@@ -12,12 +12,6 @@ use crate::engine::{PassLimits, RateLimit};
 use crate::exit::ExitError;
 use crate::query::Order;
 
-/// How long a command or the answer to a webhook may take, unless told otherwise.
-const TIMEOUT: Duration = Duration::from_secs(3_600);
-const POST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(10);
-
 /// How far a pass goes, and how.
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
@@ -86,7 +80,6 @@ pub struct OrderOption {
     pub order: Option<Order>,
 }
 
-/// The settings of a pass.
 pub struct PassSettings {
     pub schedule: Schedule,
     pub limits: PassLimits,
@@ -104,10 +97,10 @@ impl PassSettings {
     /// `is_dry` says that nothing is to be handled.
     pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
         let handler = resolved.handler(queue)?;
-        let timeout = match &handler {
+        let timeout_secs = match &handler {
             None if !is_dry => return Err(Handler::none()),
-            Some(Handler::Post(_)) => POST_TIMEOUT,
-            Some(Handler::Exec { .. } | Handler::Stream { .. }) | None => TIMEOUT,
+            Some(Handler::Post(_)) => 30,
+            Some(Handler::Exec { .. } | Handler::Stream { .. }) | None => 3_600,
         };
         let pass = resolved.pass()?;
         Ok(Self {
@@ -115,7 +108,7 @@ impl PassSettings {
             limits: PassLimits {
                 max_records: pass.max_records.map(|most| most.0),
                 max_runtime: pass.max_runtime.map(Duration::from),
-                grace: pass.grace.map_or(GRACE, |grace| grace.0),
+                grace: pass.grace.map_or(Duration::from_secs(10), |grace| grace.0),
                 drain: false,
                 max_consecutive_failures: pass.max_consecutive_failures.map(|most| most.0),
                 rate: pass.rate,
@@ -126,7 +119,7 @@ impl PassSettings {
             joblog: pass.joblog,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
-            timeout: pass.timeout.map_or(Some(timeout), |limit| limit.0),
+            timeout: pass.timeout.map_or(Some(Duration::from_secs(timeout_secs)), |limit| limit.0),
         })
     }
 }

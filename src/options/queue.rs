@@ -23,7 +23,6 @@ use crate::query::Shard;
 use crate::record::{self, Id, Status};
 use crate::store::{self, Location, Server};
 
-/// A queue: where its records are, and what their table means.
 #[derive(Debug, Clone)]
 pub struct Queue {
     pub name: String,
@@ -306,17 +305,16 @@ pub fn mapping(
     let usual = Mapping::default();
     let name = |given: Option<String>, usual: Name| given.map_or(usual, Name::given);
     let on_success = options.on_success.unwrap_or(usual.on_success);
+    let date = options.date_inserted;
+    let given = |Several(columns)| columns.into_iter().map(Name::given).collect();
     let mapping = Mapping {
         status: status_column(options.status, matches!(on_success, OnSuccess::Delete))?,
         table: name(table, usual.table),
-        id: match options.id {
-            Some(Several(columns)) => columns.into_iter().map(Name::given).collect(),
-            None => usual.id,
-        },
-        inserted: name(options.date_inserted.column, usual.inserted),
+        id: options.id.map_or(usual.id, given),
+        inserted: name(date.column, usual.inserted),
         dates: Dates {
-            format: options.date_inserted.format,
-            zone: options.date_inserted.zone.as_deref().map_or(Ok(Zone::UTC), zone)?,
+            format: date.format,
+            zone: date.zone.as_deref().map_or(Ok(Zone::UTC), zone)?,
         },
         failures: name(options.failures, usual.failures),
         last_failure: name(options.last_failure, usual.last_failure),

@@ -85,11 +85,12 @@ pub struct Pace {
 
 impl Schedule {
     pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
-        let policy = policy(args)?;
-        if policy.is_none() && (args.max_attempts.is_some() || args.max_age.is_some()) {
-            return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
+        match policy(args)? {
+            None if args.max_attempts.is_some() || args.max_age.is_some() => {
+                Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")))
+            }
+            policy => Ok(policy.map(|policy| Self::limited(policy, args))),
         }
-        Ok(policy.map(|policy| Self::limited(policy, args)))
     }
 
     fn limited(policy: Policy, args: &ScheduleOptions) -> Self {
@@ -115,13 +116,12 @@ const CHOICES: &str = "--ndays, --fibonacci, --policy, --progressive";
 
 fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     let choices = [
-        (schedule.ndays.is_some(), "ndays"),
-        (schedule.fibonacci, "fibonacci"),
-        (schedule.policy.is_some(), "policy"),
-        (schedule.progressive.is_some(), "progressive"),
+        schedule.ndays.map(|_| "ndays"),
+        schedule.fibonacci.then_some("fibonacci"),
+        schedule.policy.as_ref().map(|_| "policy"),
+        schedule.progressive.as_ref().map(|_| "progressive"),
     ];
-    let mut chosen = choices.into_iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, it)| it);
-    if let (Some(one), Some(other)) = (chosen.next(), chosen.next()) {
+    if let [one, other, ..] = choices.into_iter().flatten().collect::<Vec<_>>()[..] {
         return Err(usage(format!("{one} and {other} are two schedules: leave one out")));
     }
     // What only one of them knows. clap does not ask for what is excluded by another choice.
@@ -135,16 +135,14 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     // By plain age nothing is spread, and cron's period is nobody's business.
     let Pace { every, spread, salt } = &schedule.pace;
     if policy.is_none() && (every.is_some() || spread.is_some() || salt.unwrap_or(0) != 0) {
-        return Err(usage(
-            "--every, --spread and --salt go with --fibonacci, --policy or --progressive",
-        ));
+        let why = "--every, --spread and --salt go with --fibonacci, --policy or --progressive";
+        return Err(usage(why));
     }
     let Some(DaysAboveZero(max_secs)) = schedule.ndays else { return Ok(policy) };
     let min_secs = schedule.min_ndays.map_or(0, |days| days.0);
     if min_secs >= max_secs {
-        return Err(usage(
-            "--min-ndays must be less than --ndays: no record is that old and that young",
-        ));
+        let why = "--min-ndays must be less than --ndays: no record is that old and that young";
+        return Err(usage(why));
     }
     Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })))
 }
@@ -170,34 +168,36 @@ fn policies(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Policy>, E
         policies.push(progressive(tiers, &chosen.pace)?);
     }
     for spec in specs {
-        policies.push(by_spec(spec, options, chosen.by_age)?);
+        let policy = by_spec(spec, options, chosen.by_age);
+        policies.push(policy.map_err(|error| usage(format!("--policy: {error}")))?);
     }
     Ok(policies)
 }
 
-/// A policy by its tiers, the default ones if it is only turned on.
+/// The default tiers if it is only turned on.
 fn progressive(tiers: &str, pace: &Pace) -> Result<Policy, ExitError> {
     if pace.spread.is_some() {
         return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
     }
     let options = options(pace, schedule::PROGRESSIVE_EVERY_SECS);
     let tiers = if truth(tiers) == Some(true) { schedule::DEFAULT_TIERS } else { tiers };
-    let tiers =
-        Tiers::parse(tiers, options).map_err(|error| usage(format!("--progressive: {error}")))?;
-    Ok(Policy::Slots(Slots::Progressive(tiers)))
+    match Tiers::parse(tiers, options) {
+        Ok(tiers) => Ok(Policy::Slots(Slots::Progressive(tiers))),
+        Err(error) => Err(usage(format!("--progressive: {error}"))),
+    }
 }
 
-/// A policy by what was typed behind `--policy`.
-fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, ExitError> {
+fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String> {
     let file = schedule::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
         let read = secure_file::read(Path::new(path)).map(|(text, _)| text);
-        read.map_err(|error| usage(format!("--policy: could not read {path}: {error}")))
+        read.map_err(|error| format!("could not read {path}: {error}"))
     });
     let file = file.transpose()?;
-    let parse = if by_age { schedule::parse_for_age } else { schedule::parse };
-    let backoff = parse(spec, file.as_deref(), options)
-        .map_err(|error| usage(format!("--policy: {error}")))?;
-    Ok(if by_age { Policy::Slots(Slots::ByAge(backoff)) } else { Policy::Counted(backoff) })
+    if by_age {
+        let backoff = schedule::parse_for_age(spec, file.as_deref(), options)?;
+        return Ok(Policy::Slots(Slots::ByAge(backoff)));
+    }
+    schedule::parse(spec, file.as_deref(), options).map(Policy::Counted)
 }
 
 fn options(pace: &Pace, usual_every_secs: i64) -> Options {

@@ -21,7 +21,6 @@ use crate::record::one_line;
 use crate::secure_file::{self, Followed, Standing, is_root};
 use crate::store::TOKEN;
 
-/// The environment and backlog.toml.
 pub struct Sources {
     pub environment: Environment,
     pub file: Option<File>,
@@ -33,7 +32,6 @@ impl Sources {
         Ok(Self { environment, file })
     }
 
-    /// The names of all queues that are described.
     pub fn queues(&self) -> Result<Vec<String>, ExitError> {
         let file = self.file.as_ref().ok_or_else(|| {
             let places = self.environment.places();
@@ -74,7 +72,6 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// This process's own.
     pub fn own() -> Self {
         Self {
             variables: std::env::vars_os().collect(),

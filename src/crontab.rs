@@ -1,7 +1,7 @@
 //! Crontab lines and systemd units: written for a schedule, and read back from a crontab.
 
 /// A line of a crontab that runs this program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Line {
     /// From 1 on.
     pub number: usize,
@@ -153,32 +153,29 @@ impl Period {
     /// If it is no whole number of minutes, which cron counts in.
     pub fn new(secs: i64) -> Result<Self, String> {
         let (minutes, hours) = (secs / 60, secs / 3_600);
-        let every_minute = |one_in| ("* * * * *".into(), "*-*-* *:*:00".into(), one_in);
-        let every_hour = |one_in| ("0 * * * *".into(), "*-*-* *:00:00".into(), one_in);
+        let one_in = |unit, count| Some(format!("expr $(date +%s) / {unit} % {count}"));
         let (fields, calendar, one_in) = match secs {
             _ if secs < 60 || secs % 60 != 0 => {
                 return Err(format!(
                     "cron starts a line in whole minutes, and {secs} seconds are none"
                 ));
             }
-            60 => every_minute(None),
+            60 => ("* * * * *", "*:*:00", None),
             _ if minutes < 60 && 60 % minutes == 0 => {
-                (format!("*/{minutes} * * * *"), format!("*-*-* *:0/{minutes}:00"), None)
+                (&*format!("*/{minutes} * * * *"), &*format!("*:0/{minutes}:00"), None)
             }
-            _ if secs % 3_600 != 0 => {
-                every_minute(Some(format!("expr $(date +%s) / 60 % {minutes}")))
-            }
-            3_600 => every_hour(None),
-            86_400 => ("0 0 * * *".into(), "*-*-* 00:00:00".into(), None),
+            _ if secs % 3_600 != 0 => ("* * * * *", "*:*:00", one_in(60, minutes)),
+            3_600 => ("0 * * * *", "*:00:00", None),
+            86_400 => ("0 0 * * *", "00:00:00", None),
             // In full, because Debian's cron catches up after a sleep what is written without `*`.
             _ if 24 % hours == 0 => {
                 let each: Vec<_> = (0..24 / hours).map(|it| (it * hours).to_string()).collect();
-                (format!("0 {} * * *", each.join(",")), format!("*-*-* 00/{hours}:00:00"), None)
+                (&*format!("0 {} * * *", each.join(",")), &*format!("00/{hours}:00:00"), None)
             }
             // Days of the month would leave gaps at its end.
-            _ => every_hour(Some(format!("expr $(date +%s) / 3600 % {hours}"))),
+            _ => ("0 * * * *", "*:00:00", one_in(3_600, hours)),
         };
-        Ok(Self { fields, calendar, one_in })
+        Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), one_in })
     }
 
     /// A line of a crontab that runs a command.
@@ -186,11 +183,10 @@ impl Period {
     /// # Errors
     /// If the command has a line break in it, which no crontab can say.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
-        let command = shell_words(command)?;
-        let command = match &self.one_in {
-            None => command,
-            Some(condition) => format!("[ $({condition}) -ne 0 ] || {command}"),
-        };
+        let mut command = shell_words(command)?;
+        if let Some(condition) = &self.one_in {
+            command = format!("[ $({condition}) -ne 0 ] || {command}");
+        }
         // To cron a percent sign ends the command.
         Ok(format!("{} {}", self.fields, command.replace('%', "\\%")))
     }
@@ -205,10 +201,11 @@ impl Period {
         command: &[String],
     ) -> String {
         let calendar = &self.calendar;
-        let condition = self.one_in.as_ref().map_or_else(String::new, |condition| {
+        let condition = self.one_in.as_ref().map(|condition| {
             let condition = condition.replace('%', "%%").replace('$', "$$");
             format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });
+        let condition = condition.unwrap_or_default();
         let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
         let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
         let variables: String =
@@ -230,16 +227,14 @@ impl Period {
 /// The words of a command as a shell reads them, with none of their backslashes beside another or
 /// before a percent sign.
 fn shell_words(words: &[String]) -> Result<String, String> {
-    let quoted: Result<Vec<_>, _> = words
-        .iter()
-        .map(|word| match shlex::try_quote(word) {
-            Ok(quoted) if !word.contains(char::is_control) => {
-                Ok(if quoted.contains('\\') { apart(word) } else { quoted.into_owned() })
-            }
-            _ => Err(format!("a crontab cannot say {word:?}: it has no control characters")),
-        })
-        .collect();
-    Ok(quoted?.join(" "))
+    let quoted = words.iter().map(|word| {
+        match shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control)) {
+            Some(quoted) if quoted.contains('\\') => Ok(apart(word)),
+            Some(quoted) => Ok(quoted.into_owned()),
+            None => Err(format!("a crontab cannot say {word:?}: it has no control characters")),
+        }
+    });
+    Ok(quoted.collect::<Result<Vec<_>, _>>()?.join(" "))
 }
 
 /// A word with backslashes. Cron makes one of two, and does not see that a percent sign is escaped
@@ -270,11 +265,8 @@ fn systemd_word(word: &str) -> String {
     };
     let escaped: String = escaped.chars().map(escape).collect();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_=:,@+%$".contains(c);
-    if !word.is_empty() && escaped.chars().all(is_plain) {
-        escaped
-    } else {
-        format!("\"{escaped}\"")
-    }
+    let is_bare = !word.is_empty() && escaped.chars().all(is_plain);
+    if is_bare { escaped } else { format!("\"{escaped}\"") }
 }
 
 #[cfg(test)]

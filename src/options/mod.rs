@@ -1,10 +1,9 @@
 //! Options, from the command line, the environment and backlog.toml: one struct for each group of
 //! them, read from the merged layers. Nothing behind this sees a raw flag.
 
-mod handler;
 pub mod keys;
 mod layers;
-mod limits;
+mod pass;
 mod queue;
 mod schedule;
 mod sources;
@@ -12,9 +11,8 @@ pub mod value;
 
 use std::ffi::OsString;
 
-pub use handler::{Handler, HandlerOptions, WEBHOOK_SECRET};
 pub use layers::{Layers, Origin, Resolved, TypedOptions};
-pub use limits::{OrderOption, PassOptions, PassSettings};
+pub use pass::{Handler, HandlerOptions, OrderOption, PassOptions, PassSettings, WEBHOOK_SECRET};
 pub use queue::{Queue, QueueOptions};
 pub use schedule::{Pace, ScheduleOptions};
 pub use sources::{Environment, Sources};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use super::open_for;
+use super::{open, require_columns};
 use crate::clock::Clock;
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
@@ -61,6 +61,7 @@ impl Assembly {
 
     /// As if the line had had no pass yet.
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
+        require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let name = name(queue, &schedule, database);
@@ -124,7 +125,7 @@ pub fn look(
     queue: &Queue,
     schedule: Option<&Schedule>,
 ) -> Result<(Box<dyn Database>, Option<Assembly>)> {
-    let database = open_for(queue, schedule, Access::ReadOnly)?;
+    let database = open(queue, Access::ReadOnly)?;
     let assembly = schedule.map(|schedule| Assembly::new(queue, schedule, &*database));
     Ok((database, assembly.transpose()?))
 }

@@ -120,17 +120,7 @@ fn open(queue: &Queue, access: Access) -> Result<Box<dyn Database>> {
     queue.db.open(&queue.mapping, access)
 }
 
-/// Opens the database and makes sure that it has the columns that the schedule goes by.
-fn open_for(
-    queue: &Queue,
-    schedule: Option<&Schedule>,
-    access: Access,
-) -> Result<Box<dyn Database>> {
-    let database = open(queue, access)?;
-    schedule.map_or(Ok(()), |schedule| require_columns(database.table(), schedule))?;
-    Ok(database)
-}
-
+/// Fails if the table has not the columns that the schedule goes by.
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     if table.capabilities().keeps_schedule && matches!(schedule.policy, Policy::Age(_)) {
         bail!(usage(

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::assemble::{self, Assembly, handlers, require};
-use super::{AMBIGUOUS, Console, open, open_for};
+use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
 use crate::options::{Handler, PassSettings, Queue};
@@ -28,7 +28,7 @@ use crate::time::{DAY, Instant};
 pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Result<Exit> {
     let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
-    let database = open_for(queue, Some(&settings.schedule), Access::Pass(most_wait))?;
+    let database = open(queue, Access::Pass(most_wait))?;
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
@@ -83,7 +83,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
 /// What a pass would do now. The same candidates in the same order, but nothing is claimed, and
 /// nothing is written.
 pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
-    let mut reader = open_for(queue, Some(&settings.schedule), Access::ReadOnly)?;
+    let mut reader = open(queue, Access::ReadOnly)?;
     reader.table().require_sound_counters()?;
     if let Some(handler) = &settings.handler {
         require(handler, queue, reader.table())?;
@@ -133,14 +133,11 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     Ok(Exit::Done)
 }
 
-/// Cron is told that no row has a status that is mapped once in this time: a table may be so for
-/// good.
-const UNMAPPED_SECS: i64 = DAY;
 /// How many of the values that are mapped to nothing are named.
 const UNMAPPED_NAMED: usize = 5;
 
 /// Says that nothing is pending because no row has a status that is mapped, which else would pass
-/// for a queue without work.
+/// for a queue without work. Cron is told so once a day: a table may be so for good.
 fn say_if_unmapped(
     queue: &Queue,
     Assembly { state: directory, name, .. }: &Assembly,
@@ -148,7 +145,7 @@ fn say_if_unmapped(
     terminal: &Terminal,
 ) -> Result<()> {
     let mut state = directory.line_state(name, Purpose::Write)?;
-    let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(UNMAPPED_SECS) <= now);
+    let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(DAY) <= now);
     if !terminal.attended && !is_due {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use super::assemble::Assembly;
-use super::{Console, open, require_columns};
+use super::{Console, open};
 use crate::cli::Simulate;
 use crate::clock::Clock;
 use crate::engine::CronLine;
@@ -22,17 +22,13 @@ use crate::simulation::{self, Run, Scenario};
 use crate::store::Access;
 use crate::time::{DAY, Instant};
 
-/// How long a simulation is unless `--for` says otherwise.
-const RECORDS_SECS: i64 = 2 * 3_600;
-const TABLE_SECS: i64 = 7 * DAY;
-
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, out, .. } = console;
     let schedules = resolved.simulated(&args.policy)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
-        (of_table(resolved, &schedules)?, clock.now(), TABLE_SECS)
+        (of_table(resolved, &schedules)?, clock.now(), 7 * DAY)
     } else {
-        (made_up(schedules, args), Instant(0), RECORDS_SECS)
+        (made_up(schedules, args), Instant(0), 2 * 3_600)
     };
     let script = match (args.success_after, args.failure_rate) {
         (Some(failures), _) => Script::After(failures),
@@ -119,10 +115,7 @@ fn of_table(
 ) -> Result<(Vec<Record>, Vec<CronLine>)> {
     let queue = &resolved.queue()?;
     let mut database = open(queue, Access::ReadOnly)?;
-    let line = |schedule: &Schedule| {
-        require_columns(database.table(), schedule)?;
-        Ok(Assembly::new(queue, schedule, &*database)?.line)
-    };
+    let line = |schedule| Ok(Assembly::new(queue, schedule, &*database)?.line);
     let lines = schedules.iter().map(line).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, &mut |record| {

@@ -18,25 +18,18 @@ pub struct Line {
 /// The lines of a user's crontab (crontab(5)) that run a program of this name.
 pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
     let (mut environment, mut lines) = (Vec::new(), Vec::new());
-    for (text, number) in crontab.lines().zip(1..) {
-        let text = text.trim_start();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        if let Some(assignment) = assignment(text) {
-            environment.push(assignment);
+    for (text, number) in crontab.lines().map(str::trim_start).zip(1..) {
+        if text.starts_with('#') {
             continue;
         }
         let fields = if text.starts_with('@') { 1 } else { 5 };
-        let Some((times, command)) = split_fields(text, fields) else { continue };
-        let line = Line {
-            number,
-            times: times.into(),
-            environment: environment.clone(),
-            directory: None,
-            arguments: Vec::new(),
-        };
-        lines.extend(runs(&until_percent(command), program, &line));
+        if let Some(assignment) = assignment(text) {
+            environment.push(assignment);
+        } else if let Some((times, command)) = split_fields(text, fields) {
+            let (times, environment) = (times.into(), environment.clone());
+            let line = Line { number, times, environment, directory: None, arguments: Vec::new() };
+            lines.extend(runs(&until_percent(command), program, &line));
+        }
     }
     lines
 }
@@ -64,17 +57,10 @@ fn split_fields(text: &str, fields: usize) -> Option<(&str, &str)> {
 /// The command itself, as cron gives it to the shell. A percent sign ends it; behind a backslash it
 /// does not, and then cron takes the backslash away, as it does one before another.
 fn until_percent(command: &str) -> String {
-    let mut text = String::new();
-    let mut chars = command.chars().peekable();
-    while let Some(c) = chars.next() {
-        match (c, chars.peek().copied()) {
-            ('\\', Some(escaped @ ('%' | '\\'))) => {
-                chars.next();
-                text.push(escaped);
-            }
-            ('%', _) => break,
-            (c, _) => text.push(c),
-        }
+    let (mut text, mut chars) = (String::new(), command.chars().peekable());
+    while let Some(c) = chars.next().filter(|c| *c != '%') {
+        let escaped = chars.next_if(|next| c == '\\' && ['%', '\\'].contains(next));
+        text.push(escaped.unwrap_or(c));
     }
     text
 }
@@ -149,8 +135,7 @@ pub struct Period {
 }
 
 impl Period {
-    /// # Errors
-    /// If it is no whole number of minutes, which cron counts in.
+    /// Fails if it is no whole number of minutes, which cron counts in.
     pub fn new(secs: i64) -> Result<Self, String> {
         let (minutes, hours) = (secs / 60, secs / 3_600);
         let one_in = |unit, count| Some(format!("expr $(date +%s) / {unit} % {count}"));
@@ -178,10 +163,8 @@ impl Period {
         Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), one_in })
     }
 
-    /// A line of a crontab that runs a command.
-    ///
-    /// # Errors
-    /// If the command has a line break in it, which no crontab can say.
+    /// A line of a crontab that runs a command. Fails if there is a line break in that, which no
+    /// crontab can say.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let mut command = shell_words(command)?;
         if let Some(condition) = &self.one_in {
@@ -254,16 +237,16 @@ fn apart(word: &str) -> String {
 
 /// A word of ExecStart= (systemd.service(5), COMMAND LINES).
 fn systemd_word(word: &str) -> String {
-    let escaped =
-        word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
-    // Not only a line break ends a line there.
     let escape = |c: char| match c {
+        '\\' | '"' => format!("\\{c}"),
+        '%' | '$' => format!("{c}{c}"),
+        // Not only a line break ends a line there.
         '\n' => "\\n".into(),
         c if c.is_ascii_control() => format!("\\x{:02x}", u32::from(c)),
         c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
         c => c.to_string(),
     };
-    let escaped: String = escaped.chars().map(escape).collect();
+    let escaped: String = word.chars().map(escape).collect();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_=:,@+%$".contains(c);
     let is_bare = !word.is_empty() && escaped.chars().all(is_plain);
     if is_bare { escaped } else { format!("\"{escaped}\"") }

@@ -95,7 +95,6 @@ fn options(
         known,
         set,
         name: cli.global.queue.clone(),
-        config: cli.global.config.clone(),
         handler,
         paths: PATHS.into_iter().filter_map(path).collect(),
         is_about_a_table: cli.command.is_about_a_table(),

@@ -219,7 +219,7 @@ fn passes(
         Err(error) => return Err(usage(error.to_string().lines().next().unwrap_or_default())),
     };
     let Command::Process(args) = &typed.cli.command else { return Ok(Vec::new()) };
-    let sources = Sources::find(typed.options.config.as_deref(), environment)?;
+    let sources = Sources::find(typed.cli.global.config.as_deref(), environment)?;
     let pass = |queue: Option<&str>| {
         let resolved = sources.resolve(&typed.options, queue)?;
         let mut queue = resolved.queue()?;

@@ -35,7 +35,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
     let queue = resolved.queue()?;
     let chosen = resolved.handler(&queue)?.ok_or_else(Handler::none)?;
     let mut text = String::new();
-    if fills_in(&chosen, &queue) {
+    let argv = if let Handler::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
+    let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());
+    if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{')) {
         match open(&queue, Access::ReadOnly) {
             Ok(database) => refuse_injection(&chosen, &queue, database.table())?,
             // There may be no such table yet. A pass looks again.
@@ -50,7 +52,13 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
     let mut command = vec![utf8(program.into())?, "process".into()];
     command.extend(words(resolved, &queue, !args.classic)?);
     let environment = &resolved.sources.environment;
-    let handler = handler(&resolved.typed.handler, environment)?;
+    // What stands in backlog.toml stays there.
+    let typed = resolved.typed.handler.iter().cloned().map(utf8);
+    let mut handler = typed.collect::<Result<Vec<_>>>()?;
+    make_absolute(environment, &mut handler)?;
+    if !handler.is_empty() {
+        handler.insert(0, "--".into());
+    }
     // The URL that was typed or stands in the environment.
     let url = environment.typed_or(resolved.typed.layer.text("post"), "post")?;
     let has_login = url.is_some_and(|url| without_login(&url) != url);
@@ -113,13 +121,6 @@ fn variables(
     Ok(variables)
 }
 
-/// Whether a command may have columns in it.
-fn fills_in(handler: &Handler, queue: &Queue) -> bool {
-    let argv = if let Handler::Exec { argv, .. } = handler { &argv[..] } else { &[] };
-    let mut words = argv.iter().chain(queue.on_archive.iter().flatten());
-    words.any(|word| word.as_encoded_bytes().contains(&b'{'))
-}
-
 /// A line that sets a variable. Cron has no way to say a line break, and none to quote a quote.
 fn assignment(name: &str, value: &str) -> Result<String> {
     let quote = if value.contains('"') { '\'' } else { '"' };
@@ -169,16 +170,6 @@ fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<Line>> {
 /// `1 to 7 days old`
 fn ages(age: &AgeWindow) -> String {
     format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
-}
-
-/// The command that was typed. What stands in backlog.toml stays there.
-fn handler(typed: &[OsString], environment: &Environment) -> Result<Vec<String>> {
-    let mut words = typed.iter().cloned().map(utf8).collect::<Result<Vec<_>>>()?;
-    make_absolute(environment, &mut words)?;
-    if !words.is_empty() {
-        words.insert(0, "--".into());
-    }
-    Ok(words)
 }
 
 fn utf8(word: OsString) -> Result<String> {

@@ -37,7 +37,7 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
     if let Command::Watchdog = cli.command {
         return store::run_watchdog().map(|()| Exit::Done);
     }
-    let sources = Sources::find(options.config.as_deref(), environment)?;
+    let sources = Sources::find(cli.global.config.as_deref(), environment)?;
     if let Command::Process(args) = &cli.command
         && args.all_queues
     {

@@ -37,7 +37,6 @@ pub struct TypedOptions {
     pub set: Vec<Setting>,
     /// The name of the queue.
     pub name: Option<String>,
-    pub config: Option<PathBuf>,
     /// The words behind `--`.
     pub handler: Vec<OsString>,
     /// The paths that were typed, by their keys: they need not be UTF-8.

@@ -162,13 +162,13 @@ pub struct HandlerOptions {
 
     /// One more header of the request, "Authorization: Bearer abc"; may be repeated
     #[arg(long, value_name = "HEADER")]
-    #[serde(deserialize_with = "value::lines")]
+    #[serde(deserialize_with = "value::entries")]
     pub header: Vec<String>,
 
     /// A host that a column in the URL may name, example.com or *.example.com (all below it); may be
     /// repeated [default: any name of the public internet, without credentials]
     #[arg(long, value_name = "HOST")]
-    #[serde(rename = "allow_hosts", deserialize_with = "value::lines")]
+    #[serde(rename = "allow_hosts", deserialize_with = "value::entries")]
     pub allow_host: Vec<String>,
 
     /// The column with the secret that each record is signed with, instead of BACKLOG_WEBHOOK_SECRET

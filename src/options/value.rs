@@ -164,20 +164,16 @@ impl FromStr for Several {
 
 impl Several {
     fn checked(values: Vec<String>) -> Result<Self, String> {
-        if values.iter().any(String::is_empty) {
-            return Err("a value is empty".into());
-        }
-        Ok(Self(values))
+        let is_empty = values.iter().any(String::is_empty);
+        if is_empty { Err("a value is empty".into()) } else { Ok(Self(values)) }
     }
 }
 
 impl TryFrom<Value> for Several {
     type Error = String;
 
-    /// One value, or an array of them.
     fn try_from(value: Value) -> Result<Self, String> {
-        let values = if let Value::Array(values) = value { values } else { vec![value] };
-        Self::checked(values.into_iter().map(text).collect::<Result<_, _>>()?)
+        Self::checked(texts(value)?)
     }
 }
 
@@ -204,8 +200,7 @@ impl TryFrom<Value> for CommandLine {
     /// The words of a command, as backlog.toml has them.
     fn try_from(value: Value) -> Result<Self, String> {
         const NONE: &str = "write the command and its arguments, [\"/bin/echo\", \"{id}\"]";
-        let Value::Array(words) = value else { return Err(NONE.into()) };
-        let words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        let words = if value.is_array() { texts(value)? } else { Vec::new() };
         if words.is_empty() { Err(NONE.into()) } else { Self::checked(words) }
     }
 }
@@ -291,14 +286,14 @@ pub fn flag_or_text<'de, D: Deserializer<'de>>(
     read(deserializer, text).map(Some)
 }
 
-/// Deserializes entries, of which a text has one in each line.
-pub fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    read(deserializer, |value| {
-        if let Value::Array(entries) = value {
-            return entries.into_iter().map(text).collect();
-        }
-        Ok(text(value)?.split('\n').map(String::from).collect())
-    })
+/// Deserializes one value, or an array of them.
+pub fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    read(deserializer, texts)
+}
+
+fn texts(value: Value) -> Result<Vec<String>, String> {
+    let values = if let Value::Array(values) = value { values } else { vec![value] };
+    values.into_iter().map(text).collect()
 }
 
 /// Deserializes what is one text, as it is typed, or an array.

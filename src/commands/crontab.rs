@@ -114,8 +114,7 @@ fn variables(
     if webhook.is_some_and(|webhook| matches!(webhook.signing, Signing::Shared(_))) {
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
-    let has_headers = webhook.is_some() && environment.option("header")?.is_some();
-    if has_headers || has_login {
+    if has_login || webhook.is_some() && environment.option("header")?.is_some() {
         variables.push((variable("header"), "...".into()));
     }
     Ok(variables)

@@ -130,16 +130,16 @@ impl Resolved<'_> {
         let environment = &self.sources.environment;
         let db = location(db, options.pgmq.as_deref(), environment)?;
         let usual = || environment.state_dir().filter(|_| db.file().is_none());
-        let exec = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
-        let exec = exec.cloned().map(CommandLine::try_from).transpose();
-        let exec = exec.map_err(|why| self.refusal_of(EXEC, &why))?.unwrap_or_default();
+        let described = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
+        let described = described.cloned().map(CommandLine::try_from).transpose();
+        let described = described.map_err(|why| self.refusal_of(EXEC, &why))?;
         Ok(Queue {
             name: self.name.clone(),
             mapping,
             shard: options.shard,
             state_dir: self.path("state_dir", options.state_dir).or_else(usual),
             db,
-            exec: exec.0,
+            exec: described.map_or_else(|| self.typed.handler.clone(), |command| command.0),
             on_archive: self.read::<PassOptions>()?.on_archive.map(|command| command.0),
         })
     }
@@ -175,15 +175,14 @@ impl Resolved<'_> {
 
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
         let read: HandlerOptions = self.read()?;
-        let ca_file = self.path("ca_file", read.ca_file.clone());
-        let options = HandlerOptions { ca_file, command: self.typed.handler.clone(), ..read };
+        let options = HandlerOptions { ca_file: self.path("ca_file", read.ca_file), ..read };
         let says = |key: &str| self.layers.says(key);
         Handler::chosen(&options, says, queue, &self.sources.environment)
     }
 
     pub fn pass(&self) -> Result<PassOptions, ExitError> {
         let read: PassOptions = self.read()?;
-        Ok(PassOptions { joblog: self.path("joblog", read.joblog.clone()), ..read })
+        Ok(PassOptions { joblog: self.path("joblog", read.joblog), ..read })
     }
 
     /// What a pass would say of the options that were not typed.

@@ -244,9 +244,7 @@ fn webhook(
         proxies: Proxies::from_env(&|name| environment.text(name)),
     };
     require_hosts(&webhook)?;
-    if let Some(column) = webhook.signing.column() {
-        require_secrecy(column, &webhook, payload)?;
-    }
+    require_secrecy(&webhook, payload)?;
     Ok(webhook)
 }
 
@@ -279,11 +277,8 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
 }
 
 /// What signs a request must not stand in it.
-fn require_secrecy(
-    column: &str,
-    webhook: &Webhook,
-    payload: Option<&str>,
-) -> Result<(), ExitError> {
+fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitError> {
+    let Some(column) = webhook.signing.column() else { return Ok(()) };
     let is_it = |other: &str| other.eq_ignore_ascii_case(column);
     let (place, option) = if webhook.target.columns().any(is_it) {
         ("the URL", "--post")
@@ -321,7 +316,7 @@ impl Handler {
         if args.stream && args.post.is_some() {
             return Err(usage("stream and post are two handlers: leave one out"));
         }
-        let argv = if args.command.is_empty() { &queue.exec } else { &args.command }.clone();
+        let argv = queue.exec.clone();
         let is_command = args.post.is_none() && !args.stream;
         for (keys, goes_with, is_legal) in [
             (&["window", "window_bytes", "restarts"][..], "--stream", args.stream),

@@ -31,7 +31,7 @@ pub struct Queue {
     /// The part of the records that is worked off, if not all of them.
     pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
-    /// The handler, if it stands in backlog.toml.
+    /// The command that handles the records, if one was typed or stands in backlog.toml.
     pub exec: Vec<OsString>,
     /// What gets each record that is archived, if that stands there or in the environment.
     pub on_archive: Option<Vec<OsString>>,

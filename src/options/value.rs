@@ -68,7 +68,7 @@ values! {
 pub struct Several(pub Vec<String>);
 
 /// A command and its arguments, in one text as for a shell, or as words.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CommandLine(pub Vec<OsString>);
 
 /// More than this is no age of a record, in days.

@@ -24,13 +24,6 @@ use crate::schedule::{
 use crate::store::{self, Access};
 use crate::time::days;
 
-/// One line: how often, and what is typed for its schedule.
-struct Line {
-    what: String,
-    period: Period,
-    schedule: Vec<String>,
-}
-
 pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let chosen = resolved.handler(&queue)?.ok_or_else(Handler::none)?;
@@ -72,17 +65,19 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
             text += &assignment(name, value)?;
         }
     }
-    for (line, number) in lines.iter().zip(1..) {
-        let command = [&command[..], &line.schedule, &handler].concat();
+    for ((what, secs, schedule), number) in lines.iter().zip(1..) {
+        let command = [&command[..], schedule, &handler].concat();
+        let period = Period::new(*secs).map_err(usage)?;
+        let what = format!("{what}, every {}", span(*secs));
         if args.systemd {
             let number = if lines.len() > 1 { format!("-{number}") } else { String::new() };
             let name = format!("backlog-{}{number}", unit_name(&queue.name));
             let queue = one_line(&queue.name).replace('%', "%%");
-            let what = format!("backlog, queue {queue}: {}", line.what);
-            text += &format!("{}\n", line.period.systemd_units(&name, &what, &variables, &command));
+            let what = format!("backlog, queue {queue}: {what}");
+            text += &format!("{}\n", period.systemd_units(&name, &what, &variables, &command));
         } else {
-            let line_text = line.period.cron_line(&command).map_err(usage)?;
-            text += &format!("\n# {}.\n{line_text}\n", line.what);
+            let line = period.cron_line(&command).map_err(usage)?;
+            text += &format!("\n# {what}.\n{line}\n");
         }
     }
     writeln!(console.out, "{}", text.trim_end())?;
@@ -132,38 +127,34 @@ fn assignment(name: &str, value: &str) -> Result<String> {
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
-fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<Line>> {
+/// Of each line what it is about, its period in seconds, and what is typed for its schedule.
+fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<(String, i64, Vec<String>)>> {
     let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();
-    let line = |what: String, secs: i64, schedule: Vec<String>| {
-        let what = format!("{what}, every {}", span(secs));
-        Ok(Line { what, period: Period::new(secs).map_err(usage)?, schedule })
-    };
     if args.classic {
         if resolved.typed.layer.iter().any(|(key, ..)| is_of_the_choice(key)) {
             bail!(usage("--classic is a schedule of its own: leave out the other one"));
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
             let age = AgeWindow { min_secs, max_secs };
-            line(ages(&age), secs, age.line().split(' ').map(String::from).collect())
+            (ages(&age), secs, age.line().split(' ').map(String::from).collect())
         });
-        return lines.collect();
+        return Ok(lines.collect());
     }
     // What is chosen stands in the arguments or in backlog.toml.
-    let one = match resolved.schedule()?.map(|schedule| schedule.policy) {
+    Ok(vec![match resolved.schedule()?.map(|schedule| schedule.policy) {
         None => {
             let what = "The whole progressive schedule".into();
-            line(what, PROGRESSIVE_EVERY_SECS, vec!["--progressive".into()])
+            (what, PROGRESSIVE_EVERY_SECS, vec!["--progressive".into()])
         }
         // By plain age cron's period is the policy: that of the oldest records in question.
         Some(Policy::Age(age)) => {
             let tier = steps.iter().find(|(_, to, _)| *to >= age.max_secs).or(steps.last());
-            line(ages(&age), tier.map_or(PROGRESSIVE_EVERY_SECS, |(_, _, secs)| *secs), Vec::new())
+            (ages(&age), tier.map_or(PROGRESSIVE_EVERY_SECS, |(_, _, secs)| *secs), Vec::new())
         }
-        Some(policy) => line(format!("Policy {}", policy.name()), policy.every_secs(), Vec::new()),
-    };
-    Ok(vec![one?])
+        Some(policy) => (format!("Policy {}", policy.name()), policy.every_secs(), Vec::new()),
+    }])
 }
 
 /// `1 to 7 days old`

@@ -1,22 +1,114 @@
-//! `backlog archive`, `restore` and `retry`: what a person does with records by hand. Like a pass
-//! they change a row only under its claim and only if its status is the expected one.
+//! `backlog init`, `add`, `archive`, `restore` and `retry`: what a person writes to a table by hand. Like a
+//! pass, an edit changes a row only under its claim and only if its status is the expected one.
 
-use std::io::Write;
+use std::io::{self, BufRead, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use serde::de::IgnoredAny;
 
 use super::{AMBIGUOUS, Console, GONE, find, open};
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::options::Queue;
 use crate::query::{Order, Query, Window};
 use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
-use crate::store::{Access, Claim, RowWrite, Store, Table, WriteResult};
+use crate::store::{Access, Claim, Database, RowWrite, Schemas, Store, Table, WriteResult};
 use crate::time::Instant;
 
+const TABLE: &str = "BACKLOG";
+
+const SCHEMAS: Schemas = Schemas {
+    sqlite: include_str!("../../schema.sql"),
+    postgres: include_str!("../../schema.postgres.sql"),
+};
+
+/// The three columns that every table needs and the payload, nothing else.
+const MINIMAL: Schemas =
+    Schemas { sqlite: include_str!("minimal.sql"), postgres: include_str!("minimal.postgres.sql") };
+
+pub fn init(queue: &Queue, minimal: bool, console: &mut Console<'_>) -> Result<Exit> {
+    if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
+        bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
+    }
+    let made = queue.db.create(TABLE, if minimal { &MINIMAL } else { &SCHEMAS })?;
+    confirm(console.out, &format!("created {made} in {}", queue.db))
+}
+
+/// How many records one transaction takes.
+const ADDED: usize = 1000;
+
+pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
+    let now = console.clock.now();
+    let mut database = open(queue, Access::ReadWrite)?;
+    let added = if payloads == ["-"] {
+        add_lines(&mut *database, io::stdin().lock(), now)?
+    } else {
+        for (payload, number) in payloads.iter().zip(1..) {
+            document(payload.as_bytes()).map_err(|error| {
+                usage(format!(
+                    "payload {number} is not JSON ({error}); nothing was added: {payload}"
+                ))
+            })?;
+        }
+        for batch in payloads.chunks(ADDED) {
+            database.add(batch, now)?;
+        }
+        payloads.len()
+    };
+    confirm(console.out, &format!("added {}", counted(added as u64, "record")))
+}
+
+/// Says what was done. Where that cannot be said, it is done all the same.
+fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
+    let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
+    said.with_context(|| format!("{done}, but this could not be said"))?;
+    Ok(Exit::Done)
+}
+
+/// One JSON document per line; blank lines are passed over.
+fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
+    let (mut added, mut added_up_to) = (0, 0);
+    let mut batch = Vec::with_capacity(ADDED);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("could not read standard input")? == 0 {
+            break;
+        }
+        let payload = line.trim_ascii();
+        if payload.is_empty() {
+            continue;
+        }
+        match document(payload) {
+            Ok(payload) => batch.push(payload.to_string()),
+            Err(error) if added == 0 => {
+                bail!("line {number} is not JSON ({error}); nothing was added")
+            }
+            Err(error) => bail!(
+                "line {number} is not JSON ({error}); {added} records, up to line {added_up_to}, \
+                 were added, and nothing after it"
+            ),
+        }
+        if batch.len() == ADDED {
+            database.add(&batch, now)?;
+            (added, added_up_to) = (added + ADDED, number);
+            batch.clear();
+        }
+    }
+    database.add(&batch, now)?;
+    Ok(added + batch.len())
+}
+
+/// The payload, which must be a JSON document.
+fn document(payload: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(payload)?;
+    serde_json::from_str::<IgnoredAny>(text)?;
+    Ok(text)
+}
+
 /// How many records are claimed and changed at a time.
-const BATCH: usize = 200;
+const EDITED: usize = 200;
 
 /// The verb of an edit: the statuses that it starts from, and the transition that it makes.
 pub struct Verb {
@@ -71,7 +163,7 @@ struct Work<'a> {
 }
 
 /// Edits the records with these ids, as they are typed, or all of the queue.
-pub fn run(
+pub fn edit(
     queue: &Queue,
     verb: &Verb,
     ids: Option<&[String]>,
@@ -92,7 +184,7 @@ pub fn run(
         Some(ids) => work.named(ids, id_columns)?,
         None => work.all(queue)?,
     };
-    for batch in ids.chunks(BATCH.min(work.store.most_claims())) {
+    for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
         work.work_off(batch)?;
     }
     let records = counted(work.done, "record");

@@ -1,7 +1,6 @@
 //! A function for each subcommand. Each acquires what it needs, calls one function of the layers below,
 //! and reports.
 
-mod add;
 mod assemble;
 mod check;
 mod crontab;
@@ -48,21 +47,21 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         log::warn!("no backlog.toml, {name:?} is only a name");
     }
     match &cli.command {
-        Command::Init(args) => add::init(&resolved.queue()?, args.minimal, console),
-        Command::Add(args) => add::add(&resolved.queue()?, &args.payloads, console),
+        Command::Init(args) => edit::init(&resolved.queue()?, args.minimal, console),
+        Command::Add(args) => edit::add(&resolved.queue()?, &args.payloads, console),
         Command::Process(args) => pass(args, &resolved, console),
         Command::Status(args) => look::status(&resolved, args.json, console),
         Command::List(args) => look::list(&resolved, args, console),
         Command::Explain(args) => look::explain(&resolved, &args.ids, console),
         Command::Archive(args) => {
-            edit::run(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, console)
+            edit::edit(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, console)
         }
         Command::Restore(args) => {
             let ids = (!args.all).then_some(&args.ids[..]);
-            edit::run(&resolved.queue()?, &RESTORE, ids, args.dry_run, console)
+            edit::edit(&resolved.queue()?, &RESTORE, ids, args.dry_run, console)
         }
         Command::Retry(args) => {
-            edit::run(&resolved.queue()?, &RETRY, Some(&args.ids), args.dry_run, console)
+            edit::edit(&resolved.queue()?, &RETRY, Some(&args.ids), args.dry_run, console)
         }
         Command::Simulate(args) => simulate::run(&resolved, args, console),
         Command::Check(args) => check::run(&resolved, args.json, console),

@@ -15,11 +15,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::process::{
-    self, CHUNK, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, is_readable, read_leftovers,
+    self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, read, read_leftovers,
 };
 use super::unstartable::{could_not_run, obstacle_of, program, shown};
-use super::workers::Workers;
-use super::{Handler, HandlerContext, Job, json};
+use super::{Handler, HandlerContext, Job, Workers, json};
 use crate::clock::Clock;
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
@@ -29,7 +28,6 @@ const EXIT_SNOOZE: i32 = 75;
 
 /// Worker threads, each of which runs one command at a time.
 pub struct Exec {
-    capacity: usize,
     workers: Workers,
     stop: Arc<Stop>,
 }
@@ -42,16 +40,16 @@ impl Exec {
         stop: Arc<Stop>,
         clock: Clock,
     ) -> Result<Self> {
-        let capacity = context.jobs;
+        let jobs = context.jobs;
         let worker = Worker { argv, give_up_on, context, clock, stop: stop.clone() };
-        let workers = Workers::start(capacity, move |job| worker.work(&job))?;
-        Ok(Self { capacity, workers, stop })
+        let workers = Workers::start(jobs, move |job| worker.work(&job))?;
+        Ok(Self { workers, stop })
     }
 }
 
 impl Handler for Exec {
     fn capacity(&self) -> usize {
-        self.capacity
+        self.workers.count
     }
 
     fn start(&self, jobs: Vec<Job>) {
@@ -110,11 +108,13 @@ impl Worker {
     /// The outcome of a command and its exit code; the error is that of one that was not started.
     fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
         // The bytes are not kept while the command runs.
-        let input = complete(&match &self.context.payload {
-            Some(column) => json::column(&job.record, column),
-            None => json::line(&job.record)
-                .map_err(|error| Outcome::Failure { error: json::advised(&error) })?,
-        });
+        let input = match &self.context.payload {
+            Some(column) => complete(&json::column(&job.record, column)),
+            None => complete(
+                &json::line(&job.record)
+                    .map_err(|error| Outcome::Failure { error: json::advised(&error) })?,
+            ),
+        };
         let ended = input.and_then(|input| self.run(self.command(job), input));
         let (status, ended) = ended.map_err(|error| self.spawn_failure(&error))?;
         Ok(self.outcome(status, &ended))
@@ -145,8 +145,10 @@ impl Worker {
         let mut running = Running { process, stdout: Tail::default(), stderr: Tail::default() };
         let stayed = self.stay(&mut running);
         running.process.kill_rest();
-        running.read_leftovers();
-        let status = running.process.reap()?;
+        let Running { process, stdout, stderr } = &mut running;
+        read_leftovers(&process.stdout, |chunk| stdout.push(chunk));
+        read_leftovers(&process.stderr, |chunk| stderr.push(chunk));
+        let status = process.reap()?;
         stayed?;
         Ok((status, running))
     }
@@ -246,28 +248,13 @@ impl Running {
         let stopped = stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN));
         let [ended, stdout, stderr, ..] = self.process.wait(stopped, timeout)?;
         if stdout && !ended {
-            read(&self.process.stdout, &mut self.stdout);
+            read(&self.process.stdout, |chunk| self.stdout.push(chunk));
         }
         if stderr && !ended {
-            read(&self.process.stderr, &mut self.stderr);
+            read(&self.process.stderr, |chunk| self.stderr.push(chunk));
         }
         Ok(ended)
     }
-
-    fn read_leftovers(&mut self) {
-        let Self { process, stdout, stderr } = self;
-        for (pipe, tail) in [(&process.stdout, stdout), (&process.stderr, stderr)] {
-            read_leftovers(|| is_readable(pipe).then(|| read(pipe, tail)));
-        }
-    }
-}
-
-/// Reads once, which does not block after poll said so; says how much there was.
-fn read(pipe: &OwnedFd, tail: &mut Tail) -> usize {
-    let mut chunk = [0; CHUNK];
-    let count = rustix::io::read(pipe, &mut chunk).unwrap_or(0);
-    tail.push(&chunk[..count]);
-    count
 }
 
 /// Cuts a word at its columns: each with the text before it, and the text behind the last. Braces that

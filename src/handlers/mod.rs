@@ -9,12 +9,16 @@ mod process;
 mod stream;
 mod unstartable;
 mod webhook;
-mod workers;
 
-use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use anyhow::{Context, Result};
+
 use crate::hash::draw;
+use crate::lock::lock;
 use crate::record::series::SeriesSource;
 use crate::record::{Attempt, Id, Outcome, Record};
 
@@ -86,6 +90,67 @@ impl Job {
 /// The callback that ended attempts are submitted to, from any thread: one for each job, and those
 /// that come together in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
+
+/// Threads of a handler, which are waited for together.
+struct Threads(Mutex<Vec<JoinHandle<()>>>);
+
+impl Threads {
+    fn start<Run: FnOnce() + Send + 'static>(
+        name: &str,
+        runs: impl Iterator<Item = Run>,
+    ) -> Result<Self> {
+        let start = |(number, run)| {
+            let thread = thread::Builder::new().name(format!("{name} {number}")).spawn(run);
+            thread.context("could not start a thread for the handlers; lower --jobs")
+        };
+        Ok(Self(Mutex::new(runs.enumerate().map(start).collect::<Result<_>>()?)))
+    }
+
+    fn join(&self) {
+        for thread in std::mem::take(&mut *lock(&self.0)) {
+            // One that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Threads, each of which makes one attempt at a time.
+struct Workers {
+    count: usize,
+    /// Closed by `join`.
+    jobs: Mutex<Option<Sender<Job>>>,
+    threads: Threads,
+}
+
+impl Workers {
+    fn start(count: usize, attempt: impl Fn(Job) + Send + Sync + 'static) -> Result<Self> {
+        let (jobs, queue) = channel();
+        let queue = Mutex::new(queue);
+        let work = Arc::new(move || {
+            loop {
+                let job = lock(&queue).recv();
+                let Ok(job) = job else { return };
+                attempt(job);
+            }
+        });
+        let runs = (0..count).map(|_| work.clone()).map(|work| move || work());
+        let threads = Threads::start("handler", runs)?;
+        Ok(Self { count, jobs: Mutex::new(Some(jobs)), threads })
+    }
+
+    fn take(&self, jobs: Vec<Job>) {
+        if let Some(queue) = &*lock(&self.jobs) {
+            // The workers live as long as this channel.
+            jobs.into_iter().for_each(|job| drop(queue.send(job)));
+        }
+    }
+
+    /// Waits for the end of what they are at.
+    fn join(&self) {
+        *lock(&self.jobs) = None;
+        self.threads.join();
+    }
+}
 
 /// A handler that answers at once, by when attempts succeed.
 #[derive(Debug, Clone, Copy)]

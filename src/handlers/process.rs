@@ -21,7 +21,7 @@ use crate::record::one_line;
 use crate::secure_file::path_of;
 
 /// How much is read of a log at a time.
-pub const CHUNK: usize = 16 * 1024;
+const CHUNK: usize = 16 * 1024;
 /// How much of what is left in a pipe is read after the process's end. No pipe of an
 /// unprivileged process holds more; a grandchild may go on writing for ever.
 const LEFTOVER: usize = 1024 * 1024;
@@ -75,14 +75,11 @@ impl<Why: Copy> Process<Why> {
         let mut child = command.spawn()?;
         // Its input is its own: once it does not read any more, nobody does.
         command.stdin(Stdio::null());
-        let ended = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(ended) => ended,
-            Err(errno) => {
-                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-                child.wait()?;
-                return Err(errno.into());
-            }
-        };
+        let pid = Pid::from_child(&child);
+        let ended = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = child.wait();
+        })?;
         let (why, deadline, is_forced) = (None, None, false);
         Ok(Self { child, ended, stdout, stderr, _command: command, why, deadline, is_forced })
     }
@@ -95,11 +92,9 @@ impl<Why: Copy> Process<Why> {
         others: impl IntoIterator<Item = PollFd<'a>>,
         timeout: Option<Duration>,
     ) -> io::Result<[bool; 5]> {
-        let mut fds = Vec::with_capacity(6);
-        fds.extend(
-            [&self.ended, &self.stdout, &self.stderr].map(|fd| PollFd::new(fd, PollFlags::IN)),
-        );
-        fds.extend(others);
+        let own = [&self.ended, &self.stdout, &self.stderr];
+        let own = own.map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut fds: Vec<_> = own.into_iter().chain(others).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
@@ -171,19 +166,24 @@ pub fn command<Word: AsRef<OsStr>>(
     command
 }
 
-pub fn is_readable(pipe: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+/// Reads once, which does not block after poll said so; says how much there was.
+pub fn read(pipe: &OwnedFd, take: impl FnOnce(&[u8])) -> usize {
+    let mut chunk = [0; CHUNK];
+    let count = rustix::io::read(pipe, &mut chunk).unwrap_or(0);
+    take(&chunk[..count]);
+    count
 }
 
-/// Reads what is left in a pipe, without waiting for its end: `read` says how much it read, as long
-/// as there is something to read.
-pub fn read_leftovers(mut read: impl FnMut() -> Option<usize>) {
+/// Reads what is left in a pipe, without waiting for its end.
+pub fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
+    let is_readable = || {
+        let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    };
     let mut left = LEFTOVER;
-    while left > 0
-        && let Some(count) = read().filter(|count| *count > 0)
-    {
-        left = left.saturating_sub(count);
+    while left > 0 && is_readable() {
+        let count = read(pipe, &mut take);
+        left = if count == 0 { 0 } else { left.saturating_sub(count) };
     }
 }
 

@@ -1,6 +1,8 @@
-//! The agents that requests are sent with: what they wait for, keep and trust, and the proxy that
-//! they go through.
+//! The agents that requests are sent with: what they wait for, keep and trust, the proxy that they go
+//! through, and the addresses that they find for a host.
 
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use http::Uri;
 use rustls::crypto::ring;
+use ureq::config::Config;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::unversioned::transport::DefaultConnector;
-use ureq::{Agent, ProxyProtocol};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, Error, ProxyProtocol};
 
-use super::resolver::Lookup;
+use super::outcome::words;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::Proxies;
 use crate::tls_roots;
@@ -95,7 +99,7 @@ impl Proxy {
         }
         let proxy = proxies.bypass.iter().fold(proxy, |proxy, entry| proxy.no_proxy(entry));
         let proxy = proxy.build().with_context(hint)?;
-        Ok(Some(Self { origin: name, proxy }))
+        Ok(Some(Self { origin: *name, proxy }))
     }
 
     /// Whether the way to the proxy itself is encrypted.
@@ -106,6 +110,91 @@ impl Proxy {
     /// `host:port`, as messages name it.
     pub fn place(&self) -> String {
         format!("{}:{}", self.proxy.host(), self.proxy.port())
+    }
+}
+
+/// Why a host has no address that may be connected to.
+#[derive(Debug)]
+pub enum NoAddress {
+    /// Nobody knows the host.
+    NotFound(String),
+    /// The host is none that a record may name.
+    NotPublic(String),
+}
+
+impl fmt::Display for NoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NotFound(message) | Self::NotPublic(message)) = self;
+        f.write_str(message)
+    }
+}
+
+impl std::error::Error for NoAddress {}
+
+/// A resolver of hosts: of all of them, or of those of the internet.
+#[derive(Debug, Default)]
+struct Lookup<R = DefaultResolver> {
+    /// Whether hosts with an address that is not public are refused. These are the very addresses
+    /// that are then connected to, so that no second lookup can say otherwise.
+    is_public_only: bool,
+    system: R,
+}
+
+impl<R: Resolver> Resolver for Lookup<R> {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let host = uri.host().unwrap_or_default();
+        let other = |why: NoAddress| Error::Other(Box::new(why));
+        let found = self.system.resolve(uri, config, timeout).map_err(|error| {
+            if matches!(error, Error::Timeout(_)) {
+                return error;
+            }
+            let reason =
+                if let Error::Io(error) = &error { words(error) } else { error.to_string() };
+            other(NoAddress::NotFound(format!("could not find the host {host}: {reason}")))
+        })?;
+        let private = found.iter().map(SocketAddr::ip).find(|address| !is_public(*address));
+        private.filter(|_| self.is_public_only).map_or(Ok(found), |address| {
+            Err(other(NoAddress::NotPublic(format!(
+                "the host {host:?} has the address {address}, which is not public; list it with \
+                 --allow-host"
+            ))))
+        })
+    }
+}
+
+/// Whether an address is one of the internet's, as far as its number shows: not of this host, of a
+/// private or a shared network, link-local, for benchmarks, multicast or reserved. One of IPv6 that
+/// carries one of IPv4 counts as what it carries.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => !matches!(
+            address.octets(),
+            [0 | 10 | 127 | 224.., ..]
+                | [100, 64..=127, ..]
+                | [169, 254, ..]
+                | [172, 16..=31, ..]
+                | [192, 168, ..]
+                | [198, 18..=19, ..]
+        ),
+        IpAddr::V6(address) => match address.segments() {
+            // Compatible (with `::` and `::1` among them), mapped, translated, NAT64 or 6to4.
+            [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+            | [0, 0, 0, 0, 0xffff, 0, high, low]
+            | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+            | [0x2002, high, low, ..] => {
+                is_public(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)).into())
+            }
+            // NAT64 as a network makes it for itself: the address of IPv4 may stand anywhere.
+            [0x64, 0xff9b, 1, ..] => false,
+            // Unique local, link-local and multicast, and the site-local ones of before.
+            [0xfc00..=0xfdff | 0xfe80..=0xffff, ..] => false,
+            _ => true,
+        },
     }
 }
 
@@ -212,6 +301,121 @@ mod tests {
         ] {
             let found = is_bypassed(("no_proxy", list), &format!("http://{host}/"));
             assert_eq!(found, expected, "{list} {host}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod lookup_tests {
+    use ureq::unversioned::transport::time::Duration;
+
+    use super::*;
+
+    /// A resolver that always finds these addresses.
+    #[derive(Debug)]
+    struct Found(Vec<SocketAddr>);
+
+    impl Resolver for Found {
+        fn resolve(
+            &self,
+            _uri: &Uri,
+            _config: &Config,
+            _timeout: NextTimeout,
+        ) -> Result<ResolvedSocketAddrs, Error> {
+            let mut addresses = self.empty();
+            self.0.iter().for_each(|address| addresses.push(*address));
+            Ok(addresses)
+        }
+    }
+
+    fn resolved(is_public_only: bool, addresses: &[&str]) -> Result<Vec<SocketAddr>, Error> {
+        let system = Found(addresses.iter().map(|it| it.parse().unwrap()).collect());
+        let lookup = Lookup { is_public_only, system };
+        let timeout = NextTimeout { after: Duration::NotHappening, ..NextTimeout::default() };
+        let uri = Uri::from_static("http://rebound.example.com/");
+        lookup.resolve(&uri, &Config::default(), timeout).map(|found| found.to_vec())
+    }
+
+    #[test]
+    fn a_name_with_an_address_that_is_not_public_is_refused() {
+        for addresses in [
+            &["127.0.0.1:80"][..],
+            &["1.1.1.1:80", "169.254.169.254:80"],
+            &["[::1]:80", "1.1.1.1:80"],
+            &["[::ffff:10.0.0.1]:80"],
+        ] {
+            let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
+            let Some(NoAddress::NotPublic(error)) = error.downcast_ref() else { panic!() };
+            assert!(error.contains("rebound.example.com"), "{error}");
+            assert!(error.ends_with("is not public; list it with --allow-host"), "{error}");
+            assert_eq!(resolved(false, addresses).unwrap().len(), addresses.len());
+        }
+        assert_eq!(resolved(true, &["1.1.1.1:80", "[2606:4700::1111]:80"]).unwrap().len(), 2);
+    }
+}
+
+#[cfg(test)]
+mod address_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_address_of_the_internet_is_told() {
+        for (address, expected) in [
+            ("1.1.1.1", true),
+            ("9.255.255.255", true),
+            ("100.63.255.255", true),
+            ("100.128.0.0", true),
+            ("169.253.0.1", true),
+            ("172.15.255.255", true),
+            ("172.32.0.0", true),
+            ("192.167.0.1", true),
+            ("198.17.255.255", true),
+            ("198.20.0.0", true),
+            ("223.255.255.255", true),
+            ("0.0.0.0", false),
+            ("0.1.2.3", false),
+            ("10.0.0.1", false),
+            ("100.64.0.0", false),
+            ("100.127.255.255", false),
+            ("127.0.0.1", false),
+            ("127.255.255.255", false),
+            ("169.254.169.254", false),
+            ("172.16.0.0", false),
+            ("172.31.255.255", false),
+            ("192.168.0.1", false),
+            ("198.18.0.0", false),
+            ("198.19.255.255", false),
+            ("224.0.0.1", false),
+            ("239.255.255.255", false),
+            ("240.0.0.1", false),
+            ("255.255.255.255", false),
+            ("2606:4700::1111", true),
+            ("2001:db8::1", true),
+            ("::", false),
+            ("::1", false),
+            ("fc00::1", false),
+            ("fdff::1", false),
+            ("fe80::1", false),
+            ("febf::1", false),
+            ("fec0::1", false),
+            ("ff02::1", false),
+            ("::ffff:1.1.1.1", true),
+            ("::ffff:127.0.0.1", false),
+            ("::ffff:a9fe:a9fe", false),
+            ("::1.1.1.1", true),
+            ("::10.0.0.1", false),
+            ("::ffff:0:1.1.1.1", true),
+            ("::ffff:0:10.0.0.1", false),
+            ("64:ff9b::1.1.1.1", true),
+            ("64:ff9b::10.0.0.1", false),
+            ("64:ff9b::169.254.169.254", false),
+            ("64:ff9b:1::1.1.1.1", false),
+            ("64:ff9b:1:2:3::", false),
+            ("2002:101:101::1", true),
+            ("2002:7f00:1::1", false),
+            ("2002:c0a8:1::1", false),
+        ] {
+            assert_eq!(is_public(address.parse().unwrap()), expected, "{address}");
         }
     }
 }

@@ -1,28 +1,31 @@
 //! `--post URL`: a request to a webhook for each record.
 
 mod agent;
-mod client;
 mod outcome;
-mod resolver;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use http::{HeaderMap, HeaderValue, Response, Uri};
 use rustix::pipe::{PipeFlags, pipe_with};
+use ureq::{Agent, Body};
 
-use super::workers::Workers;
-use super::{Handler, HandlerContext, Job, Webhook, json};
+use super::webhook::{self, Webhook};
+use super::{Handler, HandlerContext, Job, Workers, json};
 use crate::clock::Clock;
 use crate::lock::lock;
+use crate::record::series::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
-use client::Client;
+use crate::time::Instant;
+use outcome::{Reply, Request, of_failure, of_reply};
 
 pub use agent::Proxy;
 
@@ -80,7 +83,7 @@ impl Post {
 
 impl Handler for Post {
     fn capacity(&self) -> usize {
-        self.shared.client.context.jobs
+        self.workers.count
     }
 
     fn start(&self, jobs: Vec<Job>) {
@@ -114,41 +117,38 @@ impl Shared {
     fn send(&self, record: &Record) -> Outcome {
         let body = match self.body(record) {
             Ok(body) => body,
-            Err(error) => return Outcome::Unanswered { error, reach: Reach::NotSent },
+            Err(error) => return not_sent(error),
         };
         let outcome = self.client.send(record, &body, self.clock.now());
         let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
             self.unreachable.store(0, Ordering::SeqCst);
             return outcome;
         };
-        if self.may_be_the_records_fault() {
+        // A record is charged for a host that it names itself, and where so few in a row found
+        // nobody there that it may be a moment's trouble.
+        let is_charged = self.client.webhook.target.has_column_in_authority()
+            || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
+        if is_charged {
             Outcome::Unanswered { error, reach: Reach::Nobody }
         } else {
             Outcome::Unable { error, ends_pass: false }
         }
     }
 
-    /// Whether a record is charged for a host that cannot be reached: where it names the host
-    /// itself, and where so few in a row found nobody there that it may be a moment's trouble.
-    fn may_be_the_records_fault(&self) -> bool {
-        self.client.webhook.target.has_column_in_authority()
-            || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE
-    }
-
     /// The body of a record's request; the error says why there is none.
     fn body(&self, record: &Record) -> Result<Vec<u8>, String> {
+        let Client { webhook: Webhook { target, key, signing, .. }, context, .. } = &self.client;
+        let mut columns = target.columns().chain(key.columns()).chain(signing.column());
         let is_bytes = |column: &&str| matches!(record.row.get(column), Some(Value::Bytes(_)));
-        if let Some(column) = self.client.columns().find(is_bytes) {
+        if let Some(column) = columns.find(is_bytes) {
             return Err(format!(
                 "its {column} is not UTF-8, which no URL, key or secret can be; mend it"
             ));
         }
-        let Client { webhook, context, .. } = &self.client;
         match &context.payload {
             Some(column) => Ok(json::column(record, column)),
             // No body shows the secret of its row.
-            None => json::document(record, webhook.signing.column())
-                .map_err(|error| json::advised(&error)),
+            None => json::document(record, signing.column()).map_err(|it| json::advised(&it)),
         }
     }
 
@@ -167,4 +167,109 @@ impl Shared {
 
 fn reply(job: &Job, outcome: Outcome, duration: Duration) {
     (job.submit)(vec![Attempt { duration, ..job.ended(outcome) }]);
+}
+
+/// How much of an answer is read. One that is longer costs its connection.
+const MOST_READ: u64 = 64 * 1024;
+
+/// An HTTP client for several threads, which keeps their connections.
+struct Client {
+    webhook: Webhook,
+    context: HandlerContext,
+    direct: Agent,
+    /// The proxy, and the agent that goes through it.
+    proxied: Option<(Proxy, Agent)>,
+    /// What all requests have in common.
+    headers: HeaderMap,
+}
+
+impl Client {
+    /// Reads the certificates if any are needed.
+    fn new(webhook: Webhook, context: HandlerContext) -> Result<Self> {
+        let is_https = webhook.target.is_https;
+        let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
+        let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
+        let tls = needs_tls.then(|| agent::tls_config(webhook.ca_file.as_deref())).transpose()?;
+        let tls = tls.unwrap_or_default();
+        // A host that a proxy looks up is for the proxy to judge.
+        let through = |proxy: &Proxy| agent::agent(&context, &tls, Some(proxy), false);
+        let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
+        let headers = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
+        let direct = agent::agent(&context, &tls, None, webhook.names_any_host());
+        Ok(Self { direct, proxied, headers, webhook, context })
+    }
+
+    /// Sends one record and waits for the answer. The request is sent once at most.
+    fn send(&self, record: &Record, body: &[u8], now: Instant) -> Outcome {
+        self.outcome(record, body, now).unwrap_or_else(|error| not_sent(format!("{error:#}")))
+    }
+
+    /// The error is that of values which make no request that may be sent.
+    fn outcome(&self, record: &Record, body: &[u8], now: Instant) -> Result<Outcome> {
+        let Webhook { target, hosts, .. } = &self.webhook;
+        let uri = target.fill(&|column| value(record, column))?;
+        if target.has_column_in_authority() {
+            hosts.check(uri.host().unwrap_or_default())?;
+        }
+        let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
+        let request = self.request(&uri, record, body, now)?;
+        let (proxy, agent) = proxied.map(|(proxy, agent)| (proxy, agent)).unzip();
+        let timeout = self.context.timeout;
+        Ok(match agent.unwrap_or(&self.direct).run(request) {
+            Ok(response) => self.answered(response, now),
+            Err(error) => of_failure(&error, &Request { uri: &uri, timeout, proxy }),
+        })
+    }
+
+    fn request<'b>(
+        &self,
+        uri: &Uri,
+        record: &Record,
+        body: &'b [u8],
+        now: Instant,
+    ) -> Result<http::Request<&'b [u8]>> {
+        let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
+        let (id, inserted) = (record.id.text(), record.inserted.to_string());
+        let name = webhook::name(webhook.key_prefix.as_deref(), table, &id, &inserted);
+        let series = series.and_then(|source| Series::of(record, source).number);
+        let value = &|column: &str| value(record, column);
+        let mut headers = self.headers.clone();
+        if let Some(key) = webhook.key.fill(&name, series, value)? {
+            headers.insert("idempotency-key", HeaderValue::from_str(&key)?);
+        }
+        if let Some(secret) = webhook.signing.secret(value)? {
+            // It may hold no dot, because dots separate what is signed.
+            let id = name.replace('.', "%2E");
+            let signatures = secret.signatures(&id, now.0, body);
+            headers.insert("webhook-id", HeaderValue::from_str(&id)?);
+            headers.insert("webhook-timestamp", HeaderValue::from(now.0));
+            headers.insert("webhook-signature", HeaderValue::from_str(&signatures)?);
+        }
+        let mut request = http::Request::post(uri).body(body)?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// The status has decided before the body is read.
+    fn answered(&self, mut response: Response<Body>, now: Instant) -> Outcome {
+        let mut body = Vec::new();
+        // What was read before an error stays.
+        let _ = response.body_mut().as_reader().take(MOST_READ + 1).read_to_end(&mut body);
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
+        let reply = Reply {
+            status: response.status().as_u16(),
+            retry_after: header("retry-after"),
+            location: header("location"),
+            body: &body,
+        };
+        of_reply(&reply, self.webhook.give_up_on_4xx, now)
+    }
+}
+
+fn value(record: &Record, column: &str) -> Option<String> {
+    record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
+}
+
+fn not_sent(error: String) -> Outcome {
+    Outcome::Unanswered { error, reach: Reach::NotSent }
 }

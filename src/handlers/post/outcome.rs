@@ -9,8 +9,7 @@ use rustls::{CertificateError, Error as TlsError};
 use serde_json::{Map, Value};
 use ureq::{Error, Timeout};
 
-use super::agent::Proxy;
-use super::resolver::NoAddress;
+use super::agent::{NoAddress, Proxy};
 use crate::record::{Outcome, Reach, one_line};
 use crate::time::Instant;
 use crate::tls_roots;
@@ -88,9 +87,9 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
-/// The request that failed.
+/// A request that failed.
 #[derive(Debug)]
-pub struct Attempt<'a> {
+pub struct Request<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
     /// The proxy that it goes through, if it does.
@@ -99,41 +98,34 @@ pub struct Attempt<'a> {
 
 /// Whether anything was sent is known for sure only where there was no connection to the server
 /// that is meant: of these failures none can come later.
-pub fn of_failure(error: &Error, attempt: &Attempt<'_>) -> Outcome {
-    let (error, reach) = if let Some(no_address) = of_lookup(error) {
+pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
+    // A message about the first connection, with the variable that names whom it leads to.
+    let of_proxy = |message: String| match request.proxy {
+        Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
+        None => message,
+    };
+    let (error, reach) = if let Error::Other(error) = error
+        && let Some(no_address) = error.downcast_ref()
+    {
         match no_address {
             NoAddress::NotPublic(message) => (message.clone(), Reach::NotSent),
-            NoAddress::NotFound(message) => (attempt.of_proxy(message.clone()), Reach::Nobody),
+            NoAddress::NotFound(message) => (of_proxy(message.clone()), Reach::Nobody),
         }
     } else if let Error::Io(error) = error
         && is_no_connection(error)
     {
-        let place = attempt.proxy.map_or_else(|| place(attempt.uri), Proxy::place);
+        let place = request.proxy.map_or_else(|| place(request.uri), Proxy::place);
         let message = format!("could not connect to {place}: {}", words(error));
-        (attempt.of_proxy(message), Reach::Nobody)
+        (of_proxy(message), Reach::Nobody)
     } else {
         // The server is not who it should be, and nothing was sent to it.
         let is_untrusted = matches!(of_tls(error), Some(TlsError::InvalidCertificate(_)));
         let is_late = matches!(error, Error::Timeout(Timeout::Resolve | Timeout::Connect));
         let is_unsent = is_untrusted || is_late;
         let reach = if is_unsent { Reach::Nobody } else { Reach::MayHaveWorked };
-        (message(error, attempt), reach)
+        (message(error, request), reach)
     };
     Outcome::Unanswered { error, reach }
-}
-
-impl Attempt<'_> {
-    /// A message about the first connection, with the variable that names whom it leads to.
-    fn of_proxy(&self, message: String) -> String {
-        match self.proxy {
-            Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
-            None => message,
-        }
-    }
-}
-
-fn of_lookup(error: &Error) -> Option<&NoAddress> {
-    if let Error::Other(error) = error { error.downcast_ref() } else { None }
 }
 
 fn is_no_connection(error: &io::Error) -> bool {
@@ -171,75 +163,55 @@ fn of_tls(error: &Error) -> Option<&TlsError> {
     if let Error::Io(error) = error { error.get_ref()?.downcast_ref() } else { None }
 }
 
-fn message(error: &Error, attempt: &Attempt<'_>) -> String {
-    if let Some(error) = of_tls(error) {
-        return tls(error, attempt.uri);
-    }
-    let place = place(attempt.uri);
-    if let Error::Io(error) = error {
-        if is_hangup(error) {
-            return "the connection was closed before an answer came".into();
+fn message(error: &Error, request: &Request<'_>) -> String {
+    let place = place(request.uri);
+    if let Some(TlsError::InvalidCertificate(error)) = of_tls(error) {
+        let host = request.uri.host().unwrap_or_default();
+        format!("could not verify the certificate of {host}: {}", distrust(error))
+    } else if let Some(error) = of_tls(error) {
+        format!("could not agree on TLS with {place}: {error}")
+    } else if let Error::Tls(error) = error {
+        format!("could not agree on TLS with {place}: {error}")
+    } else if let Error::Io(error) = error {
+        match is_hangup(error) {
+            true => "the connection was closed before an answer came".into(),
+            false => format!("the connection to {place} broke: {}", words(error)),
         }
-        return format!("the connection to {place} broke: {}", words(error));
-    }
-    if let Error::Tls(error) = error {
-        return format!("could not agree on TLS with {place}: {error}");
-    }
-    if let Error::Timeout(phase) = error {
-        return late(*phase, attempt);
-    }
-    if let Error::Protocol(error) = error {
-        return format!("could not understand the answer of {place}: {error}");
-    }
-    if let Error::ConnectProxyFailed(reason) = error {
-        let variable = attempt.proxy.map_or("the environment", |proxy| proxy.origin);
-        return format!("the proxy of {variable} made no connection to {place}: {reason}");
-    }
-    if let Error::LargeResponseHeader(_, most) = error {
-        return format!("the answer of {place} has more than {most} bytes of headers");
-    }
-    error.to_string()
-}
-
-fn late(phase: Timeout, attempt: &Attempt<'_>) -> String {
-    match attempt.timeout {
-        Some(timeout) if phase != Timeout::Connect => {
-            format!("no answer within {}", humantime::format_duration(timeout))
+    } else if let Error::Timeout(phase) = error {
+        match request.timeout.filter(|_| *phase != Timeout::Connect) {
+            Some(timeout) => format!("no answer within {}", humantime::format_duration(timeout)),
+            None => format!("could not connect to {place}: no answer"),
         }
-        Some(_) | None => format!("could not connect to {}: no answer", place(attempt.uri)),
+    } else if let Error::Protocol(error) = error {
+        format!("could not understand the answer of {place}: {error}")
+    } else if let Error::ConnectProxyFailed(reason) = error {
+        let variable = request.proxy.map_or("the environment", |proxy| proxy.origin);
+        format!("the proxy of {variable} made no connection to {place}: {reason}")
+    } else if let Error::LargeResponseHeader(_, most) = error {
+        format!("the answer of {place} has more than {most} bytes of headers")
+    } else {
+        error.to_string()
     }
-}
-
-fn tls(error: &TlsError, uri: &Uri) -> String {
-    let TlsError::InvalidCertificate(error) = error else {
-        return format!("could not agree on TLS with {}: {error}", place(uri));
-    };
-    let host = uri.host().unwrap_or_default();
-    format!("could not verify the certificate of {host}: {}", distrust(error))
 }
 
 /// What is wrong with a certificate, and what mends it.
 fn distrust(error: &CertificateError) -> String {
+    use CertificateError as Wrong;
     // An authority of the same name and another key makes a bad signature.
-    if let CertificateError::UnknownIssuer | CertificateError::BadSignature = error {
-        return "its authority is unknown; name its authority with --ca-file".into();
-    }
-    if let CertificateError::Expired | CertificateError::ExpiredContext { .. } = error {
-        return "it has expired; is the clock right?".into();
-    }
-    if let CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } = error {
-        return "it is not valid yet; is the clock right?".into();
-    }
-    if let CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } =
-        error
-    {
-        return "it is for another host; correct the host in the URL".into();
-    }
-    if tls_roots::is_own(error) {
-        return "it is an authority's own; give the server one that the authority has signed"
-            .into();
-    }
-    format!("{error}; name its authority with --ca-file")
+    let words = if matches!(error, Wrong::UnknownIssuer | Wrong::BadSignature) {
+        "its authority is unknown; name its authority with --ca-file"
+    } else if matches!(error, Wrong::Expired | Wrong::ExpiredContext { .. }) {
+        "it has expired; is the clock right?"
+    } else if matches!(error, Wrong::NotValidYet | Wrong::NotValidYetContext { .. }) {
+        "it is not valid yet; is the clock right?"
+    } else if matches!(error, Wrong::NotValidForName | Wrong::NotValidForNameContext { .. }) {
+        "it is for another host; correct the host in the URL"
+    } else if tls_roots::is_own(error) {
+        "it is an authority's own; give the server one that the authority has signed"
+    } else {
+        return format!("{error}; name its authority with --ca-file");
+    };
+    words.into()
 }
 
 #[cfg(test)]

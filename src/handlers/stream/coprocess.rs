@@ -11,8 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::handlers::process::Tail;
-use crate::handlers::process::{CHUNK, Process, is_readable, read_leftovers};
+use crate::handlers::process::{Process, Tail, read, read_leftovers};
 
 /// How much is read of its output at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;
@@ -163,30 +162,16 @@ impl CoProcess {
         let others = [Some(readable(wakeup)), stdin, stopped.map(readable)].into_iter().flatten();
         let [ended, stdout, stderr, woken, stdin] = self.process.wait(others, timeout)?;
         if stdout {
-            self.read_output();
+            self.received.reserve(READ);
+            let _ = rustix::io::read(&self.process.stdout, spare_capacity(&mut self.received));
         }
         if stderr {
-            self.read_log();
+            read(&self.process.stderr, |chunk| note(&mut self.log, chunk));
         }
         if stdin && has_stdin {
             self.send();
         }
         Ok([ended, woken])
-    }
-
-    /// Reads once, which does not block after poll said so; says how much there was.
-    fn read_output(&mut self) -> usize {
-        self.received.reserve(READ);
-        rustix::io::read(&self.process.stdout, spare_capacity(&mut self.received)).unwrap_or(0)
-    }
-
-    fn read_log(&mut self) -> usize {
-        let mut chunk = [0; CHUNK];
-        let count = rustix::io::read(&self.process.stderr, &mut chunk).unwrap_or(0);
-        for line in self.log.push_lines(&chunk[..count]) {
-            log::info!("handler: {line}");
-        }
-        count
     }
 
     /// Hands each line that has come since the last time to `each`, with its number, until that
@@ -215,14 +200,19 @@ impl CoProcess {
     /// background is killed.
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         self.process.kill_rest();
-        read_leftovers(|| is_readable(&self.process.stdout).then(|| self.read_output()));
-        read_leftovers(|| is_readable(&self.process.stderr).then(|| self.read_log()));
+        read_leftovers(&self.process.stdout, |chunk| self.received.extend_from_slice(chunk));
+        read_leftovers(&self.process.stderr, |chunk| note(&mut self.log, chunk));
         // The last line may lack its end.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
         }
         self.process.reap()
     }
+}
+
+/// Passes on what a co-process has said on its standard error.
+fn note(log: &mut Tail, chunk: &[u8]) {
+    log.push_lines(chunk).iter().for_each(|line| log::info!("handler: {line}"));
 }
 
 /// How long the first line is, if it has come to its end or is longer than any may be.

@@ -9,14 +9,13 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io;
 
-use super::{Handler, HandlerContext, Job};
+use super::{Handler, HandlerContext, Job, Threads};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::stop::Stop;
@@ -42,7 +41,7 @@ const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 pub struct Stream {
     mailboxes: Vec<Arc<Mailbox>>,
     shared: Arc<Shared>,
-    supervisors: Mutex<Vec<JoinHandle<()>>>,
+    supervisors: Threads,
 }
 
 /// The state that all supervisors share.
@@ -80,15 +79,11 @@ impl Stream {
         let mailboxes: io::Result<Vec<_>> =
             (0..shared.context.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
-        let supervise = |(number, mailbox): (usize, &Arc<Mailbox>)| {
+        let runs = mailboxes.iter().map(|mailbox| {
             let supervisor = Supervisor::new(shared.clone(), mailbox.clone());
-            std::thread::Builder::new()
-                .name(format!("co-process {number}"))
-                .spawn(move || supervisor.run())
-                .context("could not start a thread for the handlers; lower --jobs")
-        };
-        let supervisors: Result<Vec<_>> = mailboxes.iter().enumerate().map(supervise).collect();
-        let supervisors = Mutex::new(supervisors?);
+            move || supervisor.run()
+        });
+        let supervisors = Threads::start("co-process", runs)?;
         Ok(Self { mailboxes, shared, supervisors })
     }
 }
@@ -119,10 +114,7 @@ impl Handler for Stream {
     fn join(&self) {
         self.shared.closing.store(true, Ordering::SeqCst);
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
-        for supervisor in std::mem::take(&mut *lock(&self.supervisors)) {
-            // A supervisor that panicked has said so already.
-            let _ = supervisor.join();
-        }
+        self.supervisors.join();
     }
 
     fn faults(&self) -> u64 {

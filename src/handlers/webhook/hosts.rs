@@ -1,4 +1,5 @@
-//! The allowlist of `--allow-host`: which hosts a column in the URL may name.
+//! Hosts that a webhook may reach, and the way to them: the allowlist of `--allow-host` for those that
+//! a column in the URL names, and the proxies.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,21 +8,25 @@ use anyhow::{Result, bail};
 /// How an entry may be written.
 const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
 
-/// Allowlist of hosts. Without an entry any name of the public internet will do.
+/// Allowlist of hosts, each without brackets and in lower case; `.name` are all below a name, at any
+/// depth, and not the name itself. Without an entry any name of the public internet will do.
 #[derive(Debug, Clone, Default)]
-pub struct Hosts(Vec<Entry>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Entry {
-    Name(String),
-    /// Every name below this one, at any depth, and not the name itself.
-    Below(String),
-    Address(IpAddr),
-}
+pub struct Hosts(Vec<String>);
 
 impl Hosts {
     pub fn parse<'a>(entries: impl Iterator<Item = &'a str>) -> Result<Self> {
-        entries.map(Entry::parse).collect::<Result<_>>().map(Self)
+        let entry = |text: &str| {
+            let below = text.trim().strip_prefix("*.");
+            let host = canonical(below.unwrap_or(text.trim()));
+            if below.is_none() && host.parse::<IpAddr>().is_ok() {
+                return Ok(host);
+            }
+            if !is_name(&host) || is_address(&host) {
+                bail!("{text:?} is no host; {LEGAL}");
+            }
+            Ok(if below.is_some() { format!(".{host}") } else { host })
+        };
+        entries.map(entry).collect::<Result<_>>().map(Self)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -32,43 +37,33 @@ impl Hosts {
     /// is not a name that others look up as well. The addresses of such a name are looked at when
     /// they are known.
     pub fn check(&self, host: &str) -> Result<()> {
-        let bare = bare(host).to_ascii_lowercase();
-        if !self.is_empty() {
-            if self.0.iter().any(|entry| entry.has(&bare)) {
-                return Ok(());
-            }
+        let found = canonical(host);
+        let has = |entry: &String| match entry.starts_with('.') {
+            true => found.len() > entry.len() && found.ends_with(entry),
+            false => found == *entry,
+        };
+        if self.0.iter().any(has) {
+            return Ok(());
+        }
+        let why = if !self.is_empty() {
             bail!("the host {host:?} is none of those that --allow-host lists");
-        }
-        if is_address(&bare) {
-            bail!("the host {host:?} is an address; list it with --allow-host");
-        }
-        if !bare.contains('.') {
-            bail!("the host {host:?} is a name without a dot; list it with --allow-host");
-        }
-        Ok(())
+        } else if is_address(&found) {
+            "an address"
+        } else if !found.contains('.') {
+            "a name without a dot"
+        } else {
+            return Ok(());
+        };
+        bail!("the host {host:?} is {why}; list it with --allow-host")
     }
 }
 
-impl Entry {
-    fn parse(text: &str) -> Result<Self> {
-        let below = text.trim().strip_prefix("*.");
-        let bare = bare(below.unwrap_or(text.trim())).to_ascii_lowercase();
-        match bare.parse() {
-            Ok(address) if below.is_none() => Ok(Self::Address(address)),
-            _ if !is_name(&bare) || is_address(&bare) => bail!("{text:?} is no host; {LEGAL}"),
-            _ if below.is_some() => Ok(Self::Below(bare)),
-            _ => Ok(Self::Name(bare)),
-        }
-    }
-
-    /// Whether it lists a host, which is bare and in lower case.
-    fn has(&self, host: &str) -> bool {
-        match self {
-            Self::Name(name) => host == name,
-            Self::Below(name) => is_below(host, name),
-            Self::Address(address) => host.parse() == Ok(*address),
-        }
-    }
+/// A host without the brackets of an IPv6 address and without the dot of a full name, in one spelling.
+fn canonical(host: &str) -> String {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let bare = inner.unwrap_or(host.strip_suffix('.').unwrap_or(host));
+    let address = bare.parse().map(|address: IpAddr| address.to_string());
+    address.unwrap_or_else(|_| bare.to_ascii_lowercase())
 }
 
 /// Whether a host is an address in any spelling that a resolver takes: also `127.1`, `0x7f.1` and
@@ -82,18 +77,6 @@ fn is_address(bare: &str) -> bool {
     is_number || bare.parse::<Ipv6Addr>().is_ok()
 }
 
-/// A host without the brackets of an IPv6 address and without the dot of a full name.
-pub fn bare(host: &str) -> &str {
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    inner.unwrap_or(host.strip_suffix('.').unwrap_or(host))
-}
-
-/// Whether a name is below another, at any depth; none is below itself.
-pub fn is_below(host: &str, name: &str) -> bool {
-    let left = host.strip_suffix(name).filter(|_| !name.is_empty());
-    left.is_some_and(|left| left.len() > 1 && left.ends_with('.'))
-}
-
 /// Whether a text is made of labels as names of hosts are, in ASCII.
 pub fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
@@ -101,6 +84,63 @@ pub fn is_name(text: &str) -> bool {
         !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     text.split('.').all(is_label)
+}
+
+/// The proxies that the environment names as curl reads it: `http_proxy` and its like, and in
+/// `NO_PROXY` the hosts that are reached without one.
+#[derive(Clone, Default)]
+pub struct Proxies {
+    http: Option<Variable>,
+    https: Option<Variable>,
+    /// Hosts that are reached without one, as the HTTP library writes them: `.name` is all below a
+    /// name, and `*` are all.
+    pub bypass: Vec<String>,
+}
+
+/// A variable and what it holds, which may be a password.
+pub type Variable = (&'static str, String);
+
+impl Proxies {
+    /// `HTTP_PROXY` is not read: a web server would let a client set it for a CGI program.
+    pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
+        let first = |names: &[&'static str]| {
+            let mut given = names.iter().filter_map(|name| Some((*name, env(name)?)));
+            given.find(|(_, value)| !value.trim().is_empty())
+        };
+        let list = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default().1;
+        let items = list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
+        Self {
+            http: first(&["http_proxy", "all_proxy", "ALL_PROXY"]),
+            https: first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
+            bypass: items.flat_map(entries).collect(),
+        }
+    }
+
+    /// The variable that names the proxy for URLs of one scheme, and what it holds.
+    pub fn of_scheme(&self, is_https: bool) -> Option<&Variable> {
+        if is_https { self.https.as_ref() } else { self.http.as_ref() }
+    }
+
+    /// The variable that names a proxy which some URL of one scheme goes through.
+    pub fn variable(&self, is_https: bool) -> Option<&'static str> {
+        let bypasses_all = self.bypass.iter().any(|entry| entry == "*");
+        self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| *name)
+    }
+}
+
+/// What an item of the list stands for: a host and all below it, or an address.
+fn entries(item: &str) -> Vec<String> {
+    if item == "*" {
+        return vec![item.into()];
+    }
+    let name = item.trim_start_matches(['*', '.']).trim_end_matches('.');
+    if name.is_empty() {
+        return Vec::new();
+    }
+    if name.parse::<Ipv6Addr>().is_ok() {
+        return vec![format!("[{name}]")];
+    }
+    vec![name.into(), format!(".{name}")]
 }
 
 #[cfg(test)]

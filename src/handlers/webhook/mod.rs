@@ -1,20 +1,20 @@
-//! The webhook that the options describe: where requests go, what they hold, and who signs them.
+//! The webhook that the options describe: where requests go, their headers, who signs them, and the
+//! idempotency key: what tells a receiver which record it gets, and whether it has it already.
 
 mod hosts;
-mod proxies;
-mod request;
 mod signature;
 mod target;
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail, ensure};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-pub use hosts::Hosts;
-pub use proxies::Proxies;
-pub use request::{Header, IdempotencyKey, common, name};
-pub use signature::Secret;
+pub use hosts::{Hosts, Proxies};
+pub use signature::{Secret, Signing};
+use target::Template;
 pub use target::{Target, without_login};
 
 /// The webhook that records are posted to. It holds secrets, so neither it nor any of its parts can
@@ -35,17 +35,6 @@ pub struct Webhook {
     pub proxies: Proxies,
 }
 
-/// The secret that requests are signed with.
-#[derive(Clone)]
-pub enum Signing {
-    None,
-    Shared(Secret),
-    /// Each record has its own in this column.
-    Own {
-        column: String,
-    },
-}
-
 impl Webhook {
     /// Whether records name the host, and no list says which ones they may.
     pub fn names_any_host(&self) -> bool {
@@ -53,27 +42,269 @@ impl Webhook {
     }
 }
 
-impl Signing {
-    /// The column with the secret of each record.
-    pub fn column(&self) -> Option<&str> {
-        if let Self::Own { column } = self { Some(column) } else { None }
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROGRAM: HeaderValue =
+    HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
+
+/// Headers that only the program can get right.
+const OURS: [&str; 7] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "idempotency-key",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+];
+
+/// Words in the name of a header that say that its value lets in whoever knows it.
+const OF_CREDENTIALS: [&str; 8] =
+    ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
+
+/// A header of the user's.
+#[derive(Clone)]
+pub struct Header {
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+impl Header {
+    /// Reads `Name: value`. Errors never show the value, which may be a password.
+    pub fn parse(text: &str) -> Result<Self> {
+        let Some((name, value)) = text.split_once(':') else {
+            let start = text.split_whitespace().next().unwrap_or_default();
+            bail!("the header {start:?} has no colon; write it as 'Name: value'");
+        };
+        let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
+            bail!("{name:?} is no name for a header; write it as 'Name: value'");
+        };
+        if OURS.contains(&parsed.as_str()) {
+            bail!("the header {name} is set by backlog itself; leave it out");
+        }
+        let value = Some(value.trim()).filter(|value| value.is_ascii());
+        let Some(mut value) = value.and_then(|value| HeaderValue::from_str(value).ok()) else {
+            bail!("the value of the header {name} must be printable ASCII");
+        };
+        value.set_sensitive(true);
+        Ok(Self { name: parsed, value })
     }
 
-    /// The secret for one record. One that is missing or cannot be used must not leave its request
-    /// unsigned.
-    pub fn secret(
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Whether whoever gets the header can pass for the sender elsewhere.
+    pub fn is_credential(&self) -> bool {
+        self.name().split(['-', '_']).any(|word| OF_CREDENTIALS.contains(&word))
+    }
+}
+
+pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for header in user {
+        headers.append(header.name.clone(), header.value.clone());
+    }
+    headers.entry(CONTENT_TYPE).or_insert(JSON);
+    headers.entry(USER_AGENT).or_insert(PROGRAM);
+    if let Some(login) = authorization {
+        let mut login = HeaderValue::from_str(login)?;
+        login.set_sensitive(true);
+        headers.entry(AUTHORIZATION).or_insert(login);
+    }
+    Ok(headers)
+}
+
+/// What no header carries safely; the percent sign too, so that no two values look the same.
+const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+/// The same, and what stands between the parts of a name.
+const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
+
+/// The kind of `Idempotency-Key` that a request gets.
+#[derive(Clone)]
+pub enum IdempotencyKey {
+    /// The record's name, and another one for each series of attempts.
+    Name,
+    Given(Template),
+    None,
+}
+
+impl IdempotencyKey {
+    /// Reads what the whole key is to be; without a text there is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Ok(Self::None);
+        }
+        let check = |literal: &str| {
+            let odd = literal.chars().find(|c| !c.is_ascii_graphic() || *c == '}');
+            odd.map_or(Ok(()), |odd| {
+                bail!("{odd:?} cannot stand in the key, which is printable ASCII without blanks")
+            })
+        };
+        Template::parse(text, "the key", check).map(Self::Given)
+    }
+
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let template = if let Self::Given(template) = self { Some(template) } else { None };
+        template.into_iter().flat_map(Template::columns)
+    }
+
+    /// The key for the record of this name. A receiver that knows a key answers as it did before,
+    /// with an error too: so it changes with each series of attempts.
+    pub fn fill(
         &self,
+        name: &str,
+        series: Option<i64>,
         value: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Option<Cow<'_, Secret>>> {
+    ) -> Result<Option<String>> {
         match self {
-            Self::None => Ok(None),
-            Self::Shared(secret) => Ok(Some(Cow::Borrowed(secret))),
-            Self::Own { column } => {
-                let secret = Secret::parse(&value(column).unwrap_or_default());
-                let secret =
-                    secret.with_context(|| format!("the column {column} of the record"))?;
-                Ok(Some(Cow::Owned(secret)))
+            Self::Name => Ok(Some(match series {
+                None => name.into(),
+                Some(number) => format!("{name}/{number}"),
+            })),
+            Self::Given(template) => {
+                let key = template.fill(value, UNSAFE)?;
+                ensure!(!key.is_empty(), "the key {template} has no value");
+                Ok(Some(key))
             }
+            Self::None => Ok(None),
+        }
+    }
+}
+
+/// What all attempts at a record have in common, and no other record has: `PREFIX/TABLE/ID/DATE`.
+/// The date is part of it because a database may give the id of a deleted row again.
+pub fn name(prefix: Option<&str>, table: &str, id: &str, inserted: &str) -> String {
+    let parts = prefix.into_iter().chain([table, id, inserted]);
+    let parts: Vec<_> =
+        parts.map(|part| utf8_percent_encode(part, SEPARATOR).to_string()).collect();
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_a_name_and_a_value() {
+        for (text, name, value) in
+            [("X-Test: a: b ", "x-test", "a: b"), ("x:1", "x", "1"), ("X-Empty:", "x-empty", "")]
+        {
+            let header = Header::parse(text).unwrap();
+            assert_eq!((header.name.as_str(), header.value.to_str().unwrap()), (name, value));
+        }
+    }
+
+    #[test]
+    fn bad_headers_are_refused_without_their_value() {
+        for (text, expected) in [
+            ("Authorization S3krit", "the header \"Authorization\" has no colon"),
+            ("Content Type: S3krit", "\"Content Type\" is no name for a header"),
+            (": S3krit", "\"\" is no name for a header"),
+            ("X: S3krit\r\nHost: x", "the value of the header X must be printable ASCII"),
+            ("X: S3krité", "the value of the header X must be printable ASCII"),
+            ("Host: S3krit", "the header Host is set by backlog itself"),
+            ("CONTENT-LENGTH: 0", "the header CONTENT-LENGTH is set by backlog itself"),
+            ("Webhook-Signature: v1,S3krit", "is set by backlog itself"),
+        ] {
+            let error = Header::parse(text).err().unwrap().to_string();
+            assert!(error.contains(expected) && !error.contains("S3krit"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_credential_is_known_by_its_name() {
+        for (name, expected) in [
+            ("Authorization", true),
+            ("Proxy-Authorization", true),
+            ("Cookie", true),
+            ("X-Api-Key", true),
+            ("X-Auth-Token", true),
+            ("X_APIKEY", true),
+            ("X-Source", false),
+            ("X-Author", false),
+            ("Accept", false),
+        ] {
+            let header = Header::parse(&format!("{name}: x")).unwrap();
+            assert_eq!(header.is_credential(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_users_headers_come_first() {
+        let user = ["content-type: text/plain", "X: 1", "X: 2", "authorization: Bearer x"];
+        let user: Vec<_> = user.iter().map(|text| Header::parse(text).unwrap()).collect();
+        let headers = common(&user, Some("Basic eDp5")).unwrap();
+        assert_eq!(headers["content-type"], "text/plain");
+        assert_eq!(headers["authorization"], "Bearer x");
+        assert_eq!(headers.get_all("x").iter().count(), 2);
+        let headers = common(&[], Some("Basic eDp5")).unwrap();
+        assert_eq!(headers["content-type"], "application/json");
+        assert_eq!(headers["authorization"], "Basic eDp5");
+        assert!(headers["user-agent"].to_str().unwrap().starts_with("backlog/"));
+    }
+}
+
+#[cfg(test)]
+mod key_tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn no_two_records_have_the_same_name() {
+        let name = |table, id, date| name(None, table, id, date);
+        let date = "2026-11-20T23:59:00Z";
+        assert_eq!(name("orders", "7", date), "orders/7/2026-11-20T23:59:00Z");
+        assert_eq!(name("public.orders", "a\n \u{e9}%", ""), "public.orders/a%0A%20%C3%A9%25/");
+        for (one, other) in [
+            (name("t", "\n", date), name("t", "%0A", date)),
+            (name("t", "7", "2026-11-20 00:00"), name("t", "7", "2026-11-21 00:00")),
+            (name("t", "7/2026", "11/20"), name("t", "7", "2026/11/20")),
+            (name("a/b", "7", date), name("a", "b/7", date)),
+            (super::name(Some("a"), "t", "7", date), super::name(Some("b"), "t", "7", date)),
+            (super::name(Some("a"), "t", "7", date), name("a", "t", "7")),
+        ] {
+            assert_ne!(one, other);
+        }
+        assert_eq!(super::name(Some("eu/1"), "t", "7", "x"), "eu%2F1/t/7/x");
+        assert!(HeaderValue::from_str(&name("t\0", "\u{7f}\u{1F600}", "\r\n")).is_ok());
+    }
+
+    fn key(template: &str, value: Option<&str>) -> Result<Option<String>> {
+        let value = |_: &str| value.map(String::from);
+        IdempotencyKey::parse(template)?.fill("t/7/x", Some(3), &value)
+    }
+
+    #[test]
+    fn a_key_may_be_given() {
+        for (template, value, expected) in [
+            ("", "x", None),
+            ("{id}", "7", Some("7")),
+            ("order-{id}/{id}", "a:b/c+d", Some("order-a:b/c+d/a:b/c+d")),
+            ("{id}", "a b%\r\n\u{e9}", Some("a%20b%25%0D%0A%C3%A9")),
+            ("fixed", "x", Some("fixed")),
+        ] {
+            assert_eq!(key(template, Some(value)).unwrap().as_deref(), expected, "{template}");
+        }
+        for (series, expected) in [(None, "t/7/x"), (Some(3), "t/7/x/3")] {
+            let key = IdempotencyKey::Name.fill("t/7/x", series, &|_| None);
+            assert_eq!(key.unwrap().as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for (template, value, says) in [
+            ("{id", Some("7"), "a brace in the key is not closed"),
+            ("{}", Some("7"), "braces in the key are empty"),
+            ("id}", Some("7"), "'}' cannot stand in the key"),
+            ("a {id}", Some("7"), "' ' cannot stand in the key"),
+            ("\u{e9}{id}", Some("7"), "cannot stand in the key, which is printable ASCII"),
+            ("{id}", None, "the key needs the column id, which has no value"),
+            ("{id}", Some(""), "the key {id} has no value"),
+        ] {
+            let error = key(template, value).unwrap_err().to_string();
+            assert!(error.contains(says), "{template}: {error}");
         }
     }
 }

@@ -73,9 +73,39 @@ impl Secret {
     /// The `webhook-signature` header: one signature for each key, of which the receiver needs
     /// to know one.
     pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
-        let signatures: Vec<_> =
-            self.0.iter().map(|key| sign(key, id, timestamp_secs, body)).collect();
-        signatures.join(" ")
+        let sign = |key| sign(key, id, timestamp_secs, body);
+        self.0.iter().map(sign).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The secret that requests are signed with.
+#[derive(Clone)]
+pub enum Signing {
+    None,
+    Shared(Secret),
+    /// Each record has its own in this column.
+    Own {
+        column: String,
+    },
+}
+
+impl Signing {
+    /// The column with the secret of each record.
+    pub fn column(&self) -> Option<&str> {
+        if let Self::Own { column } = self { Some(column) } else { None }
+    }
+
+    /// The secret for one record. One that is missing or cannot be used must not leave its request
+    /// unsigned.
+    pub fn secret(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<Secret>> {
+        Ok(match self {
+            Self::None => None,
+            Self::Shared(secret) => Some(secret.clone()),
+            Self::Own { column } => {
+                let secret = Secret::parse(&value(column).unwrap_or_default());
+                Some(secret.with_context(|| format!("the column {column} of the record"))?)
+            }
+        })
     }
 }
 

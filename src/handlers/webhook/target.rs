@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::num::NonZeroU16;
 
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -15,7 +16,7 @@ use super::hosts::is_name;
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// What a URL may hold as it stands, besides letters and digits.
-const PUNCTUATION: &[u8] = b"-._~:/?#[]@!$&'()*+,;=%";
+const PUNCTUATION: &str = "-._~:/?#[]@!$&'()*+,;=%";
 
 #[derive(Clone)]
 pub struct Target {
@@ -100,10 +101,8 @@ fn parts(url: &str) -> (Option<&str>, &str, &str) {
 }
 
 fn check_literal(text: &str) -> Result<()> {
-    let is_fine = |c: char| {
-        c.is_ascii_alphanumeric() || u8::try_from(c).is_ok_and(|byte| PUNCTUATION.contains(&byte))
-    };
-    if let Some(c) = text.chars().find(|c| !is_fine(*c)) {
+    let is_fine = |c: &char| c.is_ascii_alphanumeric() || PUNCTUATION.contains(*c);
+    if let Some(c) = text.chars().find(|c| !is_fine(c)) {
         bail!("{c:?} cannot stand in the URL; percent-encode it, or write the host as xn--");
     }
     Ok(())
@@ -114,36 +113,26 @@ fn basic_authorization(login: &str) -> Result<String> {
         bail!("the user in the URL can hold no column; use a header");
     }
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let decoded = |text| percent_decode_str(text).collect::<Vec<u8>>();
-    let login = [decoded(user), decoded(password)].join(&b':');
+    let login = [user, password].map(|it| percent_decode_str(it).collect::<Vec<u8>>()).join(&b':');
     Ok(format!("Basic {}", STANDARD.encode(login)))
 }
 
 /// Values are encoded, so one that does not belong into a host shows as a percent sign.
 fn check_authority(authority: &str) -> Result<()> {
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-        Some(_) | None => (authority, None),
+    let parts = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    let (host, port) = parts.map_or((authority, None), |(host, port)| (host, Some(port)));
+    let is_host = match host.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').is_some_and(|it| it.parse::<Ipv6Addr>().is_ok()),
+        None => is_name(host.strip_suffix('.').unwrap_or(host)),
     };
-    if !is_host(host) {
+    if !is_host {
         bail!("the URL's host {host:?} is no host name");
     }
-    if port.is_some_and(|port| !is_port(port)) {
+    if port.is_some_and(|port| port.starts_with('+') || port.parse::<NonZeroU16>().is_err()) {
         // A password that is not encoded may have become a part of it.
         bail!("the URL's port is no port number; a `/` or `#` in a password must be encoded");
     }
     Ok(())
-}
-
-fn is_host(host: &str) -> bool {
-    if let Some(address) = host.strip_prefix('[') {
-        return address.strip_suffix(']').is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
-    }
-    is_name(host.strip_suffix('.').unwrap_or(host))
-}
-
-fn is_port(port: &str) -> bool {
-    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|it| it > 0)
 }
 
 /// Servers resolve dot segments, so a value of two dots would be one that climbs. Some decode the

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     BODY, NOW, broken, client, client_of, context, failure, hasty, record, send, success, webhook,
 };
-use crate::handlers::post::client::Client;
+use crate::handlers::post::Client;
 use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
 use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, UNREAD};

@@ -7,7 +7,7 @@ mod tls;
 
 use std::time::Duration;
 
-use super::client::Client;
+use super::Client;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
 use crate::record::{Id, Outcome, Reach, Record, Value};

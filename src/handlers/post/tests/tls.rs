@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{SHORT, client_of, context, send, success, unreachable, webhook};
-use crate::handlers::post::client::Client;
+use crate::handlers::post::Client;
 use crate::handlers::webhook::Webhook;
 use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, Trusted};

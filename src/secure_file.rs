@@ -34,7 +34,6 @@ const ACL: &str = "system.posix_acl_access";
 /// What is opened at a path of somebody else's must not hold this process up, become its terminal
 /// or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// A directory that is only looked up in.
 pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// As many links on a path as the kernel follows.
@@ -65,7 +64,6 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     open(path, OFlags::APPEND | OFlags::CREATE | OFlags::WRONLY, mode)
 }
 
-/// Opens a file to write it anew.
 pub fn create(path: &Path) -> io::Result<File> {
     open(path, OFlags::TRUNC | OFlags::CREATE | OFlags::WRONLY, 0o666)
 }
@@ -156,7 +154,6 @@ impl Followed {
         Standing::of(&path_of(&self.directory))
     }
 
-    /// Reads a regular file from its beginning to its end.
     pub fn read(&self) -> io::Result<(Vec<u8>, Standing)> {
         read_to_end(self.open(OFlags::RDONLY, 0)?)
     }
@@ -192,7 +189,6 @@ pub fn resolve(path: &Path) -> io::Result<Resolved> {
 /// Looks at what a name stands for, without opening it.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Where the walk along a path begins.
 fn beginning(path: &Path) -> io::Result<OwnedFd> {
     let directory = if path.is_absolute() { "/" } else { "." };
     Ok(openat(CWD, directory, OPEN_PATH, Mode::empty())?)
@@ -259,7 +255,6 @@ pub fn not_roots_above(path: &Path) -> Option<(PathBuf, u32)> {
     })
 }
 
-/// The owner and mode of a file or directory.
 pub struct Standing {
     found: Metadata,
     /// Whether its access control list may name more users than its mode shows.

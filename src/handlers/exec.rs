@@ -68,25 +68,21 @@ impl Drop for Exec {
     }
 }
 
-/// What the threads know, besides their jobs.
 struct Worker {
     /// The command and its arguments, with `{column}` still in them.
     argv: Vec<OsString>,
-    /// Exits that say that no attempt will ever succeed.
     give_up_on: Vec<i32>,
     context: HandlerContext,
     clock: Clock,
     stop: Arc<Stop>,
 }
 
-/// A running command with what it has said.
 struct Running {
     process: Process<Why>,
     stdout: Tail,
     stderr: Tail,
 }
 
-/// The reason why a command is made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     Timeout,
@@ -294,10 +290,10 @@ pub fn fill(word: &OsStr, record: &Record) -> OsString {
 
 /// The first column that a word holds, and whether the word begins with it.
 pub fn first_column<'a>(
-    word: &'a OsStr,
+    word: &'a (impl AsRef<OsStr> + ?Sized),
     is_column: &dyn Fn(&str) -> bool,
 ) -> Option<(&'a str, bool)> {
-    let (text, column) = *pieces(word, is_column).0.first()?;
+    let (text, column) = *pieces(word.as_ref(), is_column).0.first()?;
     Some((column, text.is_empty()))
 }
 

@@ -36,7 +36,6 @@ pub use webhook::{
 /// A handler of records, some at a time. It is made with the [`Stop`](crate::stop::Stop) that it
 /// heeds: what is not begun by then, or does not end in time, is answered as interrupted.
 pub trait Handler: Send + Sync {
-    /// How many records are handled at once.
     fn capacity(&self) -> usize;
 
     /// Takes records in hand; beyond the capacity they wait until others are answered.
@@ -64,7 +63,6 @@ pub struct HandlerContext {
     pub timeout: Option<Duration>,
     /// The column that is handed over instead of the whole record.
     pub payload: Option<String>,
-    /// The column of the last error, if the table has one.
     pub last_error: Option<String>,
     /// What tells the series of attempts of a record apart, if the handler goes by them.
     pub series: Option<SeriesSource>,
@@ -117,7 +115,6 @@ impl Threads {
 /// Threads, each of which makes one attempt at a time.
 struct Workers {
     count: usize,
-    /// Closed by `join`.
     jobs: Mutex<Option<Sender<Job>>>,
     threads: Threads,
 }

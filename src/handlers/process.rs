@@ -28,7 +28,6 @@ const LEFTOVER: usize = 1024 * 1024;
 /// How long a handler that has had its grace gets between SIGTERM and SIGKILL.
 pub const KILL_DELAY: Duration = Duration::from_secs(1);
 
-/// Variables that no handler inherits.
 const NOT_INHERITED: [&str; 8] = [
     // What handlers may be told of their record. One pass may be in the handler of another.
     "BACKLOG_ID",
@@ -58,7 +57,6 @@ pub struct Process<Why> {
     /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not,
     /// and there is one thing to wake up for instead of three.
     _command: Command,
-    /// Why it is made to end, if it is.
     pub why: Option<Why>,
     /// When the next step is taken, if it does not end until then.
     pub deadline: Option<Monotonic>,
@@ -134,7 +132,6 @@ impl<Why: Copy> Process<Why> {
         (self.why, self.deadline, self.is_forced) = (Some(why), Some(kill_at), true);
     }
 
-    /// Takes the next step if its time has come.
     pub fn step(&mut self, now: Monotonic) {
         let Some(why) = self.why.filter(|_| self.deadline.is_some_and(|at| at <= now)) else {
             return;

@@ -13,7 +13,6 @@ use rustix::thread::set_thread_groups;
 
 use crate::lock::lock;
 
-/// A user and a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub uid: u32,

@@ -19,7 +19,6 @@ use nix::libc;
 use crate::hash::fnv1a64;
 use crate::record::Id;
 
-/// The claims that this process holds on the records of one table.
 pub struct Claims {
     file: File,
     /// The kernel grants the same description a lock twice, so each is noted here.

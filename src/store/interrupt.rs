@@ -21,7 +21,6 @@ use crate::query::Query;
 use crate::record::{Id, Record, Settlement};
 use crate::stop::Stop;
 
-/// Ends a statement that is running.
 pub type Interrupter = Box<dyn FnMut() + Send>;
 
 /// How often it is looked whether a statement is to end: it is interrupted again until it does,

@@ -42,13 +42,11 @@ const MARKER_FROM: i32 = 30;
 
 /// How often a watchdog is replaced, so that a pass does not spend its time on starting watchdogs.
 const MAX_RESTARTS: u32 = 100;
-/// How long to wait where one cannot be started.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A watchdog at work, as the pass holds it.
 pub struct Watchdog {
     watch: Arc<Mutex<Watched>>,
-    /// Sees the watchdog die.
     supervisor: Option<OwnedThread>,
 }
 
@@ -95,7 +93,6 @@ impl Drop for Watchdog {
     }
 }
 
-/// Replaces the watchdog whenever it dies, until the pipe ends.
 fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
     for _ in 0..MAX_RESTARTS {
         let Ok(line) = lock(watch).line.try_clone() else { break };
@@ -119,7 +116,6 @@ fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
 }
 
 impl Watched {
-    /// Starts another watchdog in the place of one that has died.
     fn replace(&mut self) -> Result<()> {
         let _ = self.child.wait();
         if let Some(marker) = &self.marker {
@@ -207,7 +203,6 @@ fn require_descriptors() -> Result<()> {
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.
 pub const TOKEN: &str = "BACKLOG_PASS";
 
-/// The name of the hidden subcommand that is the watchdog.
 pub const WATCHDOG: &str = "watchdog";
 
 /// So many scans of /proc in a row must find nobody: a handler that was just being started shows
@@ -303,7 +298,6 @@ pub fn began_at(proc: &Path) -> Option<u64> {
     fields.split(' ').nth(19)?.parse().ok()
 }
 
-/// When this process began.
 pub fn own_beginning() -> Result<u64> {
     began_at(Path::new("/proc/self")).context("could not read when this process began from /proc")
 }

@@ -6,9 +6,8 @@
 
 mod runners;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::iter::{Peekable, once};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::slice;
 
@@ -28,21 +27,20 @@ const WAY_OUT: &str = "give it as an argument of its own, as in sh -c 'mail \"$1
 /// Fails if a value of a record would be run as a program or as code.
 pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> {
     let search = Search { is_column, name: "", is_run: true };
-    if let Some(column) = search.column_in(argv.first()) {
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    search.refuse(words.first(), |column, _| {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        if let Some(why) = in_one_word(argv, &path) {
-            bail!("{why}");
-        }
-        bail!("the record's {{{column}}} would choose the program that is run; name the program");
-    }
-    search.check(argv)
+        in_one_word(argv, &path).unwrap_or_else(|| {
+            format!("the record's {column} would choose the program that is run; name the program")
+        })
+    })?;
+    search.check(&words)
 }
 
 /// A search of the words behind a runner for injection.
 #[derive(Clone, Copy)]
 struct Search<'a> {
     is_column: &'a dyn Fn(&str) -> bool,
-    /// What the runner is called.
     name: &'a str,
     /// Whether it is known to be run. Elsewhere its name may just be a word, unless it is given
     /// code.
@@ -50,19 +48,18 @@ struct Search<'a> {
 }
 
 /// The words of a command that were not looked at.
-type Words<'w> = Peekable<slice::Iter<'w, OsString>>;
+type Words<'w> = Peekable<slice::Iter<'w, String>>;
 
-/// Words behind which there is a command.
 const BEFORE_COMMANDS: [&str; 5] = ["-exec", "-execdir", "-ok", "-okdir", "--"];
 
 impl Search<'_> {
     /// Looks for runners, each of which takes the words that are known to be no program.
-    fn check(self, argv: &[OsString]) -> Result<()> {
+    fn check(self, argv: &[String]) -> Result<()> {
         let (mut left, mut is_command) = (argv.iter().peekable(), true);
         while let Some(word) = left.next() {
-            let before = argv.iter().rev().nth(left.len() + 1).map(|word| word.to_string_lossy());
+            let before = argv.iter().rev().nth(left.len() + 1);
             let is_run = std::mem::take(&mut is_command)
-                || before.is_some_and(|before| BEFORE_COMMANDS.contains(&&*before));
+                || before.is_some_and(|before| BEFORE_COMMANDS.contains(&before.as_str()));
             let Some((name, runner)) = runner(&program_name(word)) else { continue };
             let search = Self { name, is_run, ..self };
             match runner {
@@ -84,22 +81,19 @@ impl Search<'_> {
     /// Options first. With `-c` among them the first operand is code, the next `$0`, and all others
     /// are arguments; else the first operand is a script.
     fn shell(self, left: &mut Words) -> Result<()> {
-        let is_run = self.is_run;
         let (mut is_code, mut reads_input) = (false, false);
-        while let Some(word) = left.next_if(|word| begins_with(word, "-") || begins_with(word, "+"))
-        {
-            let text = word.to_string_lossy();
-            if text == "--" || text == "-" {
+        while let Some(word) = left.next_if(|word| word.starts_with(['-', '+'])) {
+            if word == "--" || word == "-" {
                 break;
             }
             self.refuse_code([word])?;
-            let values = match text.strip_prefix("--") {
+            let values = match word.strip_prefix("--") {
                 Some("command" | "init-command" | "rcfile" | "init-file") => 1,
                 Some(_) => 0,
                 None => {
-                    is_code |= text.starts_with('-') && text.contains('c');
-                    reads_input |= text.starts_with('-') && text.contains('s');
-                    text.matches(['o', 'O']).count()
+                    is_code |= word.starts_with('-') && word.contains('c');
+                    reads_input |= word.starts_with('-') && word.contains('s');
+                    word.matches(['o', 'O']).count()
                 }
             };
             self.refuse_code(left.by_ref().take(values))?;
@@ -107,7 +101,7 @@ impl Search<'_> {
         if is_code {
             self.refuse_code(left.next())?;
             left.next();
-        } else if is_run && !reads_input {
+        } else if self.is_run && !reads_input {
             self.refuse_script(left.peek().copied())?;
         }
         Ok(())
@@ -116,15 +110,14 @@ impl Search<'_> {
     fn language(self, language: Language, left: &mut Words) -> Result<()> {
         let Self { name, is_run, .. } = self;
         let (mut is_told, mut has_file) = (false, false);
-        while let Some(word) = left.next_if(|word| begins_with(word, "-") && *word != "-") {
-            let text = word.to_string_lossy();
-            if text == "--" {
+        while let Some(word) = left.next_if(|word| word.starts_with('-') && *word != "-") {
+            if word == "--" {
                 if is_told && language.goes_on {
                     return Ok(());
                 }
                 break;
             }
-            let takes = language.takes(&text);
+            let takes = language.takes(word);
             if is_run || takes == Takes::CodeHere {
                 self.refuse_code([word])?;
             }
@@ -135,19 +128,18 @@ impl Search<'_> {
                     is_told = true;
                     self.refuse_code(left.peek().copied())?;
                     // Node may be told it by another option.
-                    left.next_if(|next| !begins_with(next, "-"));
+                    left.next_if(|next| !next.starts_with('-'));
                 }
                 Takes::Value | Takes::File => {
                     has_file |= takes == Takes::File;
                     // Awk's variables are values; what else is given here is a file with code.
-                    let is_value = language.file.is_some() && text.ends_with(['v', 'F']);
-                    let next = left.peek().copied().filter(|_| is_run && !is_value);
-                    self.refuse_code(next)?;
-                    let is_next = text.ends_with('f') || text == "--file";
+                    let is_value = language.file.is_some() && word.ends_with(['v', 'F']);
+                    self.refuse_code(left.peek().copied().filter(|_| is_run && !is_value))?;
+                    let is_next = word.ends_with('f') || word == "--file";
                     left.next_if(|_| takes == Takes::Value || is_next);
                 }
                 Takes::Module => {
-                    let next = left.next_if(|_| text.ends_with('m'));
+                    let next = left.next_if(|_| word.ends_with('m'));
                     return self.refuse_code(next.filter(|_| is_run));
                 }
             }
@@ -160,14 +152,12 @@ impl Search<'_> {
             Some(_) if is_told || has_file => {}
             Some(_) => self.refuse_code([*operand])?,
             None if !is_told => self.refuse_script([*operand])?,
-            None => {
-                if let Some(column) = self.column_before(operand) {
-                    bail!(
-                        "{name} would take the record's {{{column}}} for an option, and run it as \
-                         code, if it begins with a hyphen; write -- {{{column}}}"
-                    );
-                }
-            }
+            None => self.refuse(self.beginning(operand), |column, _| {
+                format!(
+                    "{name} would take the record's {column} for an option, and run it as code, if \
+                     it begins with a hyphen; write -- {column}"
+                )
+            })?,
         }
         Ok(())
     }
@@ -176,8 +166,7 @@ impl Search<'_> {
         let is_run = self.is_run;
         let (mut operands, mut is_code, mut is_command) = (0, false, false);
         while let Some(word) = left.next() {
-            let text = word.to_string_lossy();
-            match text.strip_prefix('-') {
+            match word.strip_prefix('-') {
                 // The login shell's; the user has been named already, or is root.
                 Some("-") if is_command => return self.refuse_program(left.peek().copied()),
                 // Behind it there is `$0`, as with a shell.
@@ -229,18 +218,17 @@ impl Search<'_> {
     fn remote(self, left: &mut Words) -> Result<()> {
         let Self { name, is_run, .. } = self;
         while let Some(word) = left.next() {
-            let text = word.to_string_lossy();
-            if text == "--" {
+            if word == "--" {
                 left.next();
                 break;
             }
-            let Some(flags) = text.strip_prefix('-') else {
-                if let Some(column) = self.column_before(word).filter(|_| is_run) {
-                    bail!(
-                        "{name} would take the record's {{{column}}} for an option if it begins with \
-                         a hyphen; write user@{{{column}}}"
-                    );
-                }
+            let Some(flags) = word.strip_prefix('-') else {
+                self.refuse(self.beginning(word).filter(|_| is_run), |column, _| {
+                    format!(
+                        "{name} would take the record's {column} for an option if it begins with a \
+                         hyphen; write user@{column}"
+                    )
+                })?;
                 break;
             };
             let value = flags.find(|flag| SSH_VALUES.contains(flag));
@@ -249,22 +237,20 @@ impl Search<'_> {
                 self.refuse_code(once(word).chain(next))?;
             }
         }
-        if let Some(column) = self.column_in(left) {
-            bail!(
-                "{name} would have a shell run the record's {{{column}}} as code; leave it out: the \
+        self.refuse(left, |column, _| {
+            format!(
+                "{name} would have a shell run the record's {column} as code; leave it out: the \
                  record is on the standard input of the command"
-            );
-        }
-        Ok(())
+            )
+        })
     }
 
     fn wrapper(self, wrapper: Wrapper, left: &mut Words) -> Result<()> {
         let name = self.name;
         let mut operands = 0;
         while let Some(word) = left.peek().copied() {
-            let text = word.to_string_lossy();
-            let flags = text.strip_prefix('-').filter(|flags| !flags.is_empty());
-            let assigned = text.split_once('=').map_or("", |(variable, _)| variable);
+            let flags = word.strip_prefix('-').filter(|flags| !flags.is_empty());
+            let assigned = word.split_once('=').map_or("", |(variable, _)| variable);
             let is_assignment = ["env", "sudo", "doas"].contains(&name)
                 && !assigned.is_empty()
                 && !assigned.contains('{');
@@ -281,11 +267,11 @@ impl Search<'_> {
             let is_split = flags.trim_start_matches(['i', 'v', '0']).starts_with('S')
                 || flags.starts_with("-s");
             if name == "env" && is_split {
-                return self.split(&text, left);
+                return self.split(word, left);
             }
             let (is_code, takes_value) = match flags.strip_prefix('-') {
                 Some(long) => {
-                    (long.starts_with('c') && !long.starts_with("conflict"), takes_next(&text))
+                    (long.starts_with('c') && !long.starts_with("conflict"), takes_next(word))
                 }
                 None => {
                     let value = flags.find(|flag| wrapper.values.contains(flag));
@@ -307,68 +293,61 @@ impl Search<'_> {
             Some((_, text)) if !option.starts_with("--") => text,
             _ => option.split_once('=').map_or("", |(_, text)| text),
         };
-        let next = left.next_if(|_| attached.is_empty()).map(|word| word.to_string_lossy());
-        let text = next.unwrap_or(attached.into());
-        self.refuse_code([&OsString::from(&*text)])?;
+        let text = left.next_if(|_| attached.is_empty()).map_or(attached, String::as_str);
+        self.refuse_code([&text.to_string()])?;
         // What it takes for words a shell takes for as many at least.
         let words =
-            shlex::split(&text).unwrap_or_else(|| text.split(' ').map(String::from).collect());
-        let command = once("env".to_string()).chain(words).map(OsString::from);
+            shlex::split(text).unwrap_or_else(|| text.split(' ').map(String::from).collect());
+        let command = once("env".to_string()).chain(words);
         self.check(&command.chain(left.cloned()).collect::<Vec<_>>())
     }
 
-    fn refuse_code<'w>(self, words: impl IntoIterator<Item = &'w OsString>) -> Result<()> {
+    fn refuse_code<'w>(self, words: impl IntoIterator<Item = &'w String>) -> Result<()> {
         let name = self.name;
-        for word in words {
-            if let Some(column) = self.column_in([word]) {
-                let shown = cut_line(&word.to_string_lossy());
-                bail!(
-                    "{name} would run the record's {{{column}}} as code, in {shown:?}; {WAY_OUT}"
-                );
-            }
-        }
-        Ok(())
+        self.refuse(words, |column, word| {
+            let shown = cut_line(word);
+            format!("{name} would run the record's {column} as code, in {shown:?}; {WAY_OUT}")
+        })
     }
 
     /// A word that is a value would be any script, or an option.
-    fn refuse_script<'w>(self, word: impl IntoIterator<Item = &'w OsString>) -> Result<()> {
+    fn refuse_script<'w>(self, word: impl IntoIterator<Item = &'w String>) -> Result<()> {
         let name = self.name;
-        if let Some(column) = self.column_in(word) {
-            bail!(
-                "{name} would take the record's {{{column}}} for a script to run, or for an option; \
-                 name the script, and write {{{column}}} behind it"
-            );
-        }
-        Ok(())
+        self.refuse(word, |column, _| {
+            format!(
+                "{name} would take the record's {column} for a script to run, or for an option; name \
+                 the script, and write {column} behind it"
+            )
+        })
     }
 
-    fn refuse_program<'w>(self, word: impl IntoIterator<Item = &'w OsString>) -> Result<()> {
+    fn refuse_program<'w>(self, word: impl IntoIterator<Item = &'w String>) -> Result<()> {
         let name = self.name;
-        if let Some(column) = self.column_in(word) {
-            bail!("the record's {{{column}}} would choose the program that {name} runs; name it");
-        }
-        Ok(())
+        self.refuse(word, |column, _| {
+            format!("the record's {column} would choose the program that {name} runs; name it")
+        })
     }
 
-    /// The first column that one of the words holds.
-    fn column_in<'w>(&self, words: impl IntoIterator<Item = &'w OsString>) -> Option<&'w str> {
-        let mut columns = words.into_iter().filter_map(|word| first_column(word, self.is_column));
-        columns.next().map(|(column, _)| column)
+    /// Fails if one of the words holds a column; `why` is told the first one, in its braces, and its
+    /// word.
+    fn refuse<'w>(
+        self,
+        words: impl IntoIterator<Item = &'w String>,
+        why: impl Fn(&str, &str) -> String,
+    ) -> Result<()> {
+        let column = |word| Some((first_column(word, self.is_column)?.0, word));
+        let found = words.into_iter().map(String::as_str).find_map(column);
+        found.map_or(Ok(()), |(column, word)| bail!(why(&format!("{{{column}}}"), word)))
     }
 
-    /// The column that a word begins with.
-    fn column_before<'w>(&self, word: &'w OsStr) -> Option<&'w str> {
+    fn beginning(self, word: &String) -> Option<&String> {
         let found = first_column(word, self.is_column);
-        found.filter(|(_, begins)| *begins).map(|(column, _)| column)
+        found.filter(|(_, begins)| *begins).map(|_| word)
     }
-}
-
-fn begins_with(word: &OsStr, begin: &str) -> bool {
-    word.as_bytes().starts_with(begin.as_bytes())
 }
 
 /// `python` of `/usr/bin/python3.11-dbg`
-fn program_name(word: &OsStr) -> String {
+fn program_name(word: &str) -> String {
     let name = Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (base, build) = name.split_once('-').unwrap_or((&name, ""));
     let is_version = |c: char| c.is_ascii_digit() || c == '.';

@@ -15,7 +15,6 @@ pub enum Runner {
     Wrapper(Wrapper),
 }
 
-/// An interpreter's options.
 #[derive(Clone, Copy)]
 pub struct Language {
     /// Flags behind which there is code.
@@ -33,7 +32,6 @@ pub struct Language {
     pub file: Option<char>,
 }
 
-/// The argument that an option of an interpreter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Nothing,

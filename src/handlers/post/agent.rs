@@ -69,7 +69,6 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
 /// A proxy that can be used, with the hosts that are reached without it.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// The variable that names it.
     pub origin: &'static str,
     pub proxy: ureq::Proxy,
 }
@@ -116,7 +115,6 @@ impl Proxy {
 /// Why a host has no address that may be connected to.
 #[derive(Debug)]
 pub enum NoAddress {
-    /// Nobody knows the host.
     NotFound(String),
     /// The host is none that a record may name.
     NotPublic(String),

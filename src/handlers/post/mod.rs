@@ -40,16 +40,13 @@ pub struct Post {
     open: Mutex<Option<OwnedFd>>,
 }
 
-/// The state that all workers share.
 struct Shared {
     client: Client,
     clock: Clock,
     stop: Arc<Stop>,
-    /// How many requests in a row found no connection.
     unreachable: AtomicU32,
     /// What is being sent. A request cannot be ended; its record can be taken away from it.
     sending: Mutex<HashMap<Id, Job>>,
-    /// Whether a record was taken away from its request.
     has_abandoned: AtomicBool,
 }
 
@@ -177,9 +174,7 @@ struct Client {
     webhook: Webhook,
     context: HandlerContext,
     direct: Agent,
-    /// The proxy, and the agent that goes through it.
     proxied: Option<(Proxy, Agent)>,
-    /// What all requests have in common.
     headers: HeaderMap,
 }
 

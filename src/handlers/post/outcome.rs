@@ -21,7 +21,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Where servers put their words.
 const KEYS: [&str; 3] = ["error", "message", "detail"];
 
-/// A server's reply: status, headers, and the beginning of the body.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
     pub status: u16,
@@ -87,12 +86,10 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
-/// A request that failed.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
-    /// The proxy that it goes through, if it does.
     pub proxy: Option<&'a Proxy>,
 }
 
@@ -194,7 +191,6 @@ fn message(error: &Error, request: &Request<'_>) -> String {
     }
 }
 
-/// What is wrong with a certificate, and what mends it.
 fn distrust(error: &CertificateError) -> String {
     use CertificateError as Wrong;
     // An authority of the same name and another key makes a bad signature.

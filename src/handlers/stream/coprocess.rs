@@ -33,7 +33,6 @@ pub struct CoProcess {
     text: VecDeque<u8>,
     /// Whether it was sent the beginning of a line, and not its end.
     is_in_mid_line: bool,
-    /// Whether its input ends with that.
     is_last: bool,
     received: Vec<u8>,
     /// How many lines were taken of what it has said.
@@ -41,15 +40,13 @@ pub struct CoProcess {
     pub log: Tail,
 }
 
-/// The reason why a co-process is made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// There is nothing more to do.
     Over,
-    /// The pass is stopped.
     Stopped,
-    /// It did not answer in time.
-    Silent { leaves_input: bool },
+    Silent {
+        leaves_input: bool,
+    },
     /// What it says is not the protocol.
     Broken,
 }
@@ -107,7 +104,6 @@ impl CoProcess {
         self.send();
     }
 
-    /// Whether there is something that it was sent and did not read.
     fn leaves_input(&self) -> bool {
         let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
         !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0)

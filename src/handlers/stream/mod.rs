@@ -21,7 +21,6 @@ use crate::lock::lock;
 use crate::stop::Stop;
 use supervisor::Supervisor;
 
-/// The settings of co-processes.
 #[derive(Clone)]
 pub struct StreamSettings {
     pub argv: Vec<OsString>,
@@ -44,7 +43,6 @@ pub struct Stream {
     supervisors: Threads,
 }
 
-/// The state that all supervisors share.
 struct Shared {
     settings: StreamSettings,
     context: HandlerContext,
@@ -132,7 +130,6 @@ impl Drop for Stream {
 /// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
 pub struct Mailbox {
     jobs: Mutex<Vec<Job>>,
-    /// How many were handed in and are not answered.
     in_hand: AtomicUsize,
     /// Readable when the supervisor is to look up.
     wakeup: OwnedFd,

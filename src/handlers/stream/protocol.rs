@@ -9,7 +9,6 @@ use crate::handlers::HandlerContext;
 use crate::handlers::process::Tail;
 use crate::record::{Id, Outcome, Record, one_line};
 
-/// The version of the protocol, which the first line says.
 const VERSION: u32 = 1;
 
 /// The hello line, the first that a co-process gets:

@@ -19,11 +19,9 @@ use crate::stop::Stage;
 pub struct Supervisor {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    /// What the co-process has not been sent.
     queue: VecDeque<Waiting>,
     in_flight: InFlight,
     running: Option<CoProcess>,
-    /// How the last co-process ended, if there was one.
     last_end: Option<String>,
     submit: Option<Submit>,
 }
@@ -209,7 +207,6 @@ impl Supervisor {
         }
     }
 
-    /// How long the co-process may be silent.
     fn timeout(&self) -> Option<Duration> {
         self.shared.context.timeout.filter(|_| !self.in_flight.is_empty())
     }
@@ -336,14 +333,12 @@ const REMEMBERED: usize = 1024;
 pub struct InFlight {
     /// The oldest first, which is mostly the one that is answered next.
     sent: VecDeque<Sent>,
-    /// How long their lines are together.
     bytes: usize,
     answered: VecDeque<Id>,
 }
 
 pub struct Sent {
     pub job: Job,
-    /// How long its line is.
     pub bytes: usize,
     pub at: Monotonic,
 }
@@ -394,7 +389,6 @@ impl InFlight {
         Some(sent)
     }
 
-    /// All that is not answered, the oldest first.
     pub fn drain(&mut self) -> impl DoubleEndedIterator<Item = Sent> + use<> {
         std::mem::take(self).sent.into_iter()
     }

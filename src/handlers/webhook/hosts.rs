@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Result, bail};
 
-/// How an entry may be written.
 const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
 
 /// Allowlist of hosts, each without brackets and in lower case; `.name` are all below a name, at any

@@ -27,7 +27,6 @@ pub struct Webhook {
     pub ca_file: Option<PathBuf>,
     pub give_up_on_4xx: bool,
     pub signing: Signing,
-    /// Which hosts a column in the URL may name.
     pub hosts: Hosts,
     pub key: IdempotencyKey,
     /// What tells the records of this database from those of others that share the receiver.
@@ -61,7 +60,6 @@ const OURS: [&str; 7] = [
 const OF_CREDENTIALS: [&str; 8] =
     ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
 
-/// A header of the user's.
 #[derive(Clone)]
 pub struct Header {
     name: HeaderName,

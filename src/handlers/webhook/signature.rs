@@ -22,7 +22,6 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A key that is ready to sign.
 type Key = Hmac<Sha256>;
 
 fn key(text: &str) -> Result<Key> {
@@ -78,7 +77,6 @@ impl Secret {
     }
 }
 
-/// The secret that requests are signed with.
 #[derive(Clone)]
 pub enum Signing {
     None,
@@ -90,7 +88,6 @@ pub enum Signing {
 }
 
 impl Signing {
-    /// The column with the secret of each record.
     pub fn column(&self) -> Option<&str> {
         if let Self::Own { column } = self { Some(column) } else { None }
     }

@@ -154,11 +154,9 @@ fn check_path(rest: &str) -> Result<()> {
 /// Columns, and the text between.
 #[derive(Clone)]
 pub struct Template {
-    /// What messages call it.
     what: &'static str,
     /// Each column with the text before it.
     columns: Vec<(String, String)>,
-    /// The text behind the last one.
     rest: String,
 }
 

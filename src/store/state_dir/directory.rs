@@ -37,9 +37,7 @@ const READ_WRITE: Mode = Mode::from_bits_retain(0o666);
 /// What is wrong with a file that also stands elsewhere.
 const HARD_LINK: &str = "it has another name, a hard link";
 
-/// The end of the name of a line's cursor.
 pub const CURSOR: &str = ".cursor";
-/// The end of the name of the notes of running passes.
 pub const PASSES: &str = "passes";
 
 /// A state directory that is fit for use.
@@ -328,7 +326,6 @@ fn is_new(directory: &OwnedFd, uid: u32) -> rustix::io::Result<bool> {
     Ok(is_ours && entries.all(|entry| entry.is_ok_and(|it| is_self(it.file_name().to_bytes()))))
 }
 
-/// Makes the directories above the state directory, one in the other.
 fn make_parents(place: &Place) -> Result<()> {
     let Some(parent) = place.path.parent().filter(|it| !it.as_os_str().is_empty()) else {
         return Ok(());

@@ -7,10 +7,8 @@ use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::time::Instant;
 
-/// State of a crontab line that the next pass goes on from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LineState {
-    /// When the last pass began.
     pub began_at: Option<Instant>,
     /// Behind which slot it began, if it went by slots.
     pub began_behind: Option<Slot>,

@@ -98,7 +98,6 @@ impl StateDir {
             .map_err(|errno| place::not_opened(path, &errno.into()))
     }
 
-    /// The file whose bytes are the claims on the records of `table`.
     pub fn claims_file(&self, table: &str) -> Result<File> {
         self.file(&self.claims_name(table))
     }
@@ -219,7 +218,6 @@ impl StateDir {
         format!("{}.claims", self.file_name(table))
     }
 
-    /// The directory, if it is there.
     fn opened(&self) -> Result<Option<Arc<Directory>>> {
         let mut opened = lock(&self.opened);
         if opened.is_none() {
@@ -228,7 +226,6 @@ impl StateDir {
         Ok(opened.clone())
     }
 
-    /// The directory, which is made if it is not there.
     fn made(&self) -> Result<Arc<Directory>> {
         let mut opened = lock(&self.opened);
         if let Some(directory) = &*opened {

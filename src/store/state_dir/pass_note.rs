@@ -17,16 +17,13 @@ use crate::store::watchdog::{Mark, boot_id, own_beginning};
 
 /// How long a note is. It ends in a line break, so that the file can be read by people.
 const LENGTH: usize = 128;
-/// So many passes over a database are noted.
 const SLOTS: usize = 256;
 
-/// A pass as it is noted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Note {
     token: String,
     /// The time of a machine's life that it belongs to.
     boot: String,
-    /// See [`Mark`].
     since: u64,
     uid: u32,
 }

@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use crate::secure_file::{Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, is_root, is_trusted};
 use crate::store::acting::{Owner, acting_as};
 
-/// The path and owner of a state directory.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub path: PathBuf,
@@ -25,7 +24,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// The owner of the database, if root is at work for somebody else.
     pub fn other_owner(&self) -> Option<Owner> {
         let database = self.database.as_ref()?;
         let owner = Owner::of(database);
@@ -163,7 +161,6 @@ impl Place {
     }
 }
 
-/// The directory that a state directory is in, and its name there.
 pub struct Parent {
     pub directory: OwnedFd,
     pub name: OsString,

@@ -33,11 +33,7 @@ impl Claims {
     /// Claims the record, unless another process or this one holds it.
     pub fn claim(&mut self, id: &Id) -> io::Result<bool> {
         let offset = offset(id);
-        let is_free = !self.held.contains(&offset) && lock_at(&self.file, offset)?;
-        if is_free {
-            self.held.insert(offset);
-        }
-        Ok(is_free)
+        Ok(!self.held.contains(&offset) && lock_at(&self.file, offset)? && self.held.insert(offset))
     }
 
     pub fn release(&mut self, id: &Id) {
@@ -65,11 +61,11 @@ impl LineLock {
     pub fn take(files: Vec<File>, line: &str, wait: bool) -> io::Result<Option<Self>> {
         let offset = fnv1a64(line.as_bytes()) >> 1;
         for file in &files {
-            let is_taken = match wait {
+            let is_free = match wait {
                 true => lock_range(file, offset, 1, true)?,
-                false => outlasts_the_dying(|| lock_at(file, offset))?,
+                false => lock_behind_the_dying(file, offset)?,
             };
-            if !is_taken {
+            if !is_free {
                 return Ok(None);
             }
         }
@@ -82,34 +78,30 @@ impl LineLock {
 const DYING: Duration = Duration::from_millis(200);
 const DYING_STEP: Duration = Duration::from_millis(4);
 
-/// Whether a lock is granted, now or as soon as nobody holds it but the remains of a killed
-/// process.
-fn outlasts_the_dying(lock: impl Fn() -> io::Result<bool>) -> io::Result<bool> {
+/// The same as [`lock_at`], once the remains of a killed process have gone.
+fn lock_behind_the_dying(file: &File, offset: u64) -> io::Result<bool> {
     for _ in 0..DYING.as_millis() / DYING_STEP.as_millis() {
-        if lock()? {
+        if lock_at(file, offset)? {
             return Ok(true);
         }
         std::thread::sleep(DYING_STEP);
     }
-    lock()
+    lock_at(file, offset)
 }
 
-/// Locks every byte of a file, unless somebody has a lock on one. It ends with the file's last
-/// descriptor.
+/// Locks every byte of a file, unless somebody has a lock on one, until its last descriptor goes.
 pub fn lock_all(file: &File) -> io::Result<bool> {
     lock_range(file, 0, 0, false)
 }
 
-/// Locks one byte of a file, unless somebody has it locked. It ends with the file's last
-/// descriptor.
+/// Locks one byte of a file, unless somebody has it locked, until its last descriptor goes.
 pub fn lock_at(file: &File, offset: u64) -> io::Result<bool> {
     lock_range(file, offset, 1, false)
 }
 
 pub fn unlock_at(file: &File, offset: u64) {
-    let unlock = flock(libc::F_UNLCK, offset, 1);
     // Unlocking a range that is locked cannot fail.
-    let _ = fcntl(file, F_OFD_SETLK(&unlock));
+    let _ = fcntl(file, F_OFD_SETLK(&flock(libc::F_UNLCK, offset, 1)));
 }
 
 /// A length of 0 goes to the end, wherever that comes to be.

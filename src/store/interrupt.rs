@@ -3,7 +3,6 @@
 //! heeds the stop where it would wait or try again. It also has the store see after its claims.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -33,12 +32,11 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// The stop of a pass, and the operation of the store that it ends.
 pub struct StoreStop {
     stop: Arc<Stop>,
-    operation: AtomicU8,
+    operation: Mutex<Operation>,
 }
 
 /// The operation that a store is at. Searches and claims lose nothing when they end; a settlement has
 /// outcomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Nothing,
     Search,
@@ -53,12 +51,13 @@ impl StoreStop {
     /// Whether the store is to end what it is at. Outcomes are written as long as handlers have
     /// grace to end in.
     pub fn ends_operation(&self) -> bool {
-        let operation = self.operation.load(Ordering::SeqCst);
-        if operation == Operation::Settlement as u8 {
-            let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
-            last.is_some_and(|last| self.stop.clock.until(last).is_zero())
-        } else {
-            operation == Operation::Search as u8 && self.stop.is_asked()
+        match *lock(&self.operation) {
+            Operation::Nothing => false,
+            Operation::Search => self.stop.is_asked(),
+            Operation::Settlement => {
+                let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
+                last.is_some_and(|last| self.stop.clock.until(last).is_zero())
+            }
         }
     }
 }
@@ -75,9 +74,8 @@ pub struct Interruptible {
 impl Interruptible {
     pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
         let (has_deadline, clock) = (stop.deadline.is_some(), stop.clock);
-        let stop = Arc::new(StoreStop { stop, operation: AtomicU8::new(Operation::Nothing as u8) });
-        let store = database.into_store(state, Some(stop.clone()), clock)?;
-        let store = Arc::new(Mutex::new(store));
+        let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
+        let store = Arc::new(Mutex::new(database.into_store(state, Some(stop.clone()), clock)?));
         let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };
         if has_deadline {
             interruptible.watch()?;
@@ -104,9 +102,9 @@ impl Interruptible {
     }
 
     fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
-        self.stop.operation.store(operation as u8, Ordering::SeqCst);
+        *lock(&self.stop.operation) = operation;
         let done = work(&mut **lock(&self.store));
-        self.stop.operation.store(Operation::Nothing as u8, Ordering::SeqCst);
+        *lock(&self.stop.operation) = Operation::Nothing;
         done
     }
 }

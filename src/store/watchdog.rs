@@ -18,15 +18,16 @@ use std::fs;
 use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -42,7 +43,7 @@ const MARKER_FROM: i32 = 30;
 
 /// How often a watchdog is replaced, so that a pass does not spend its time on starting watchdogs.
 const MAX_RESTARTS: u32 = 100;
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A watchdog at work, as the pass holds it.
 pub struct Watchdog {
@@ -104,10 +105,7 @@ fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
         log::warn!("the watchdog of the handlers died; starting another");
         if let Err(error) = lock(watch).replace() {
             log::warn!("{error:#}; trying again");
-            let mut ended = [PollFd::new(end, PollFlags::IN)];
-            if retry_on_intr(|| poll(&mut ended, Some(&PAUSE))).is_ok_and(|ready| ready > 0) {
-                return;
-            }
+            std::thread::sleep(PAUSE);
         }
     }
     log::error!(
@@ -126,9 +124,8 @@ impl Watched {
 }
 
 fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Child, UnixStream)> {
-    let duplicate = |fd: &OwnedFd| {
-        fd.as_fd().try_clone_to_owned().context("could not duplicate a descriptor for the watchdog")
-    };
+    let duplicate =
+        |fd: &OwnedFd| fd.try_clone().context("could not duplicate a descriptor for the watchdog");
     let (claims, its_marker) = (claims.map(duplicate).transpose()?, duplicate(marker)?);
     let (mut line, its_line) =
         UnixStream::pair().context("could not make a socket for the watchdog of the handlers")?;
@@ -165,8 +162,8 @@ pub fn run_watchdog() -> Result<()> {
     // Whoever signals everything that is called backlog means the pass, which ends in its own
     // time. The watchdog goes when the pass has gone.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::default())
-            .context("could not ignore the signals that are meant for the pass")?;
+        let ignored = signal_hook::flag::register(signal, Arc::default());
+        ignored.context("could not ignore the signals that are meant for the pass")?;
     }
     let mut pass = BufReader::new(io::stdin());
     let mut told = String::new();
@@ -187,16 +184,13 @@ pub fn run_watchdog() -> Result<()> {
 
 /// Fails unless a pass has started this: anybody else could only have processes killed with it.
 fn require_descriptors() -> Result<()> {
-    let kind = |fd: &dyn AsFd| fstat(fd.as_fd()).map(|it| FileType::from_raw_mode(it.st_mode)).ok();
-    let is_passes = kind(&io::stdin()) == Some(FileType::Socket)
-        && kind(&io::stderr()) == Some(FileType::Fifo)
-        && rustix::net::sockopt::socket_peercred(io::stdin()).is_ok_and(|peer| {
-            Some(peer.pid) == rustix::process::getppid() && peer.uid == rustix::process::geteuid()
-        });
-    ensure!(
-        is_passes,
-        usage("watchdog is started by `process` alone; there is nothing to watch over")
-    );
+    let peer = rustix::net::sockopt::socket_peercred(io::stdin());
+    let is_passes = peer.is_ok_and(|peer| {
+        Some(peer.pid) == rustix::process::getppid() && peer.uid == rustix::process::geteuid()
+    }) && fstat(io::stderr())
+        .is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::Fifo);
+    let why = "watchdog is started by `process` alone; there is nothing to watch over";
+    ensure!(is_passes, usage(why));
     Ok(())
 }
 
@@ -210,7 +204,7 @@ pub const WATCHDOG: &str = "watchdog";
 const QUIET_LOOKS: u32 = 3;
 /// Whoever is there after so many starts processes faster than they can be ended.
 const MOST_LOOKS: u32 = 2_000;
-const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// The mark of a pass's descendants: the token in its environment, or the descriptor of a pipe.
 pub struct Mark {
@@ -281,11 +275,9 @@ impl Mark {
             return true;
         }
         let Some(descriptor) = &self.descriptor else { return false };
-        let descriptors = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
-        let inherited = descriptors
-            .filter_map(|entry| fs::read_link(entry.path()).ok())
-            .any(|target| target == *descriptor);
-        inherited && !is_watchdog(proc)
+        let mut descriptors = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
+        descriptors.any(|it| fs::read_link(it.path()).is_ok_and(|target| target == *descriptor))
+            && !is_watchdog(proc)
     }
 }
 

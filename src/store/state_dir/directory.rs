@@ -24,8 +24,7 @@ use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_regular, is_root};
 use crate::store::acting::{Owner, acting_as};
 use crate::store::claims;
 
-const OPEN_DIRECTORY: OFlags =
-    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
 /// No file that is read is longer; a longer one is none of ours.
 const MOST_READ: u64 = 64 * 1024;
@@ -68,8 +67,7 @@ impl Directory {
     /// there that this process should not touch.
     pub fn open(place: &Place) -> Result<Option<Self>> {
         let Some(parent) = place.parent()? else { return Ok(None) };
-        let open = |_| openat(&parent.directory, &parent.name, OPEN_DIRECTORY, Mode::empty());
-        match place.with_rights(&parent, open) {
+        match place.with_rights(&parent, |_| open(&parent)) {
             Ok(descriptor) => Self::of(place, descriptor).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(place.not_opened(&error)),
@@ -85,14 +83,17 @@ impl Directory {
         make_parents(place)?;
         let gone = || io::Error::other("the database is not there any more; try again");
         let parent = place.parent()?.ok_or_else(|| not_made(gone()))?;
-        let Parent { directory, name } = &parent;
         let made = place.with_rights(&parent, |uid| {
-            mkdirat(directory, name, Mode::RWXU)?;
-            let descriptor = openat(directory, name, OPEN_DIRECTORY, Mode::empty())?;
+            mkdirat(&parent.directory, &parent.name, Mode::RWXU)?;
+            let descriptor = open(&parent)?;
             if !is_new(&descriptor, uid)? {
                 return Err(Errno::EXIST);
             }
-            let mode = place.database.as_ref().map_or(0o700, dir_mode);
+            // The database's mode, and whoever may read may enter.
+            let mode = place.database.as_ref().map_or(0o700, |database| {
+                let mode = database.mode() & 0o777;
+                mode | (mode & 0o444) >> 2
+            });
             take_after(&descriptor, place, mode)?;
             Ok(descriptor)
         });
@@ -129,41 +130,33 @@ impl Directory {
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let not_opened = |error: io::Error| self.not_opened(name, &error);
         for _ in 0..TRIES {
-            match self.open_file(name, purpose) {
-                Ok(file) => {
-                    self.check_file(name, &file)?;
-                    return Ok(Some(File::from(file)));
+            let error = match self.open_file(name, purpose) {
+                Ok(file) => return self.check_file(name, &file).map(|()| Some(file.into())),
+                Err(error) => error,
+            };
+            if error.kind() == io::ErrorKind::NotFound && purpose == Purpose::Make {
+                match self.act(|| self.create(name, name)) {
+                    Ok(file) => return Ok(Some(file.into())),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(not_opened(error)),
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if purpose != Purpose::Make {
-                        return Ok(None);
-                    }
-                }
+            } else if error.kind() == io::ErrorKind::NotFound {
+                return Ok(None);
+            } else if error.kind() == io::ErrorKind::PermissionDenied
                 // Whoever only looks leaves it as it is.
-                Err(error)
-                    if error.kind() == io::ErrorKind::PermissionDenied
-                        && purpose != Purpose::Read
-                        && self.is_roots(name) =>
-                {
-                    self.replace(name)?;
-                    continue;
-                }
-                Err(error) => return Err(not_opened(error)),
-            }
-            match self.act(|| self.create(name, name)) {
-                Ok(file) => return Ok(Some(File::from(file))),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(not_opened(error)),
+                && purpose != Purpose::Read
+                && self.is_roots(name)
+            {
+                self.replace(name)?;
+            } else {
+                return Err(not_opened(error));
             }
         }
         Err(not_opened(io::Error::other("another process keeps removing it")))
     }
 
     fn open_file(&self, name: &str, purpose: Purpose) -> io::Result<OwnedFd> {
-        let access = match purpose {
-            Purpose::Read => OFlags::RDONLY,
-            Purpose::Write | Purpose::Make => OFlags::RDWR,
-        };
+        let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
         self.act(|| openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty()))
     }
 
@@ -197,12 +190,10 @@ impl Directory {
         let listed = self.act(|| {
             let here = openat(&self.descriptor, ".", OPEN_DIRECTORY, Mode::empty())?;
             let entries = Dir::read_from(here)?;
-            let names = entries.map(|entry| Ok(entry?.file_name().to_owned()));
-            names.collect::<Result<Vec<_>, Errno>>()
+            entries.map(|it| Ok(it?.file_name().to_string_lossy().into())).collect()
         });
-        let listed = listed.map_err(|error| self.place.not_opened(&error))?;
-        let names = listed.into_iter().filter_map(|name| name.into_string().ok());
-        Ok(names.filter(|name| name.ends_with(CURSOR)).collect())
+        let listed: Vec<String> = listed.map_err(|error| self.place.not_opened(&error))?;
+        Ok(listed.into_iter().filter(|name| name.ends_with(CURSOR)).collect())
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
@@ -213,18 +204,17 @@ impl Directory {
             (Some(Errno::ISDIR | Errno::NXIO), _) => {
                 self.place.refused(name, "it is no regular file")
             }
-            (Some(Errno::ACCESS), Some(owner)) => {
-                let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+            (Some(Errno::ACCESS), Some(Owner { uid, .. })) => {
+                let found = self.stat(name).ok();
                 if found.as_ref().is_some_and(|found| found.st_nlink != 1) {
                     return self.place.refused(name, HARD_LINK);
                 }
-                let is_owners = found.is_some_and(|found| found.st_uid == owner.uid);
+                let is_owners = found.is_some_and(|found| found.st_uid == uid);
                 let hint = if is_owners { "chmod u+rw it" } else { "remove it" };
                 anyhow!(
-                    "could not open {}: root works there with the rights of user {}, who owns the \
-                     database, and that user may not; {hint}",
-                    path.display(),
-                    owner.uid
+                    "could not open {}: root works there with the rights of user {uid}, who owns \
+                     the database, and that user may not; {hint}",
+                    path.display()
                 )
             }
             _ => not_opened(&path, error),
@@ -250,24 +240,26 @@ impl Directory {
     /// A file of somebody else's, or one that stands elsewhere as well, would be written for him.
     fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
         let found = fstat(file).map_err(|errno| self.not_opened(name, &errno.into()))?;
-        if !is_regular(&found) {
-            return Err(self.place.refused(name, "it is no regular file"));
-        }
-        if found.st_nlink != 1 {
-            return Err(self.place.refused(name, HARD_LINK));
-        }
-        if !self.place.may_own(&found) {
-            let whose = format!("it belongs to user {}", found.st_uid);
-            return Err(self.place.refused(name, &whose));
-        }
-        Ok(())
+        let why = if !is_regular(&found) {
+            "it is no regular file".into()
+        } else if found.st_nlink != 1 {
+            HARD_LINK.into()
+        } else if !self.place.may_own(&found) {
+            format!("it belongs to user {}", found.st_uid)
+        } else {
+            return Ok(());
+        };
+        Err(self.place.refused(name, &why))
     }
 
     /// Whether a file that cannot be opened is one that root has left here before the database had
     /// its owner.
     fn is_roots(&self, name: &str) -> bool {
-        let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
-        self.acting.is_some() && found.is_ok_and(|found| is_file_of_root(&found))
+        self.acting.is_some() && self.stat(name).is_ok_and(|found| is_file_of_root(&found))
+    }
+
+    fn stat(&self, name: &str) -> rustix::io::Result<Stat> {
+        statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// Puts a file of the database's owner in the place of one of root's, unless a pass has locks
@@ -311,6 +303,10 @@ impl Directory {
     }
 }
 
+fn open(parent: &Parent) -> rustix::io::Result<OwnedFd> {
+    openat(&parent.directory, &parent.name, OPEN_DIRECTORY, Mode::empty())
+}
+
 /// Whether it is a file of root's that stands nowhere else.
 fn is_file_of_root(found: &Stat) -> bool {
     is_regular(found) && found.st_uid == 0 && found.st_nlink == 1
@@ -322,17 +318,13 @@ fn is_new(directory: &OwnedFd, uid: u32) -> rustix::io::Result<bool> {
     let found = fstat(directory)?;
     let is_ours = found.st_uid == uid && found.st_mode & 0o7777 & !0o2000 == Mode::RWXU.bits();
     let mut entries = Dir::read_from(directory)?;
-    let is_self = |name: &[u8]| name == b"." || name == b"..";
-    Ok(is_ours && entries.all(|entry| entry.is_ok_and(|it| is_self(it.file_name().to_bytes()))))
+    Ok(is_ours
+        && entries.all(|it| it.is_ok_and(|it| matches!(it.file_name().to_bytes(), b"." | b".."))))
 }
 
 fn make_parents(place: &Place) -> Result<()> {
-    let Some(parent) = place.path.parent().filter(|it| !it.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    if parent.exists() {
-        return Ok(());
-    }
+    let parent = place.path.parent().filter(|it| !it.as_os_str().is_empty() && !it.exists());
+    let Some(parent) = parent else { return Ok(()) };
     let place = Place { path: parent.into(), is_named: true, database: place.database.clone() };
     make_parents(&place)?;
     let not_made = |error| place.not_opened(&error);
@@ -360,10 +352,4 @@ fn take_after(made: impl AsFd, place: &Place, mode: u32) -> rustix::io::Result<(
         }
     }
     fchmod(&made, Mode::from_bits_retain(mode))
-}
-
-/// The database's mode, and whoever may read may enter.
-fn dir_mode(database: &Metadata) -> u32 {
-    let mode = database.mode() & 0o777;
-    mode | (mode & 0o444) >> 2
 }

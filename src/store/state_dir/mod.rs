@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
 
 use super::claims::LineLock;
@@ -85,15 +85,14 @@ impl StateDir {
     pub fn check_writable(&self, table: &str) -> Result<()> {
         let path = self.path();
         if let Some(directory) = self.opened()? {
-            let mut own =
-                vec![self.own_name(LINES), self.own_name(PASSES), self.claims_name(table)];
+            let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
+            own.push(self.claims_name(table));
             if !self.place.is_named {
                 own.extend(directory.cursors()?);
             }
             return directory.check_writable(&own);
         }
-        let above = path.ancestors().skip(1).find(|place| place.exists());
-        let above = above.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let above = path.ancestors().skip(1).find(|place| place.exists()).unwrap_or(Path::new("."));
         accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
             .map_err(|errno| place::not_opened(path, &errno.into()))
     }
@@ -107,14 +106,13 @@ impl StateDir {
         let path = self.path().join(self.claims_name(table));
         let held = fstat(claims).context("could not look at the claims")?;
         let is_same = |now: &Metadata| (now.dev(), now.ino()) == (held.st_dev, held.st_ino);
-        match std::fs::symlink_metadata(&path) {
-            Ok(now) if is_same(&now) => Ok(()),
-            Ok(_) | Err(_) => Err(anyhow!(
-                "{} was moved, replaced or removed while the pass ran: other passes do not see its \
-                 claims any more",
-                path.display()
-            )),
-        }
+        ensure!(
+            std::fs::symlink_metadata(&path).is_ok_and(|now| is_same(&now)),
+            "{} was moved, replaced or removed while the pass ran: other passes do not see its claims \
+             any more",
+            path.display()
+        );
+        Ok(())
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
@@ -179,7 +177,7 @@ impl StateDir {
         // nothing of a longer one is left behind.
         let mut text = state.to_text();
         let length = text.len().next_multiple_of(STATE_LENGTH);
-        text.extend(std::iter::repeat_n(' ', length - text.len()));
+        text += &" ".repeat(length - text.len());
         let name = self.cursor_name(line);
         let saved = self.file(&name).and_then(|file| {
             file.write_all_at(text.as_bytes(), 0)?;
@@ -201,11 +199,8 @@ impl StateDir {
 
     /// A file name that a person recognises and that no two names share.
     fn file_name(&self, name: &str) -> String {
-        let readable: String = name
-            .chars()
-            .take(40)
-            .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
-            .collect();
+        let legible = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let readable: String = name.chars().take(40).map(legible).collect();
         let hash = fnv1a64(format!("{}{name}", self.scope).as_bytes());
         format!("{readable}-{:08x}", hash >> 32)
     }
@@ -228,12 +223,8 @@ impl StateDir {
 
     fn made(&self) -> Result<Arc<Directory>> {
         let mut opened = lock(&self.opened);
-        if let Some(directory) = &*opened {
-            return Ok(directory.clone());
-        }
-        let directory = Arc::new(Directory::make(&self.place)?);
-        *opened = Some(directory.clone());
-        Ok(directory)
+        let made = opened.take().map_or_else(|| Directory::make(&self.place).map(Arc::new), Ok)?;
+        Ok(opened.insert(made).clone())
     }
 
     fn file(&self, name: &str) -> Result<File> {
@@ -244,13 +235,13 @@ impl StateDir {
 
 /// What is needed for a note, or a warning of what may come of it that there is none.
 fn noted<T>(written: Result<T>) -> Option<T> {
-    let warn = |error: &anyhow::Error| {
+    let noted = written.inspect_err(|error| {
         log::warn!(
             "{error:#}: if this pass is killed together with its watchdog, the next one does not know \
              of the handlers that it leaves"
         );
-    };
-    written.inspect_err(warn).ok()
+    });
+    noted.ok()
 }
 
 #[cfg(test)]

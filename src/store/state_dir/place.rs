@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, ErrorKind::PermissionDenied};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,9 +25,7 @@ pub struct Place {
 
 impl Place {
     pub fn other_owner(&self) -> Option<Owner> {
-        let database = self.database.as_ref()?;
-        let owner = Owner::of(database);
-        (is_root() && owner.uid != 0).then_some(owner)
+        self.database.as_ref().map(Owner::of).filter(|owner| is_root() && owner.uid != 0)
     }
 
     /// Whether members of a group may write the database, and whether everybody may.
@@ -82,10 +80,11 @@ impl Place {
         if me != 0 {
             owners += &format!(" or user {me}'s");
         }
-        match self.database.as_ref().map_or(0, MetadataExt::uid) {
-            owner if owner == 0 || owner == me => owners,
-            owner => format!("{owners} or user {owner}'s, who owns the database"),
+        let owner = self.database.as_ref().map_or(0, MetadataExt::uid);
+        if owner != 0 && owner != me {
+            owners += &format!(" or user {owner}'s, who owns the database");
         }
+        owners
     }
 
     /// What is wrong with a file here that no pass has made.
@@ -95,8 +94,7 @@ impl Place {
     }
 
     pub fn not_opened(&self, error: &io::Error) -> anyhow::Error {
-        let is_planted =
-            !self.is_named && self.path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let is_planted = !self.is_named && self.path.is_symlink();
         if is_planted || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
             return anyhow!(
                 "could not use {}: it is a symbolic link; remove it, or name a directory with \
@@ -124,8 +122,8 @@ impl Place {
     /// The very directory that the database was found in, also where somebody has put another into
     /// its place since.
     fn parent_of_database(&self) -> io::Result<Parent> {
-        let (parent, name) = (self.path.parent(), self.path.file_name());
-        let (parent, name) = (parent.unwrap_or(Path::new("/")), name.unwrap_or_default());
+        let parent = self.path.parent().unwrap_or(Path::new("/"));
+        let name = self.path.file_name().unwrap_or_default();
         let directory = openat(CWD, parent, OPEN_PATH, Mode::empty())?;
         // It is called after the database.
         let database = Path::new(name).with_extension("");
@@ -148,16 +146,11 @@ impl Place {
         // A named directory is root's own business, unless it lies with the owner of the database.
         let acting = self.other_owner().filter(|owner| !self.is_named || found.st_uid == owner.uid);
         let uid = acting.map_or(me, |owner| owner.uid);
-        match acting_as(acting, || act(uid)) {
-            Err(error)
-                if error.kind() == io::ErrorKind::PermissionDenied
-                    && acting.is_some()
-                    && found.st_uid == 0 =>
-            {
-                acting_as(None, || act(me))
-            }
-            done => done,
-        }
+        let is_roots = acting.is_some() && found.st_uid == 0;
+        acting_as(acting, || act(uid)).or_else(|error| match error.kind() == PermissionDenied {
+            true if is_roots => acting_as(None, || act(me)),
+            _ => Err(error),
+        })
     }
 }
 
@@ -168,22 +161,20 @@ pub struct Parent {
 
 /// What could not be done, and whose the place is, if that is why.
 pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
-    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
     // An error of our own says what to do.
-    let hint = if is_denied && error.raw_os_error().is_some() { whose(path) } else { None };
-    anyhow!("could not open {}: {error}{}", path.display(), hint.unwrap_or_default())
-}
-
-fn whose(path: &Path) -> Option<String> {
-    let (place, found) =
-        path.ancestors().find_map(|place| Some((place, std::fs::metadata(place).ok()?)))?;
-    let place = if place == path { "it".into() } else { place.display().to_string() };
-    Some(format!(
-        "; {place} belongs to user {} with mode {:o}, this is user {}: run as that user, or give \
-         every line of this table the same --state-dir, because passes with different ones do not \
-         see each other's claims",
-        found.uid(),
-        found.mode() & 0o777,
-        rustix::process::geteuid().as_raw(),
-    ))
+    let is_denied = error.kind() == PermissionDenied && error.raw_os_error().is_some();
+    let mut above = path.ancestors().filter(|_| is_denied);
+    let found = above.find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
+    let hint = found.map_or_else(String::new, |(place, found)| {
+        let place = if place == path { "it".into() } else { place.display().to_string() };
+        format!(
+            "; {place} belongs to user {} with mode {:o}, this is user {}: run as that user, or \
+             give every line of this table the same --state-dir, because passes with different ones \
+             do not see each other's claims",
+            found.uid(),
+            found.mode() & 0o777,
+            rustix::process::geteuid().as_raw(),
+        )
+    });
+    anyhow!("could not open {}: {error}{hint}", path.display())
 }

@@ -164,8 +164,16 @@ impl Worker {
             let left = deadline.or(timeout).map(|at| clock.until(at));
             // One that was asked to end has its time, whatever comes.
             let stopped = stop.fd_above(stage).filter(|_| !is_forced);
-            if running.wait(left, stopped)? {
+            let stopped = stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN));
+            let [ended, stdout, stderr, ..] = running.process.wait(stopped, left)?;
+            if ended {
                 return Ok(());
+            }
+            if stdout {
+                read(&running.process.stdout, |chunk| running.stdout.push(chunk));
+            }
+            if stderr {
+                read(&running.process.stderr, |chunk| running.stderr.push(chunk));
             }
             let now = clock.monotonic();
             if timeout.is_some_and(|timeout| timeout <= now) {
@@ -234,22 +242,6 @@ fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
             OsString::from_vec(bytes.collect())
         }
         _ => error.chars().filter(|c| *c != '\0').take(Tail::KEPT).collect::<String>().into(),
-    }
-}
-
-impl Running {
-    /// Waits for something to happen, at most `timeout`, and reads what was said; true if the
-    /// command has ended.
-    fn wait(&mut self, timeout: Option<Duration>, stopped: Option<&OwnedFd>) -> io::Result<bool> {
-        let stopped = stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN));
-        let [ended, stdout, stderr, ..] = self.process.wait(stopped, timeout)?;
-        if stdout && !ended {
-            read(&self.process.stdout, |chunk| self.stdout.push(chunk));
-        }
-        if stderr && !ended {
-            read(&self.process.stderr, |chunk| self.stderr.push(chunk));
-        }
-        Ok(ended)
     }
 }
 

@@ -1,4 +1,5 @@
-//! A process that stays: its pipes, what has come through them, and its way to its end.
+//! A process that stays: its pipes, what has come through them, and its way to its end. The lines that
+//! go to it and come from it are JSON, one document each.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,8 +11,12 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
 use rustix::pipe::{PipeFlags, pipe_with};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
+use crate::handlers::HandlerContext;
 use crate::handlers::process::{Process, Tail, read, read_leftovers};
+use crate::record::{Id, Outcome, Record, one_line};
 
 /// How much is read of its output at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;
@@ -215,4 +220,147 @@ fn note(log: &mut Tail, chunk: &[u8]) {
 fn end_of_line(received: &[u8]) -> Option<usize> {
     let end = received.iter().position(|byte| *byte == b'\n');
     end.or((received.len() > LONGEST_LINE).then_some(received.len()))
+}
+
+/// The version of the protocol.
+const VERSION: u32 = 1;
+
+/// The hello line, the first that a co-process gets:
+/// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...]}`
+pub fn hello(context: &HandlerContext, record: &Record) -> String {
+    let HandlerContext { queue, table, id, .. } = context;
+    let columns = &record.row.columns;
+    let hello = json!({
+        "backlog": VERSION, "queue": queue, "table": table, "id": id, "columns": &columns[..]
+    });
+    format!("{hello}\n")
+}
+
+/// A line of a co-process about one record.
+#[derive(Deserialize)]
+struct Reply {
+    id: Value,
+    outcome: Said,
+    error: Option<String>,
+    after: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Success,
+    Failure,
+    Snooze,
+    GiveUp,
+}
+
+/// Reads a reply: the record that it is about, and its outcome. The error says what is wrong with
+/// the line.
+pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
+    let Reply { id, outcome, error, after } =
+        serde_json::from_slice(line).map_err(|error| why(&error))?;
+    // That of several columns is an array.
+    let named = Id::deserialize(&id).ok().filter(|id| !id.parts().is_empty());
+    let named = named.map(|id| Id::of(id.parts().to_vec())).ok_or_else(|| {
+        format!("its id is {id}, and must be the whole number or the text of a record's")
+    })?;
+    // Fit for a log and a column: no longer than what is kept of the output of a command.
+    let kept = |error: String| one_line(&error).chars().take(Tail::KEPT).collect();
+    let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), kept);
+    let outcome = match outcome {
+        Said::Success => Outcome::Success,
+        Said::Failure => Outcome::Failure { error: error("the handler gave no reason") },
+        Said::GiveUp => Outcome::GiveUp { error: error("given up") },
+        Said::Snooze => {
+            let duration = |text: String| {
+                humantime::parse_duration(&text).map_err(|error| {
+                    format!("after: {text:?} is no duration such as \"10m\": {error}")
+                })
+            };
+            Outcome::Snooze { error: error("snoozed"), after: after.map(duration).transpose()? }
+        }
+    };
+    Ok((named, outcome))
+}
+
+fn why(error: &serde_json::Error) -> String {
+    if error.is_data() {
+        let error = error.to_string();
+        // Where in the line it stands helps nobody who sees the line.
+        return error.split(" at line ").next().unwrap_or_default().into();
+    }
+    "not JSON".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record;
+
+    #[test]
+    fn the_first_line_says_what_the_others_hold() {
+        let context = HandlerContext {
+            queue: "email".into(),
+            table: "mails".into(),
+            id: vec!["ID".into()],
+            ..HandlerContext::default()
+        };
+        let record = crate::handlers::tests::record(&[
+            ("ID", record::Value::Integer(7)),
+            ("to", record::Value::Null),
+        ]);
+        assert_eq!(
+            hello(&context, &record),
+            "{\"backlog\":1,\"queue\":\"email\",\"table\":\"mails\",\"id\":[\"ID\"],\
+             \"columns\":[\"ID\",\"to\"]}\n"
+        );
+    }
+
+    #[test]
+    fn a_reply_is_an_outcome() {
+        let error = || "no\\u{7}route".to_string();
+        let after = Some(Duration::from_secs(600));
+        for (line, id, outcome) in [
+            (r#"{"id":7,"outcome":"success"}"#, Id::Integer(7), Outcome::Success),
+            (
+                r#"{"outcome":"failure","error":"no\u0007route","id":"a,b","x":1}"#,
+                Id::Text("a,b".into()),
+                Outcome::Failure { error: error() },
+            ),
+            (
+                r#" {"id":[1,"b"], "outcome":"snooze", "error":"no\u0007route", "after":"10m"} "#,
+                Id::Composite([Id::Integer(1), Id::Text("b".into())].into()),
+                Outcome::Snooze { error: error(), after },
+            ),
+            (
+                r#"{"id":[7],"outcome":"give_up"}"#,
+                Id::Integer(7),
+                Outcome::GiveUp { error: "given up".into() },
+            ),
+        ] {
+            assert_eq!(reply(line.as_bytes()), Ok((id, outcome)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused_with_the_reason() {
+        for (line, says) in [
+            ("", "not JSON"),
+            ("starting up ...", "not JSON"),
+            ("{\"id\":7,\"outcome\":\"success\"", "not JSON"),
+            ("\u{ff}", "not JSON"),
+            ("7", "invalid type: integer `7`"),
+            (r#"{"outcome":"success"}"#, "missing field `id`"),
+            (r#"{"id":7}"#, "missing field `outcome`"),
+            (r#"{"id":7.5,"outcome":"success"}"#, "its id is 7.5"),
+            (r#"{"id":null,"outcome":"success"}"#, "its id is null"),
+            (r#"{"id":[],"outcome":"success"}"#, "its id is []"),
+            (r#"{"id":7,"outcome":"succes"}"#, "expected one of `success`, `failure`, `snooze`"),
+            (r#"{"id":7,"outcome":"snooze","after":"soon"}"#, "\"soon\" is no duration"),
+            (r#"{"id":7,"outcome":"failure","error":5}"#, "invalid type: integer `5`"),
+        ] {
+            let error = reply(line.as_bytes()).unwrap_err();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
 }

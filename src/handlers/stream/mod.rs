@@ -2,7 +2,6 @@
 //! and answer with a line. Each has a supervisor, with a mailbox that any thread fills.
 
 mod coprocess;
-mod protocol;
 mod supervisor;
 
 use std::ffi::OsString;
@@ -78,8 +77,8 @@ impl Stream {
             (0..shared.context.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let runs = mailboxes.iter().map(|mailbox| {
-            let supervisor = Supervisor::new(shared.clone(), mailbox.clone());
-            move || supervisor.run()
+            let (shared, mailbox) = (shared.clone(), mailbox.clone());
+            move || Supervisor::run(shared, mailbox)
         });
         let supervisors = Threads::start("co-process", runs)?;
         Ok(Self { mailboxes, shared, supervisors })
@@ -102,10 +101,10 @@ impl Handler for Stream {
                 share.push(job);
             }
         }
-        for (_, share, mailbox) in shares {
-            if !share.is_empty() {
-                mailbox.put(share);
-            }
+        for (_, share, mailbox) in shares.into_iter().filter(|(_, share, _)| !share.is_empty()) {
+            mailbox.in_hand.fetch_add(share.len(), Ordering::SeqCst);
+            lock(&mailbox.jobs).extend(share);
+            mailbox.wake();
         }
     }
 
@@ -128,48 +127,31 @@ impl Drop for Stream {
 }
 
 /// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
-pub struct Mailbox {
+struct Mailbox {
     jobs: Mutex<Vec<Job>>,
+    /// How many were handed in and are not answered.
     in_hand: AtomicUsize,
     /// Readable when the supervisor is to look up.
     wakeup: OwnedFd,
 }
 
 impl Mailbox {
-    pub fn new() -> io::Result<Self> {
+    fn new() -> io::Result<Self> {
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { jobs: Mutex::default(), in_hand: AtomicUsize::new(0), wakeup })
     }
 
-    pub fn put(&self, jobs: Vec<Job>) {
-        self.in_hand.fetch_add(jobs.len(), Ordering::SeqCst);
-        lock(&self.jobs).extend(jobs);
-        self.wake();
-    }
-
-    pub fn take(&self) -> Vec<Job> {
-        std::mem::take(&mut *lock(&self.jobs))
-    }
-
-    pub fn is_idle(&self) -> bool {
-        self.in_hand.load(Ordering::SeqCst) == 0
-    }
-
-    pub fn answered(&self, count: usize) {
-        self.in_hand.fetch_sub(count, Ordering::SeqCst);
-    }
-
-    pub fn wake(&self) {
+    fn wake(&self) {
         // It can fail only when it has been woken more often than anybody counts.
         let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 
-    pub fn drain_wakeup(&self) {
+    fn drain_wakeup(&self) {
         let _ = io::read(&self.wakeup, &mut [0; 8]);
     }
 
     /// Waits for the wakeup, or for this to be readable.
-    pub fn wait(&self, stopped: Option<&OwnedFd>) {
+    fn wait(&self, stopped: Option<&OwnedFd>) {
         let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
         fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
         // Who is interrupted looks up too often, and that is all.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
-use super::coprocess::{CoProcess, Why};
-use super::{Mailbox, Shared, StreamSettings, protocol};
+use super::coprocess::{CoProcess, Why, hello, reply};
+use super::{Mailbox, Shared, StreamSettings};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command};
 use crate::handlers::unstartable::could_not_run;
 use crate::handlers::{Job, Submit, json};
+use crate::lock::lock;
 use crate::record::{Attempt, Id, Outcome, counted, cut_line};
 use crate::stop::Stage;
 
@@ -26,47 +27,38 @@ pub struct Supervisor {
     submit: Option<Submit>,
 }
 
-/// A record that has not been sent. Its line is built when it is sent.
+/// A record that has not been sent.
 struct Waiting {
     job: Job,
-    /// How long its line is, if it was found too long to be sent as well.
-    bytes: Option<usize>,
+    /// Built when it is to be sent, and kept if it was too long to be sent as well.
+    line: Option<Vec<u8>>,
 }
 
 impl Supervisor {
-    pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
-        Self {
-            shared,
-            mailbox,
-            queue: VecDeque::new(),
-            in_flight: InFlight::default(),
-            running: None,
-            last_end: None,
-            submit: None,
-        }
-    }
-
-    pub fn run(mut self) {
+    pub fn run(shared: Arc<Shared>, mailbox: Arc<Mailbox>) {
+        let (queue, in_flight) = (VecDeque::new(), InFlight::default());
+        let (running, last_end, submit) = (None, None, None);
+        let mut it = Self { shared, mailbox, queue, in_flight, running, last_end, submit };
         loop {
-            let stage = self.shared.stop.stage();
-            self.take_in();
-            self.feed();
-            match self.running.take() {
-                Some(running) => self.attend(running, stage),
-                None if !self.queue.is_empty() => {}
-                None if self.shared.closing.load(Ordering::SeqCst) => return,
-                None => self.mailbox.wait(self.shared.stop.fd_above(stage)),
+            let stage = it.shared.stop.stage();
+            it.take_in();
+            it.feed();
+            match it.running.take() {
+                Some(running) => it.attend(running, stage),
+                None if !it.queue.is_empty() => {}
+                None if it.shared.closing.load(Ordering::SeqCst) => return,
+                None => it.mailbox.wait(it.shared.stop.fd_above(stage)),
             }
         }
     }
 
     /// Takes what was handed in; where nothing more is begun, it goes back.
     fn take_in(&mut self) {
-        let jobs = self.mailbox.take();
+        let jobs = std::mem::take(&mut *lock(&self.mailbox.jobs));
         if let Some(job) = jobs.first() {
             self.submit.get_or_insert_with(|| job.submit.clone());
         }
-        self.queue.extend(jobs.into_iter().map(|job| Waiting { job, bytes: None }));
+        self.queue.extend(jobs.into_iter().map(|job| Waiting { job, line: None }));
         if self.shared.stop.stage() > Stage::Running {
             self.give_back();
         }
@@ -83,16 +75,11 @@ impl Supervisor {
         if self.queue.is_empty() || is_ending {
             return;
         }
-        let mut refused = Vec::new();
-        while let Some(Waiting { job, bytes }) = self.queue.pop_front() {
-            let is_full = |bytes| !self.in_flight.takes(bytes, self.shared.settings.window_bytes);
-            if bytes.is_some_and(is_full) {
-                self.queue.push_front(Waiting { job, bytes });
-                break;
-            }
-            match json::line(&job.record) {
-                Ok(line) if is_full(line.len()) => {
-                    self.queue.push_front(Waiting { job, bytes: Some(line.len()) });
+        let (mut refused, window) = (Vec::new(), self.shared.settings.window_bytes);
+        while let Some(Waiting { job, line }) = self.queue.pop_front() {
+            match line.map_or_else(|| json::line(&job.record), Ok) {
+                Ok(line) if !self.in_flight.takes(line.len(), window) => {
+                    self.queue.push_front(Waiting { job, line: Some(line) });
                     break;
                 }
                 Ok(line) => {
@@ -144,7 +131,7 @@ impl Supervisor {
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, argv))?;
-        process.push(protocol::hello(context, &first.record).as_bytes());
+        process.push(hello(context, &first.record).as_bytes());
         Ok(process)
     }
 
@@ -178,7 +165,8 @@ impl Supervisor {
         self.doubt(&mut running);
         let stop = &self.shared.stop;
         let (now, grace) = (clock.monotonic(), stop.grace);
-        let is_over = self.shared.closing.load(Ordering::SeqCst) && self.mailbox.is_idle();
+        let is_over = self.shared.closing.load(Ordering::SeqCst)
+            && self.mailbox.in_hand.load(Ordering::SeqCst) == 0;
         if let Some(at) = stop.ends_at() {
             running.finish_by(Why::Stopped, at);
         } else if is_over && running.is_serving() {
@@ -217,7 +205,7 @@ impl Supervisor {
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
         let heard = running.each_line(|number, line| {
             let wrong = |why: String| wrong_line(number, line, &why);
-            let (id, outcome) = protocol::reply(line).map_err(wrong)?;
+            let (id, outcome) = reply(line).map_err(wrong)?;
             let sent = in_flight.answered(&id).map_err(wrong)?;
             let duration = now.saturating_duration_since(sent.at);
             ended.push(Attempt { duration, ..sent.job.ended(outcome) });
@@ -248,8 +236,7 @@ impl Supervisor {
             // Whoever stopped the pass may have signalled its handler as well.
             _ if self.shared.stop.stage() >= Stage::Ending => {
                 let left = self.in_flight.drain().map(|it| it.job.ended(Outcome::Interrupted));
-                let left = left.collect();
-                self.submit(left);
+                self.submit(left.collect());
             }
             (_, Err(error)) => self.fault(error),
             (Some(Why::Broken), _) => {}
@@ -263,7 +250,7 @@ impl Supervisor {
             (Some(Why::Over | Why::Stopped) | None, _) => self.died(&running, status, &end),
         }
         for Sent { job, .. } in self.in_flight.drain().rev() {
-            self.queue.push_front(Waiting { job, bytes: None });
+            self.queue.push_front(Waiting { job, line: None });
         }
     }
 
@@ -302,7 +289,7 @@ impl Supervisor {
 
     fn submit(&self, ended: Vec<Attempt>) {
         if let Some(submit) = self.submit.as_ref().filter(|_| !ended.is_empty()) {
-            self.mailbox.answered(ended.len());
+            self.mailbox.in_hand.fetch_sub(ended.len(), Ordering::SeqCst);
             submit(ended);
         }
     }
@@ -319,10 +306,11 @@ fn wrong_line(number: u64, line: &[u8], why: &str) -> String {
 /// `exit status 1: no route to host`
 fn end(status: ExitStatus, last_words: Option<String>) -> String {
     let last_words = last_words.map_or_else(String::new, |words| format!(": {words}"));
-    match status.code() {
-        Some(code) => format!("exit status {code}{last_words}"),
-        None => format!("signal {}{last_words}", status.signal().unwrap_or_default()),
-    }
+    let (kind, number) = match status.code() {
+        Some(code) => ("exit status", code),
+        None => ("signal", status.signal().unwrap_or_default()),
+    };
+    format!("{kind} {number}{last_words}")
 }
 
 /// How many answered records are remembered, to tell a second reply from one that is about

@@ -1,23 +1,29 @@
-//! Files at paths where other users may have put something else.
+//! Files at paths where other users may have put something else, and the identity of another user to
+//! work on them with.
 //!
 //! The program is often root, started in a directory of somebody else's. A symbolic link, also one
 //! on the way, counts only if root or this user has made it, and nothing that blocks holds it up.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
 
-use nix::unistd::{Group, User};
+use nix::unistd::{Group, User, getgrouplist, setfsgid, setfsuid};
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fcntl_getfl, fcntl_setfl, fstat, fstatfs,
-    openat, readlinkat,
+    CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fcntl_getfl, fcntl_setfl, fstat,
+    fstatfs, openat, readlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::getgroups;
+use rustix::thread::set_thread_groups;
+
+use crate::lock::lock;
 
 /// No file that tells the program what to do is longer.
 const LONGEST: u64 = 1024 * 1024;
@@ -75,9 +81,9 @@ fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
         errno => errno.into(),
     })?;
     let found = fstat(&file)?;
-    if !is_regular(&found) && !followed.is_kernels && !is_trusted(found.st_uid) {
+    let uid = found.st_uid;
+    if !is_regular(&found) && !followed.is_kernels && !is_trusted(uid) {
         // Its owner could let this process wait for ever.
-        let uid = found.st_uid;
         return Err(io::Error::other(format!("it is no regular file, but one of user {uid}")));
     }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
@@ -201,18 +207,17 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
 }
 
 fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
+    let path_shown = path.display();
     let which = if path.ends_with(name) {
-        format!("{} is", path.display())
+        path_shown.to_string()
     } else {
-        format!("{} on the way to {} is", name.display(), path.display())
+        format!("{} on the way to {path_shown}", name.display())
     };
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!(
-            "{which} a symbolic link of user {uid}, which is followed only if root or this user has \
-             made it; name what it leads to"
-        ),
-    )
+    let why = format!(
+        "{which} is a symbolic link of user {uid}, which is followed only if root or this user has \
+         made it; name what it leads to"
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// Reads a regular file from its beginning to its end, without waiting for anything.
@@ -273,24 +278,21 @@ impl Standing {
 
     /// Why it is not only root's and this user's, if so.
     pub fn why_untrusted(&self) -> Option<String> {
-        let found = &self.found;
-        if !is_trusted(found.uid()) {
-            return Some(format!("belongs to user {}", found.uid()));
-        }
-        if found.is_dir() && found.mode() & STICKY != 0 {
+        let (uid, gid, mode) = (self.found.uid(), self.found.gid(), self.found.mode());
+        if !is_trusted(uid) {
+            Some(format!("belongs to user {uid}"))
+        } else if self.found.is_dir() && mode & STICKY != 0 {
             // Others can make files there, but put none in the place of this one.
-            return None;
+            None
+        } else if mode & OTHERS_WRITE != 0 {
+            Some("can be written by everybody".into())
+        } else if mode & GROUP_WRITE != 0 && self.has_acl {
+            // These bits are what any user in the list may do at most.
+            Some("can be written by users in its access control list".into())
+        } else {
+            let is_shared = mode & GROUP_WRITE != 0 && !is_private(uid, gid);
+            is_shared.then(|| format!("can be written by group {gid}"))
         }
-        if found.mode() & OTHERS_WRITE != 0 {
-            return Some("can be written by everybody".into());
-        }
-        // With an access control list these bits are what any user in it may do at most.
-        let is_shared = found.mode() & GROUP_WRITE != 0;
-        if is_shared && self.has_acl {
-            return Some("can be written by users in its access control list".into());
-        }
-        let is_shared = is_shared && !is_private(found.uid(), found.gid());
-        is_shared.then(|| format!("can be written by group {}", found.gid()))
     }
 
     pub fn is_readable_by_others(&self) -> bool {
@@ -317,4 +319,103 @@ fn others_have(name: &str, gid: u32) -> bool {
         let (other, group) = (fields.next(), fields.nth(2));
         other != Some(name) && group.is_some_and(|it| it.parse() == Ok(gid))
     })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Owner {
+    pub fn of(found: &Metadata) -> Self {
+        Self { uid: found.uid(), gid: found.gid() }
+    }
+}
+
+/// The file-system rights of an owner: as long as this value lives, its thread opens and makes
+/// files as that owner would, so that a link which the owner has planted leads nowhere that the
+/// owner could not go. Only root can take them.
+#[derive(Debug)]
+pub struct ActingAs {
+    before: Owner,
+    groups: Vec<Gid>,
+}
+
+impl ActingAs {
+    /// Takes the rights of an owner, in place of one's own groups too.
+    pub fn start(owner: Owner) -> io::Result<Self> {
+        let (groups, of_owner) = (getgroups()?, groups_of(owner.uid)?);
+        set_thread_groups(&of_owner)?;
+        // In the order in which they are taken back the other way round.
+        let gid = setfsgid(owner.gid.into()).as_raw();
+        let uid = setfsuid(owner.uid.into()).as_raw();
+        // A refusal is no error of these calls. It is dropped below, which takes back what was not
+        // refused.
+        let acting = Self { before: Owner { uid, gid }, groups };
+        if current() == owner { Ok(acting) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+}
+
+impl Drop for ActingAs {
+    fn drop(&mut self) {
+        setfsuid(self.before.uid.into());
+        setfsgid(self.before.gid.into());
+        // The process had them before, and has the right to them again.
+        let _ = set_thread_groups(&self.groups);
+    }
+}
+
+/// What file-system rights this thread has: a number that stands for nobody changes nothing, and
+/// both calls say what was in force.
+fn current() -> Owner {
+    let nobody = u32::MAX;
+    Owner { uid: setfsuid(nobody.into()).as_raw(), gid: setfsgid(nobody.into()).as_raw() }
+}
+
+/// Does something with the rights of an owner, if there is one, else with one's own.
+pub fn acting_as<T>(
+    owner: Option<Owner>,
+    act: impl FnOnce() -> rustix::io::Result<T>,
+) -> io::Result<T> {
+    let _acting = owner.map(ActingAs::start).transpose()?;
+    Ok(act()?)
+}
+
+/// The groups that a user is in; none of a user whom nobody knows.
+fn groups_of(uid: u32) -> io::Result<Vec<Gid>> {
+    static KNOWN: Mutex<Vec<(u32, Vec<Gid>)>> = Mutex::new(Vec::new());
+    let mut known = lock(&KNOWN);
+    if let Some((_, groups)) = known.iter().find(|(it, _)| *it == uid) {
+        return Ok(groups.clone());
+    }
+    let groups = match User::from_uid(uid.into())? {
+        None => Vec::new(),
+        Some(user) => getgrouplist(&CString::new(user.name)?, user.gid)?,
+    };
+    let groups: Vec<_> = groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect();
+    known.push((uid, groups.clone()));
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_taken_for_a_while() {
+        let own = || (current(), getgroups().unwrap(), rustix::process::geteuid().as_raw());
+        let before = own();
+        let other = Owner { uid: 65_534, gid: 65_533 };
+        if before.2 != 0 {
+            // A refusal leaves all as it was.
+            assert!(ActingAs::start(other).is_err());
+            assert_eq!(own(), before);
+            return;
+        }
+        let acting = ActingAs::start(other).unwrap();
+        assert_eq!(own(), (other, groups_of(other.uid).unwrap(), 0));
+        drop(acting);
+        assert_eq!(own(), before);
+    }
 }

@@ -18,7 +18,7 @@ use super::process::{
     self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, read, read_leftovers,
 };
 use super::unstartable::{could_not_run, obstacle_of, program, shown};
-use super::{Handler, HandlerContext, Job, Workers, json};
+use super::{Handler, HandlerContext, Job, Workers};
 use crate::clock::Clock;
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
@@ -103,15 +103,14 @@ impl Worker {
 
     /// The outcome of a command and its exit code; the error is that of one that was not started.
     fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
+        let mut input = self.context.body(&job.record, None).map_err(failure)?;
+        if self.context.payload.is_none() {
+            input.push(b'\n');
+        }
+        let descriptor = complete(&input);
         // The bytes are not kept while the command runs.
-        let input = match &self.context.payload {
-            Some(column) => complete(&json::column(&job.record, column)),
-            None => complete(
-                &json::line(&job.record)
-                    .map_err(|error| Outcome::Failure { error: json::advised(&error) })?,
-            ),
-        };
-        let ended = input.and_then(|input| self.run(self.command(job), input));
+        drop(input);
+        let ended = descriptor.and_then(|input| self.run(self.command(job), input));
         let (status, ended) = ended.map_err(|error| self.spawn_failure(&error))?;
         Ok(self.outcome(status, &ended))
     }
@@ -188,7 +187,6 @@ impl Worker {
         let said = |otherwise: String| {
             ended.stderr.last_line().or_else(|| ended.stdout.last_line()).unwrap_or(otherwise)
         };
-        let failure = |error| Outcome::Failure { error };
         let outcome = match (why.filter(|_| is_forced), status.code()) {
             (Some(Why::Stop), _) => Outcome::Interrupted,
             (Some(Why::Timeout), _) => {
@@ -226,10 +224,14 @@ impl Worker {
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
         if of_the_record {
             let program = shown(program(argv));
-            return Outcome::Failure { error: format!("could not start {program}: {error}") };
+            return failure(format!("could not start {program}: {error}"));
         }
         Outcome::Unable { error: could_not_run(error, argv), ends_pass: true }
     }
+}
+
+fn failure(error: String) -> Outcome {
+    Outcome::Failure { error }
 }
 
 /// The last error as its column holds it. The application may have written more there than a

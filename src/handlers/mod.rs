@@ -1,8 +1,8 @@
-//! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook.
+//! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook; with
+//! the threads that they share, and the record as they get it.
 
 mod exec;
 mod injection;
-mod json;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
@@ -16,11 +16,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
 
 use crate::hash::draw;
 use crate::lock::lock;
 use crate::record::series::SeriesSource;
-use crate::record::{Attempt, Id, Outcome, Record};
+use crate::record::{Attempt, Id, Outcome, Record, Value};
 
 #[cfg(feature = "webhook")]
 pub use post::{Post, Proxy};
@@ -68,6 +70,18 @@ pub struct HandlerContext {
     pub series: Option<SeriesSource>,
     /// The fixed part of the environment of commands: queue, table and the pass's token.
     pub env: Vec<(&'static str, String)>,
+}
+
+impl HandlerContext {
+    /// What is handed over of a record: its payload, or all but the column of a secret. The error says
+    /// why it cannot be, and the way out.
+    fn body(&self, record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
+        match &self.payload {
+            Some(column) => Ok(payload(record, column)),
+            None => json_document(record, secret)
+                .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or mend it")),
+        }
+    }
 }
 
 /// One attempt, as the handler is told of it.
@@ -192,6 +206,60 @@ impl Handler for Script {
     fn join(&self) {}
 }
 
+/// One column as it is, without anything around it.
+fn payload(record: &Record, column: &str) -> Vec<u8> {
+    match record.row.get(column) {
+        Some(Value::Blob(bytes)) => bytes.clone(),
+        value => value.map(Value::text).unwrap_or_default().into_owned(),
+    }
+}
+
+fn json_line(record: &Record) -> Result<Vec<u8>, String> {
+    let mut line = json_document(record, None)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The record as one JSON object with every column but that of a secret, in the table's order, on
+/// one line. A BLOB is hexadecimal text; numbers are exact. The error says what JSON cannot hold.
+fn json_document(record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
+    let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
+    serde_json::to_vec(&RowJson { record, secret }).map_err(|error| error.to_string())
+}
+
+struct RowJson<'a> {
+    record: &'a Record,
+    /// The column that is left out, as the table spells it.
+    secret: Option<&'a str>,
+}
+
+impl Serialize for RowJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        for (name, value) in self.record.row.iter().filter(|(name, _)| self.secret != Some(*name)) {
+            match value {
+                Value::Null => object.serialize_entry(name, &())?,
+                Value::Integer(number) => object.serialize_entry(name, number)?,
+                Value::Real(number) => object.serialize_entry(name, number)?,
+                Value::Text(text) => object.serialize_entry(name, text)?,
+                Value::Bytes(_) => {
+                    let error = format!("its {name} is not UTF-8, which JSON cannot hold");
+                    return Err(S::Error::custom(error));
+                }
+                Value::Blob(_) => object.serialize_entry(name, &value.to_string())?,
+                Value::Boolean(truth) => object.serialize_entry(name, truth)?,
+                Value::Json(json) => {
+                    // What is no part of a string is just space.
+                    let line = json.replace(['\n', '\r'], " ");
+                    let raw = serde_json::from_str::<&RawValue>(&line);
+                    object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
+                }
+            }
+        }
+        object.end()
+    }
+}
+
 #[cfg(test)]
 pub mod tests {
     use crate::record::{Record, Row, Value, fixture};
@@ -203,5 +271,38 @@ pub mod tests {
             values: values.iter().map(|(_, value)| value.clone()).collect(),
         };
         Record { row, ..fixture::record() }
+    }
+}
+
+#[cfg(test)]
+mod json_tests {
+    use super::tests::record;
+    use super::*;
+    use crate::record::Value;
+
+    #[test]
+    fn the_json_has_every_column_exactly() {
+        let record = record(&[
+            ("ID", Value::Integer(i64::MAX)),
+            ("it's \"odd\"", Value::Text("a\n\u{1F600}".into())),
+            ("n", Value::Null),
+            ("r", Value::Real(0.5)),
+            ("b", Value::Blob(vec![0, 255])),
+            ("j", Value::Json("{\n\"a\": 1.50\r\n}".into())),
+        ]);
+        let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
+                        \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  }}\n";
+        assert_eq!(String::from_utf8(json_line(&record).unwrap()).unwrap(), expected);
+        let without = json_document(&record, Some("IT'S \"odd\"")).unwrap();
+        let expected = expected.replace("\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",", "");
+        assert_eq!(String::from_utf8(without).unwrap(), expected.trim_end());
+    }
+
+    #[test]
+    fn what_is_not_utf8_passes_alone_and_is_refused_as_json() {
+        let record = record(&[("ID", Value::Integer(7)), ("b", Value::Bytes(b"a\xff".into()))]);
+        assert_eq!(payload(&record, "B"), b"a\xff");
+        assert_eq!(json_line(&record).unwrap_err(), "its b is not UTF-8, which JSON cannot hold");
+        assert_eq!(json_document(&record, Some("b")).unwrap(), b"{\"ID\":7}");
     }
 }

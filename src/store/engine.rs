@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::acting::ActingAs;
 use super::error::DbError;
 use super::page::PageBuilder;
 use super::table::{Cells, Charged, Table};
@@ -14,6 +13,7 @@ use super::table_store::{SqlDatabase, TableStore};
 use super::{Claim, Inspection, Interrupter, Moved, RowWrite};
 use crate::query::Query;
 use crate::record::{Id, Value};
+use crate::secure_file::ActingAs;
 
 /// A database: how it runs a statement, and what it has in its own way.
 pub trait Engine: Sized + Send + 'static {

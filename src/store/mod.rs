@@ -1,6 +1,5 @@
 //! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
-mod acting;
 mod claims;
 mod engine;
 mod error;

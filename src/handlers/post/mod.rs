@@ -18,7 +18,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body};
 
 use super::webhook::{self, Webhook};
-use super::{Handler, HandlerContext, Job, Workers, json};
+use super::{Handler, HandlerContext, Job, Workers};
 use crate::clock::Clock;
 use crate::lock::lock;
 use crate::record::series::Series;
@@ -142,11 +142,8 @@ impl Shared {
                 "its {column} is not UTF-8, which no URL, key or secret can be; mend it"
             ));
         }
-        match &context.payload {
-            Some(column) => Ok(json::column(record, column)),
-            // No body shows the secret of its row.
-            None => json::document(record, signing.column()).map_err(|it| json::advised(&it)),
-        }
+        // No body shows the secret of its row.
+        context.body(record, signing.column())
     }
 
     /// Takes away what is still being sent when the stop ends it.

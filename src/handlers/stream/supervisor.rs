@@ -12,7 +12,7 @@ use super::coprocess::{CoProcess, Why, hello, reply};
 use super::{Mailbox, Shared, StreamSettings};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command};
 use crate::handlers::unstartable::could_not_run;
-use crate::handlers::{Job, Submit, json};
+use crate::handlers::{Job, Submit, json_line};
 use crate::lock::lock;
 use crate::record::{Attempt, Id, Outcome, counted, cut_line};
 use crate::stop::Stage;
@@ -77,7 +77,7 @@ impl Supervisor {
         }
         let (mut refused, window) = (Vec::new(), self.shared.settings.window_bytes);
         while let Some(Waiting { job, line }) = self.queue.pop_front() {
-            match line.map_or_else(|| json::line(&job.record), Ok) {
+            match line.map_or_else(|| json_line(&job.record), Ok) {
                 Ok(line) if !self.in_flight.takes(line.len(), window) => {
                     self.queue.push_front(Waiting { job, line: Some(line) });
                     break;

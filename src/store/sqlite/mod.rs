@@ -21,7 +21,6 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 pub use open::{SqliteEngine, create, open};
 
-use super::acting::ActingAs;
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::{DbError, Patience};
 use super::page::PageBuilder;
@@ -33,6 +32,7 @@ use super::{Database, Inspection, Interrupter, RowWrite, Store, StoreStop};
 use crate::clock::Clock;
 use crate::query::{Order, Query};
 use crate::record::{Id, Value};
+use crate::secure_file::ActingAs;
 use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;

@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use rusqlite::Connection;
 
-use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, Resolved, is_root};
-use crate::store::acting::{ActingAs, Owner};
+use crate::secure_file::{self, ActingAs, GROUP_WRITE, OTHERS_WRITE, Owner, Resolved, is_root};
 
 /// What SQLite adds to the name of a database for what it keeps beside it.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];

@@ -18,10 +18,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::line_state::LineState;
+use super::LineState;
 use super::place::{Parent, Place, not_opened};
-use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_regular, is_root};
-use crate::store::acting::{Owner, acting_as};
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, Owner, acting_as, is_regular, is_root};
 use crate::store::claims;
 
 const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

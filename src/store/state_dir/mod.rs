@@ -2,7 +2,6 @@
 //! of the passes that are at work. Nothing in it that a person would miss.
 
 mod directory;
-mod line_state;
 mod pass_note;
 mod place;
 
@@ -14,15 +13,19 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
 
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::lock::lock;
+use crate::query::{Cursor, Kept, Position, Slot};
+use crate::record::{Id, Key, Value};
+use crate::time::Instant;
 use directory::{CURSOR, Directory, PASSES};
 use place::Place;
 
 pub use directory::Purpose;
-pub use line_state::LineState;
 pub use pass_note::PassNote;
 
 /// What is remembered of a line takes a multiple of this many bytes.
@@ -233,6 +236,104 @@ impl StateDir {
     }
 }
 
+/// What the next pass of a crontab line goes on from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LineState {
+    pub began_at: Option<Instant>,
+    /// Behind which slot it began, if it went by slots.
+    pub began_behind: Option<Slot>,
+    pub cursor: Cursor,
+    /// When it was looked last whether any row has a status that is mapped.
+    pub unmapped_sought_at: Option<Instant>,
+}
+
+impl LineState {
+    /// A line of JSON, and a second one that may be lost: a write of more than a page can be cut by
+    /// a kill. Both say how far on they lead, so that none is taken for one of another time.
+    fn to_text(&self) -> String {
+        let Cursor { reached, kept, ahead, stuck } = &self.cursor;
+        let slot = |slot: Slot| json!([slot.tick, slot.phase]);
+        let listed = |kept: &[Kept]| -> Json {
+            kept.iter().map(|it| json!([it.id, it.slot.tick, it.slot.phase, it.begun])).collect()
+        };
+        let key = reached.as_ref().and_then(Position::key);
+        let said = json!({
+            "began_at": self.began_at.map(|at| at.0),
+            "began_behind": self.began_behind.map(slot),
+            "unmapped_sought_at": self.unmapped_sought_at.map(|at| at.0),
+            "slot": reached.as_ref().and_then(Position::slot).map(slot),
+            "inserted": key.map(inserted_to_json),
+            "id": key.map(|key| &key.id),
+            "stuck": stuck.as_ref().map(|key| json!({
+                "inserted": inserted_to_json(key), "id": key.id,
+            })),
+            "kept": listed(kept),
+            "ahead": ahead.as_ref().map(|(at, _)| slot(*at)),
+        });
+        let more = ahead.as_ref().map_or_else(String::new, |(at, kept)| {
+            format!("\n{}", json!({ "ahead": slot(*at), "kept": listed(kept) }))
+        });
+        format!("{said}{more}")
+    }
+
+    /// What a file says that may be damaged: what cannot be read counts as not said.
+    fn from_text(text: &[u8]) -> Self {
+        let lines = text.split(|byte| *byte == b'\n');
+        let mut lines = lines.map(|it| serde_json::from_slice::<Json>(it).unwrap_or_default());
+        let json = lines.next().unwrap_or_default();
+        let slot = |name: &str| {
+            let (tick, phase) = Deserialize::deserialize(json.get(name)?).ok()?;
+            Some(Slot { tick, phase })
+        };
+        let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);
+        let key = || key_from_json(&json).map(Position::Key);
+        let ahead =
+            lines.next().filter(|it| it.get("ahead").is_some_and(|at| at == &json["ahead"]));
+        let ahead = ahead.and_then(|it| Some((slot("ahead")?, kept_of(&it))));
+        Self {
+            began_at: instant("began_at"),
+            began_behind: slot("began_behind"),
+            cursor: Cursor {
+                reached: slot("slot").map(Position::Slot).or_else(key),
+                kept: kept_of(&json),
+                ahead,
+                stuck: json.get("stuck").and_then(key_from_json),
+            },
+            unmapped_sought_at: instant("unmapped_sought_at"),
+        }
+    }
+}
+
+fn kept_of(json: &Json) -> Vec<Kept> {
+    let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
+    let kept = kept.filter_map(|it| <(Id, i64, u64, u32)>::deserialize(it).ok());
+    kept.map(|(id, tick, phase, begun)| Kept { id, slot: Slot { tick, phase }, begun }).collect()
+}
+
+fn inserted_to_json(key: &Key) -> Json {
+    match &key.inserted {
+        Value::Null => Json::Null,
+        Value::Integer(number) => json!(number),
+        Value::Real(number) => json!(number),
+        Value::Text(text) | Value::Json(text) => json!(text),
+        Value::Bytes(bytes) => json!({ "text": bytes }),
+        Value::Blob(bytes) => json!(bytes),
+        Value::Boolean(truth) => json!(truth),
+    }
+}
+
+fn key_from_json(json: &Json) -> Option<Key> {
+    let (inserted, id) = (json.get("inserted")?, json.get("id")?);
+    let inserted = match inserted.as_str() {
+        _ if inserted.is_null() => Value::Null,
+        Some(text) => Value::Text(text.into()),
+        None if inserted.is_array() => Value::Blob(Vec::deserialize(inserted).ok()?),
+        None if inserted.is_object() => Value::of_text(&Vec::deserialize(&inserted["text"]).ok()?),
+        None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
+    };
+    Some(Key { inserted, id: Id::deserialize(id).ok()? })
+}
+
 /// What is needed for a note, or a warning of what may come of it that there is none.
 fn noted<T>(written: Result<T>) -> Option<T> {
     let noted = written.inspect_err(|error| {
@@ -247,9 +348,6 @@ fn noted<T>(written: Result<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::{Cursor, Kept, Position, Slot};
-    use crate::record::{Id, Key, Value};
-    use crate::time::Instant;
 
     /// The directory beside a database.
     fn beside(dir: &Path) -> StateDir {

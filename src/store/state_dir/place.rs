@@ -11,8 +11,9 @@ use anyhow::{Result, anyhow, bail};
 use rustix::fs::{AtFlags, CWD, Mode, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use crate::secure_file::{Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, is_root, is_trusted};
-use crate::store::acting::{Owner, acting_as};
+use crate::secure_file::{
+    Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, Owner, acting_as, is_root, is_trusted,
+};
 
 #[derive(Debug, Clone)]
 pub struct Place {

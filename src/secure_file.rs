@@ -45,8 +45,7 @@ pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags
 /// As many links on a path as the kernel follows.
 const MOST_LINKS: usize = 40;
 
-/// Whether a user is root or this user: what they have made leads nowhere that they could not send
-/// this process anyway.
+/// Whether a user could send this process anywhere without a link: root or this user.
 pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
@@ -97,8 +96,7 @@ pub struct Followed {
     pub name: OsString,
     /// What it ends in, if that is there. It is not open for reading or writing.
     target: Option<OwnedFd>,
-    /// Whether the name is a link in /proc, which stands for something open and is the kernel's
-    /// own.
+    /// Whether the name is a link of the kernel's in /proc, which stands for something open.
     is_kernels: bool,
 }
 
@@ -238,9 +236,8 @@ fn read_to_end(file: OwnedFd) -> io::Result<(Vec<u8>, Standing)> {
     Ok((bytes, standing))
 }
 
-/// Whether nobody but root and this user can change what is on the way to a path that has no links:
-/// all directories above it are theirs, and nobody else can write them, or put anything in the
-/// place of what is theirs there.
+/// Whether nobody but root and this user can change what is on the way to a path without links: all
+/// directories above it are theirs, and nobody else can put anything in the place of what is there.
 pub fn is_trusted_way(path: &Path) -> bool {
     let is_theirs = |directory: &Path| {
         let is_last = path.parent() == Some(directory);
@@ -333,9 +330,8 @@ impl Owner {
     }
 }
 
-/// The file-system rights of an owner: as long as this value lives, its thread opens and makes
-/// files as that owner would, so that a link which the owner has planted leads nowhere that the
-/// owner could not go. Only root can take them.
+/// The file-system rights of an owner, which its thread has as long as this value lives: a link which
+/// the owner has planted leads nowhere that the owner could not go. Only root can take them.
 #[derive(Debug)]
 pub struct ActingAs {
     before: Owner,
@@ -350,8 +346,7 @@ impl ActingAs {
         // In the order in which they are taken back the other way round.
         let gid = setfsgid(owner.gid.into()).as_raw();
         let uid = setfsuid(owner.uid.into()).as_raw();
-        // A refusal is no error of these calls. It is dropped below, which takes back what was not
-        // refused.
+        // A refusal is no error of these calls. What was not refused is taken back by the drop.
         let acting = Self { before: Owner { uid, gid }, groups };
         if current() == owner { Ok(acting) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
@@ -366,8 +361,7 @@ impl Drop for ActingAs {
     }
 }
 
-/// What file-system rights this thread has: a number that stands for nobody changes nothing, and
-/// both calls say what was in force.
+/// A number that stands for nobody changes nothing, and both calls say what was in force.
 fn current() -> Owner {
     let nobody = u32::MAX;
     Owner { uid: setfsuid(nobody.into()).as_raw(), gid: setfsgid(nobody.into()).as_raw() }

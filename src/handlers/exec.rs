@@ -115,8 +115,7 @@ impl Worker {
         Ok(self.outcome(status, &ended))
     }
 
-    /// The command for one record. The payload is on its standard input only: the environment and
-    /// the arguments have limits.
+    /// The payload is on its standard input only: the environment and the arguments have limits.
     fn command(&self, job: &Job) -> Command {
         let record = &job.record;
         let argv = self.argv.iter().map(|arg| fill(arg, record));
@@ -216,8 +215,7 @@ impl Worker {
         (outcome, status.code())
     }
 
-    /// A command that could not be started: the record's fault only if its own values are what the
-    /// system refused.
+    /// The record's fault only if its own values are what the system refused.
     fn spawn_failure(&self, error: &io::Error) -> Outcome {
         let argv = &self.argv;
         let of_the_record = error.kind() == io::ErrorKind::InvalidInput
@@ -234,8 +232,7 @@ fn failure(error: String) -> Outcome {
     Outcome::Failure { error }
 }
 
-/// The last error as its column holds it. The application may have written more there than a
-/// variable can hold.
+/// The last error, of which the application may have written more than a variable can hold.
 fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
     match column.and_then(|column| record.row.get(column)) {
         // A record that was archived just now has another error than its row.
@@ -247,9 +244,8 @@ fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
     }
 }
 
-/// Cuts a word at its columns: each with the text before it, and the text behind the last. Braces that
-/// do not hold the name of a column stay as they are, for awk and jq, and so do those behind a dollar
-/// sign: `${id}` is a variable of the shell's.
+/// Cuts a word at its columns: each with the text before it, and the text behind the last. Other
+/// braces stay as they are, for awk and jq, and so does `${id}`, a variable of the shell's.
 fn pieces<'a>(
     word: &'a OsStr,
     is_column: &dyn Fn(&str) -> bool,
@@ -305,8 +301,7 @@ pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'
 /// How many bytes a character of UTF-8 takes at most.
 const LONGEST_CHAR: usize = 4;
 
-/// Whether a name is one slip of the finger away from that of a column. Of less than four letters
-/// too many are.
+/// Whether a name is one slip of the finger away from a column's of four letters or more.
 fn is_near(name: &str, column: &str) -> bool {
     let (name, column) = (name.to_lowercase(), column.to_lowercase());
     column.chars().count() >= 4

@@ -99,8 +99,7 @@ impl Job {
     }
 }
 
-/// The callback that ended attempts are submitted to, from any thread: one for each job, and those
-/// that come together in one call.
+/// What ended attempts are submitted to, from any thread: one for each job, many in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
 /// Threads of a handler, which are waited for together.

@@ -46,8 +46,7 @@ pub const EXIT_UNABLE: [i32; 2] = [126, 127];
 /// What timeout(1) exits with.
 pub const EXIT_TIMEOUT: i32 = 124;
 
-/// A process with its pipes, which leads a group of its own. It is made to end in steps: it may end
-/// by itself, it is asked with SIGTERM, it is killed.
+/// The leader of a group of its own. It may end by itself, is asked with SIGTERM, and is killed.
 pub struct Process<Why> {
     child: Child,
     /// Readable once it has.
@@ -82,9 +81,8 @@ impl<Why: Copy> Process<Why> {
         Ok(Self { child, ended, stdout, stderr, _command: command, why, deadline, is_forced })
     }
 
-    /// Waits until it has ended, has said something, or one of the others is ready, at most
-    /// `timeout`: which of its end, its two outputs and the first two of the others it was. One
-    /// that is interrupted ends with none.
+    /// Waits at most `timeout` for its end, its two outputs or the first two of the others, and says
+    /// which of them it was: none if it is interrupted.
     pub fn wait<'a>(
         &'a self,
         others: impl IntoIterator<Item = PollFd<'a>>,
@@ -108,8 +106,8 @@ impl<Why: Copy> Process<Why> {
         let _ = pidfd_send_signal(&self.ended, signal);
     }
 
-    /// Kills what it leaves in the background, after its end. It is not reaped yet, so its number,
-    /// and with it the group's, is still its own: the signal cannot reach anybody else.
+    /// Kills what it leaves in the background. Its number, and with it the group's, is its own as long
+    /// as it is not reaped.
     pub fn kill_rest(&self) {
         self.signal(Signal::KILL);
     }
@@ -247,8 +245,7 @@ impl Tail {
     }
 }
 
-/// Without the control characters that colour a line, and with nothing else in it that does not
-/// show; no space around it, what is not UTF-8 replaced.
+/// Without the control characters that colour a line, and what else does not show escaped.
 fn legible(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();

@@ -56,8 +56,7 @@ pub struct LineLock {
 }
 
 impl LineLock {
-    /// Takes the lock of the line with this name, in each of the files; `None` if a pass of the
-    /// same line is running and `wait` is false.
+    /// Locks the line in each of the files; `None` if it has a pass, and `wait` is false.
     pub fn take(files: Vec<File>, line: &str, wait: bool) -> io::Result<Option<Self>> {
         let offset = fnv1a64(line.as_bytes()) >> 1;
         for file in &files {

@@ -1,6 +1,6 @@
-//! The stop of a pass inside a store, which ends a search without end, a server that does not answer, a
-//! lock that is not released. One wrapper for all stores: each says what ends its statements, and
-//! heeds the stop where it would wait or try again. It also has the store see after its claims.
+//! The stop of a pass inside a store: one wrapper for all of them, each of which says what ends its
+//! statements, and heeds the stop where it would wait or try again. It has the store see after its
+//! claims as well.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -35,8 +35,7 @@ pub struct StoreStop {
     operation: Mutex<Operation>,
 }
 
-/// The operation that a store is at. Searches and claims lose nothing when they end; a settlement has
-/// outcomes.
+/// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
 enum Operation {
     Nothing,
     Search,
@@ -48,8 +47,7 @@ impl StoreStop {
         self.stop.is_asked()
     }
 
-    /// Whether the store is to end what it is at. Outcomes are written as long as handlers have
-    /// grace to end in.
+    /// Outcomes are written as long as handlers have grace to end in.
     pub fn ends_operation(&self) -> bool {
         match *lock(&self.operation) {
             Operation::Nothing => false,
@@ -205,8 +203,7 @@ fn heartbeat(
 pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
 
 impl OwnedThread {
-    /// `run` is to return once it can read the end of the pipe that it is handed; `failure` says that
-    /// the thread could not be started.
+    /// `run` is to return once it can read the end of the pipe that it is handed.
     pub fn start(
         name: &str,
         failure: &str,

@@ -79,8 +79,7 @@ impl Watchdog {
 }
 
 impl Drop for Watchdog {
-    /// Tells the watchdog that the pass ended well. In a panic it is told nothing: handlers may
-    /// still be running.
+    /// Tells it that the pass ended well; nothing in a panic: handlers may still be running.
     fn drop(&mut self) {
         self.supervisor = None;
         let mut watch = lock(&self.watch);
@@ -129,8 +128,7 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     let (claims, its_marker) = (claims.map(duplicate).transpose()?, duplicate(marker)?);
     let (mut line, its_line) =
         UnixStream::pair().context("could not make a socket for the watchdog of the handlers")?;
-    // This process's copy of the watchdog's end goes with the statement, so that it sees an early
-    // end of the watchdog.
+    // This process's copy of the watchdog's end goes here, so that it sees when that ends.
     let child = Command::new("/proc/self/exe")
         .arg(WATCHDOG)
         .stdin(OwnedFd::from(its_line))
@@ -159,8 +157,7 @@ fn marker() -> rustix::io::Result<OwnedFd> {
 /// What the watchdog does: waits for the end of the pass, and cleans up if it was not a good one.
 pub fn run_watchdog() -> Result<()> {
     require_descriptors()?;
-    // Whoever signals everything that is called backlog means the pass, which ends in its own
-    // time. The watchdog goes when the pass has gone.
+    // Whoever signals everything that is called backlog means the pass, which goes first.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         let ignored = signal_hook::flag::register(signal, Arc::default());
         ignored.context("could not ignore the signals that are meant for the pass")?;
@@ -211,11 +208,9 @@ pub struct Mark {
     variable: Vec<u8>,
     /// `pipe:[NUMBER]`, where it is known.
     pub descriptor: Option<PathBuf>,
-    /// When the pass began, in ticks since the machine did: what is older is none of its own,
-    /// whatever it carries.
+    /// When the pass began, in ticks since the machine did: what is older is none of its own.
     since: u64,
-    /// Only processes of this user count, where the token is that user's word. It is the real user
-    /// who may send a process signals.
+    /// The real user whose processes alone count, where the token is that user's word.
     pub only_of: Option<u32>,
 }
 
@@ -225,8 +220,7 @@ impl Mark {
         Self { variable, descriptor: None, since, only_of: None }
     }
 
-    /// Kills every process that carries the mark, and what those were just starting, and waits
-    /// until all are dead.
+    /// Kills what carries the mark and what that was just starting, and waits until all are dead.
     pub fn kill_all(&self) -> Result<()> {
         let mut quiet = 0;
         for _ in 0..MOST_LOOKS {
@@ -245,15 +239,13 @@ impl Mark {
         for entry in fs::read_dir("/proc").context("could not read /proc")? {
             let number = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
             let Some(pid) = number.and_then(Pid::from_raw) else { continue };
-            // The descriptor is taken before the look, so that the signal cannot
-            // reach another process that got the same number in between.
+            // Taken before the look, so that the signal reaches no other process of this number.
             let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             if self.is_on(pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
                 killed.push(process);
             }
         }
-        // What is being killed loses its mark some time before it has done with its last system
-        // call.
+        // What is being killed loses its mark before it has done with its last system call.
         for process in &killed {
             let mut end = [PollFd::new(process, PollFlags::IN)];
             retry_on_intr(|| poll(&mut end, None))
@@ -307,8 +299,7 @@ pub fn boot_id() -> Result<String> {
     Ok(id.context("could not read the machine's boot id")?.trim().into())
 }
 
-/// Whether a process is a watchdog: this one, or that of a pass which a handler started. It ends by
-/// itself, not before its own handlers.
+/// Whether it is this one, or that of a pass which a handler started, which ends by itself.
 fn is_watchdog(proc: &Path) -> bool {
     let command = format!("backlog\0{WATCHDOG}\0");
     fs::read(proc.join("cmdline")).is_ok_and(|it| it == command.as_bytes())

@@ -42,8 +42,7 @@ pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> 
 struct Search<'a> {
     is_column: &'a dyn Fn(&str) -> bool,
     name: &'a str,
-    /// Whether it is known to be run. Elsewhere its name may just be a word, unless it is given
-    /// code.
+    /// Whether it is known to be run. Elsewhere it may be just a word, unless it is given code.
     is_run: bool,
 }
 
@@ -213,8 +212,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The host must not look like an option, and what follows is code for a shell, as are some of
-    /// the options that `-o` sets.
+    /// What follows the host is code for a shell, as are some of the options that `-o` sets.
     fn remote(self, left: &mut Words) -> Result<()> {
         let Self { name, is_run, .. } = self;
         while let Some(word) = left.next() {
@@ -328,8 +326,7 @@ impl Search<'_> {
         })
     }
 
-    /// Fails if one of the words holds a column; `why` is told the first one, in its braces, and its
-    /// word.
+    /// Fails if one of the words holds a column; `why` is told `{column}` and its word.
     fn refuse<'w>(
         self,
         words: impl IntoIterator<Item = &'w String>,

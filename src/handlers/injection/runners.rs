@@ -47,8 +47,7 @@ pub enum Takes {
 }
 
 impl Language {
-    /// What an option takes. The first flag of a word that takes something takes the rest of the
-    /// word, if there is one.
+    /// The first flag of a word that takes something takes the rest of it, if there is one.
     pub fn takes(self, option: &str) -> Takes {
         if option.starts_with("--") {
             return match option {

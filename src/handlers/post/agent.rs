@@ -23,8 +23,7 @@ use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Servers close what is idle after two seconds and more, and a request that meets that costs an
-/// attempt.
+/// Servers close what is idle after two seconds and more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
 /// An agent that connects through the proxy if there is one, or only to hosts of the internet.
@@ -166,8 +165,7 @@ impl<R: Resolver> Resolver for Lookup<R> {
 }
 
 /// Whether an address is one of the internet's, as far as its number shows: not of this host, of a
-/// private or a shared network, link-local, for benchmarks, multicast or reserved. One of IPv6 that
-/// carries one of IPv4 counts as what it carries.
+/// private or a shared network, link-local, for benchmarks, multicast or reserved.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !matches!(

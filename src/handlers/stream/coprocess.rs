@@ -197,8 +197,7 @@ impl CoProcess {
         result
     }
 
-    /// Reaps it once it has ended, and reads what is left in the pipes. What it leaves in the
-    /// background is killed.
+    /// Reaps it, kills what it leaves in the background, and reads what is left in the pipes.
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         self.process.kill_rest();
         read_leftovers(&self.process.stdout, |chunk| self.received.extend_from_slice(chunk));
@@ -254,8 +253,7 @@ enum Said {
     GiveUp,
 }
 
-/// Reads a reply: the record that it is about, and its outcome. The error says what is wrong with
-/// the line.
+/// The record that a reply is about, and its outcome; the error says what is wrong with it.
 pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
     let Reply { id, outcome, error, after } =
         serde_json::from_slice(line).map_err(|error| why(&error))?;

@@ -31,8 +31,7 @@ pub struct StreamSettings {
     pub restarts: u32,
 }
 
-/// How long a co-process may keep its first reply to itself until somebody is told, if --timeout
-/// is not about to end it anyway.
+/// How long a co-process may keep its first reply to itself until somebody is told.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Supervisors, each of which looks after one co-process at a time.

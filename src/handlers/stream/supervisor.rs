@@ -102,8 +102,7 @@ impl Supervisor {
         self.submit(refused);
     }
 
-    /// Sends the line of a record, to a co-process that is started if there is none; the error says
-    /// why there can be none.
+    /// Sends a line to a co-process, which is started if there is none; the error says why it is not.
     fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
         let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
@@ -114,7 +113,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a co-process and says hello; the error says why there is none.
     fn start(&self, first: &Job) -> Result<CoProcess, String> {
         if let Some(last_end) = &self.last_end {
             let one_less = |left: u32| left.checked_sub(1);
@@ -142,8 +140,7 @@ impl Supervisor {
         self.give_back();
     }
 
-    /// Waits for something to happen, and heeds it. `stage` is that of the stop as far as it was
-    /// heeded.
+    /// Waits for something to happen, and heeds it. The stop was heeded as far as `stage`.
     fn attend(&mut self, mut running: CoProcess, stage: Stage) {
         let clock = self.shared.clock;
         let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
@@ -313,8 +310,7 @@ fn end(status: ExitStatus, last_words: Option<String>) -> String {
     format!("{kind} {number}{last_words}")
 }
 
-/// How many answered records are remembered, to tell a second reply from one that is about
-/// nothing.
+/// How many answered records are remembered, to tell a second reply from one about nothing.
 const REMEMBERED: usize = 1024;
 
 #[derive(Default)]

@@ -32,9 +32,8 @@ impl Hosts {
         self.0.is_empty()
     }
 
-    /// Fails if a host that comes from a record is not listed, or, where there is no list, if it
-    /// is not a name that others look up as well. The addresses of such a name are looked at when
-    /// they are known.
+    /// Fails if a host that comes from a record is not listed, or, where there is no list, if it is
+    /// no name with a dot, whose addresses are looked at when they are known.
     pub fn check(&self, host: &str) -> Result<()> {
         let found = canonical(host);
         let has = |entry: &String| match entry.starts_with('.') {
@@ -91,8 +90,7 @@ pub fn is_name(text: &str) -> bool {
 pub struct Proxies {
     http: Option<Variable>,
     https: Option<Variable>,
-    /// Hosts that are reached without one, as the HTTP library writes them: `.name` is all below a
-    /// name, and `*` are all.
+    /// Hosts that are reached without one: `.name` is all below a name, and `*` are all.
     pub bypass: Vec<String>,
 }
 

@@ -69,8 +69,7 @@ impl Secret {
         Ok(Self(keys))
     }
 
-    /// The `webhook-signature` header: one signature for each key, of which the receiver needs
-    /// to know one.
+    /// One signature for each key, of which the receiver needs to know one.
     pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
         let sign = |key| sign(key, id, timestamp_secs, body);
         self.0.iter().map(sign).collect::<Vec<_>>().join(" ")
@@ -92,8 +91,7 @@ impl Signing {
         if let Self::Own { column } = self { Some(column) } else { None }
     }
 
-    /// The secret for one record. One that is missing or cannot be used must not leave its request
-    /// unsigned.
+    /// One that is missing or cannot be used must not leave its request unsigned.
     pub fn secret(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<Secret>> {
         Ok(match self {
             Self::None => None,

@@ -70,8 +70,7 @@ impl Target {
         self.authority.columns().next().is_some()
     }
 
-    /// The URL for one record, without its user. A value that would make another URL of it than
-    /// the one that was meant is an error.
+    /// The URL without its user. A value that would make another one of it is an error.
     pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
         let authority = self.authority.fill(value, RESERVED)?;
         let rest = self.rest.fill(value, RESERVED)?;
@@ -135,9 +134,8 @@ fn check_authority(authority: &str) -> Result<()> {
     Ok(())
 }
 
-/// Servers resolve dot segments, so a value of two dots would be one that climbs. Some decode the
-/// path before they cut it at its slashes, take a backslash for one, or leave out what stands
-/// behind a semicolon.
+/// A value of two dots would climb. Some servers decode the path before they cut it at its slashes,
+/// take a backslash for one, or leave out what stands behind a semicolon.
 fn check_path(rest: &str) -> Result<()> {
     let path = rest.split_once('?').map_or(rest, |(path, _)| path);
     let decoded = percent_decode_str(path).collect::<Vec<u8>>();
@@ -189,8 +187,7 @@ impl Template {
         self.columns.iter().map(|(_, name)| name.as_str())
     }
 
-    /// The text for one record. Of the values the characters of `encoded` are percent-encoded, and
-    /// what is not ASCII.
+    /// Of the values the characters of `encoded` are percent-encoded, and what is not ASCII.
     pub fn fill(
         &self,
         value: &dyn Fn(&str) -> Option<String>,

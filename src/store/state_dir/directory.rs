@@ -118,8 +118,7 @@ impl Directory {
         Ok(Self { place: place.clone(), descriptor, identity, is_roots_alone, acting })
     }
 
-    /// The user who can write here besides root, if this process is root: the owner of the
-    /// database.
+    /// The owner of the database, who can write here besides root, if this process is root.
     pub fn other_writer(&self) -> Option<u32> {
         let owner = self.place.database.as_ref().map_or(0, Metadata::uid);
         (is_root() && !self.is_roots_alone).then_some(owner)
@@ -251,8 +250,7 @@ impl Directory {
         Err(self.place.refused(name, &why))
     }
 
-    /// Whether a file that cannot be opened is one that root has left here before the database had
-    /// its owner.
+    /// Whether a file is one that root has left here before the database had its owner.
     fn is_roots(&self, name: &str) -> bool {
         self.acting.is_some() && self.stat(name).is_ok_and(|found| is_file_of_root(&found))
     }
@@ -261,8 +259,7 @@ impl Directory {
         statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Puts a file of the database's owner in the place of one of root's, unless a pass has locks
-    /// on that.
+    /// Puts a file of the database's owner in the place of one of root's, unless a pass uses that.
     fn replace(&self, name: &str) -> Result<()> {
         let path = self.place.path.join(name);
         let not_replaced = |error: io::Error| not_opened(&path, &error);
@@ -311,8 +308,7 @@ fn is_file_of_root(found: &Stat) -> bool {
     is_regular(found) && found.st_uid == 0 && found.st_nlink == 1
 }
 
-/// Whether a directory is the empty one that this process has just made, and not one that somebody
-/// has moved into its place.
+/// Whether a directory is the one just made, and not one that somebody has moved into its place.
 fn is_new(directory: &OwnedFd, uid: u32) -> rustix::io::Result<bool> {
     let found = fstat(directory)?;
     let is_ours = found.st_uid == uid && found.st_mode & 0o7777 & !0o2000 == Mode::RWXU.bits();

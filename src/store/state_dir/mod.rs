@@ -31,8 +31,7 @@ pub use pass_note::PassNote;
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
 
-/// The locks of the crontab lines. In a shared directory all databases had one file in version
-/// 0.1.0.
+/// The locks of the crontab lines: in version 0.1.0 one file for all databases of a directory.
 const LINES: &str = "lines";
 
 /// Where root notes its passes over databases of others. A note is worth nothing after a restart.
@@ -51,15 +50,13 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// A directory of the user's choice, which several databases may share. Nothing is made
-    /// before the first file is needed. `database` is the metadata of the database.
+    /// A directory of the user's choice, which several databases may share.
     pub fn shared(path: PathBuf, database: Metadata) -> Self {
         let scope = format!("{}-{} ", database.dev(), database.ino());
         Self::new(path, true, Some(database), scope)
     }
 
-    /// A directory of this user's, for databases that are no files; `identity` tells one of them
-    /// from others.
+    /// For databases that are no files; `identity` tells one of them from others.
     pub fn own(path: PathBuf, identity: &str) -> Self {
         Self::new(path, true, None, format!("{identity} "))
     }
@@ -82,9 +79,8 @@ impl StateDir {
         &self.place.path
     }
 
-    /// Fails if this user cannot use the directory and what passes over `table` use in it, or make
-    /// it, or if somebody could have put something there that does not belong there. Nothing is
-    /// made.
+    /// Fails if this user cannot use or make the directory and what passes over `table` use in it, or
+    /// if somebody could have put something there that does not belong there. Nothing is made.
     pub fn check_writable(&self, table: &str) -> Result<()> {
         let path = self.path();
         if let Some(directory) = self.opened()? {
@@ -132,10 +128,9 @@ impl StateDir {
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
     }
 
-    /// Notes that a pass with this token is at work, after the handlers have been ended that passes
-    /// killed together with their watchdogs have left. Called before anything is claimed: fails
-    /// where such handlers may live on. Without a note this pass may leave some itself, so that it
-    /// cannot be written is only a warning.
+    /// Ends the handlers that passes killed together with their watchdogs have left, and notes that a
+    /// pass with this token is at work. Called before anything is claimed: fails where such handlers
+    /// may live on. That there is no note is only a warning.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
         let directory = self.made()?;
         let shared = self.file(&self.own_name(PASSES))?;

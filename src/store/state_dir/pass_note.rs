@@ -96,8 +96,7 @@ impl PassNote {
         bail!("could not note the pass: {SLOTS} others are noted")
     }
 
-    /// A note in a file that goes with its last note. `None` if the file has just gone with
-    /// another.
+    /// A note in a file that goes with its last note; `None` if it has just gone with another.
     pub fn temporary(mut self, path: PathBuf) -> Option<Self> {
         if self.file.metadata().is_ok_and(|found| found.nlink() > 0) {
             self.temporary = Some(path);

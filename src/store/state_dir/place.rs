@@ -38,8 +38,7 @@ impl Place {
         })
     }
 
-    /// Whether somebody may have a file or a directory here without being able to gain anything:
-    /// root, this user, the owner of the database, and whoever else may write that.
+    /// Whether it is of somebody who gains nothing by it: root, this user, who may write the database.
     pub fn may_own(&self, found: &Stat) -> bool {
         let owner = self.database.as_ref().map(MetadataExt::uid);
         let is_owners = owner == Some(found.st_uid);
@@ -120,8 +119,7 @@ impl Place {
         }
     }
 
-    /// The very directory that the database was found in, also where somebody has put another into
-    /// its place since.
+    /// The very directory that the database was found in.
     fn parent_of_database(&self) -> io::Result<Parent> {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         let name = self.path.file_name().unwrap_or_default();

@@ -103,14 +103,12 @@ impl Worker {
 
     /// The outcome of a command and its exit code; the error is that of one that was not started.
     fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
-        let mut input = self.context.body(&job.record, None).map_err(failure)?;
-        if self.context.payload.is_none() {
-            input.push(b'\n');
-        }
-        let descriptor = complete(&input);
-        // The bytes are not kept while the command runs.
-        drop(input);
-        let ended = descriptor.and_then(|input| self.run(self.command(job), input));
+        let mut body = self.context.body(&job.record, None).map_err(failure)?;
+        body.extend(self.context.payload.is_none().then_some(b'\n'));
+        let input = complete(&body);
+        // Not kept while the command runs.
+        drop(body);
+        let ended = input.and_then(|input| self.run(self.command(job), input));
         let (status, ended) = ended.map_err(|error| self.spawn_failure(&error))?;
         Ok(self.outcome(status, &ended))
     }
@@ -217,14 +215,13 @@ impl Worker {
 
     /// The record's fault only if its own values are what the system refused.
     fn spawn_failure(&self, error: &io::Error) -> Outcome {
-        let argv = &self.argv;
-        let of_the_record = error.kind() == io::ErrorKind::InvalidInput
-            || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error());
-        if of_the_record {
-            let program = shown(program(argv));
+        if error.kind() == io::ErrorKind::InvalidInput
+            || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error())
+        {
+            let program = shown(program(&self.argv));
             return failure(format!("could not start {program}: {error}"));
         }
-        Outcome::Unable { error: could_not_run(error, argv), ends_pass: true }
+        Outcome::Unable { error: could_not_run(error, &self.argv), ends_pass: true }
     }
 }
 
@@ -251,14 +248,16 @@ fn pieces<'a>(
     is_column: &dyn Fn(&str) -> bool,
 ) -> (Vec<(&'a [u8], &'a str)>, &'a [u8]) {
     let (word, mut pieces) = (word.as_bytes(), Vec::new());
+    let find =
+        |byte, from| word[from..].iter().position(|it| *it == byte).map(|at: usize| at + from);
     let (mut begin, mut at) = (0, 0);
-    while let Some(open) = word[at..].iter().position(|byte| *byte == b'{').map(|it| it + at) {
+    while let Some(open) = find(b'{', at)
+        && let Some(close) = find(b'}', open)
+    {
         at = open + 1;
-        let is_variable = open > 0 && word[open - 1] == b'$';
-        let close = word[open..].iter().position(|byte| *byte == b'}').map(|it| it + open);
-        let name = close.and_then(|close| std::str::from_utf8(&word[open + 1..close]).ok());
-        if let (Some(name), Some(close)) = (name.filter(|it| !is_variable && is_column(it)), close)
-        {
+        let name = std::str::from_utf8(&word[at..close]).ok();
+        let is_variable = word[..open].ends_with(b"$");
+        if let Some(name) = name.filter(|name| !is_variable && is_column(name)) {
             pieces.push((&word[begin..open], name));
             (begin, at) = (close + 1, close + 1);
         }
@@ -291,8 +290,7 @@ pub fn first_column<'a>(
 pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let meant = |name: &str| {
         let is_column = columns.iter().any(|column| column.eq_ignore_ascii_case(name));
-        let mut near = columns.iter().copied().filter(|column| !is_column && is_near(name, column));
-        near.next()
+        columns.iter().copied().find(|column| !is_column && is_near(name, column))
     };
     let (name, _) = first_column(word, &|name| meant(name).is_some())?;
     Some((name, meant(name)?))

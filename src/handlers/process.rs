@@ -2,7 +2,6 @@
 //! to SIGTERM and SIGKILL. The input of a command is complete before it starts: when a pass is
 //! killed, no command takes the part of its record that was written for the whole.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -93,11 +92,11 @@ impl<Why: Copy> Process<Why> {
         let mut fds: Vec<_> = own.into_iter().chain(others).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok([false; 5]),
-            Err(errno) => return Err(errno.into()),
+            Err(errno) if errno != Errno::INTR => Err(errno.into()),
+            polled => Ok(std::array::from_fn(|at| {
+                polled.is_ok() && fds.get(at).is_some_and(|fd| !fd.revents().is_empty())
+            })),
         }
-        Ok([0, 1, 2, 3, 4].map(|at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty())))
     }
 
     /// Signals it and its group, which it may have left.
@@ -112,7 +111,7 @@ impl<Why: Copy> Process<Why> {
         self.signal(Signal::KILL);
     }
 
-    /// Reaps it, after its end. What it leaves in the background must be dead by then.
+    /// What it leaves in the background must be dead by then.
     pub fn reap(&mut self) -> io::Result<ExitStatus> {
         self.child.wait()
     }
@@ -131,14 +130,13 @@ impl<Why: Copy> Process<Why> {
     }
 
     pub fn step(&mut self, now: Monotonic) {
-        let Some(why) = self.why.filter(|_| self.deadline.is_some_and(|at| at <= now)) else {
-            return;
-        };
-        if self.is_forced {
-            self.signal(Signal::KILL);
-            self.deadline = None;
-        } else {
-            self.ask(why, now + KILL_DELAY);
+        match self.why.filter(|_| self.deadline.is_some_and(|at| at <= now)) {
+            Some(_) if self.is_forced => {
+                self.signal(Signal::KILL);
+                self.deadline = None;
+            }
+            Some(why) => self.ask(why, now + KILL_DELAY),
+            None => {}
         }
     }
 }
@@ -188,25 +186,23 @@ pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;
     match File::from(end).write_all(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => in_memory(bytes),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
+            // A kernel may insist on the flag, and one before 6.3 does not know it.
+            let file = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))?;
+            let mut file = File::from(file);
+            file.write_all(bytes)?;
+            // Opened anew for reading alone.
+            Ok(File::open(path_of(&file))?.into())
+        }
         written => written.map(|()| pipe),
     }
-}
-
-/// A file without a name, opened anew for reading alone.
-fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
-    // A kernel may insist on the flag, and one before 6.3 does not know it.
-    let file = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))?;
-    let mut file = File::from(file);
-    file.write_all(bytes)?;
-    Ok(File::open(path_of(&file))?.into())
 }
 
 /// A buffer of the last `Tail::KEPT` bytes that it is given.
 #[derive(Default)]
 pub struct Tail {
-    bytes: VecDeque<u8>,
+    bytes: Vec<u8>,
     /// How many of them are a line that has not come to its end.
     unended: usize,
 }
@@ -215,10 +211,8 @@ impl Tail {
     pub const KEPT: usize = 4096;
 
     pub fn push(&mut self, chunk: &[u8]) {
-        let chunk = &chunk[chunk.len().saturating_sub(Self::KEPT)..];
-        let surplus = (self.bytes.len() + chunk.len()).saturating_sub(Self::KEPT);
-        self.bytes.drain(..surplus);
-        self.bytes.extend(chunk);
+        self.bytes.extend_from_slice(chunk);
+        self.bytes.drain(..self.bytes.len().saturating_sub(Self::KEPT));
     }
 
     /// The same; says which lines have come to their end with it, each as far as it was kept.
@@ -228,9 +222,7 @@ impl Tail {
             self.push(part);
             self.unended = (self.unended + part.len()).min(self.bytes.len());
             if part.ends_with(b"\n") {
-                let line: Vec<u8> =
-                    self.bytes.range(self.bytes.len() - self.unended..).copied().collect();
-                lines.push(legible(&line));
+                lines.push(legible(&self.bytes[self.bytes.len() - self.unended..]));
                 self.unended = 0;
             }
         }
@@ -239,8 +231,7 @@ impl Tail {
 
     /// The last line that is not blank, fit for a log and a column.
     pub fn last_line(&self) -> Option<String> {
-        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let mut lines = bytes.split(|byte| *byte == b'\n').rev().map(legible);
+        let mut lines = self.bytes.split(|byte| *byte == b'\n').rev().map(legible);
         lines.find(|line| !line.is_empty())
     }
 }

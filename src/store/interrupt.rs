@@ -71,11 +71,11 @@ pub struct Interruptible {
 
 impl Interruptible {
     pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
-        let (has_deadline, clock) = (stop.deadline.is_some(), stop.clock);
+        let clock = stop.clock;
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
         let store = Arc::new(Mutex::new(database.into_store(state, Some(stop.clone()), clock)?));
         let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };
-        if has_deadline {
+        if interruptible.stop.stop.deadline.is_some() {
             interruptible.watch()?;
         }
         Ok(interruptible)
@@ -93,7 +93,8 @@ impl Interruptible {
                 }
                 Vec::new()
             };
-            let thread = heartbeat("interrupter", "ends statements", LOOK_INTERVAL, end_operation)?;
+            let failure = "could not start the thread that ends statements";
+            let thread = heartbeat("interrupter", failure, LOOK_INTERVAL, end_operation)?;
             self.interrupter = Some(thread);
         }
         Ok(())
@@ -158,8 +159,8 @@ impl Store for Interruptible {
         if let Some(interval) = lock(&self.store).heartbeat() {
             let store = self.store.clone();
             let look_after = move || lock(&store).look_after();
-            let (name, what) = ("session heartbeat", "sees after the connections");
-            self.heartbeat = Some(heartbeat(name, what, interval, look_after)?);
+            let failure = "could not start the thread that sees after the connections";
+            self.heartbeat = Some(heartbeat("session heartbeat", failure, interval, look_after)?);
         }
         Ok(())
     }
@@ -174,11 +175,11 @@ impl Store for Interruptible {
     }
 }
 
-/// A heartbeat: does something in each interval, and at once if there is anything to be read from the
-/// sockets that it returned last. `what` says in an error what the thread does.
+/// Does something in each interval, and at once if there is anything to be read from the sockets that
+/// it returned last.
 fn heartbeat(
     name: &str,
-    what: &'static str,
+    failure: &'static str,
     interval: Duration,
     mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
 ) -> Result<OwnedThread> {
@@ -196,7 +197,7 @@ fn heartbeat(
             sockets = act();
         }
     };
-    OwnedThread::start(name, &format!("could not start the thread that {what}"), beat)
+    OwnedThread::start(name, failure, beat)
 }
 
 /// A thread that is ended and waited for when this is dropped.
@@ -206,12 +207,12 @@ impl OwnedThread {
     /// `run` is to return once it can read the end of the pipe that it is handed.
     pub fn start(
         name: &str,
-        failure: &str,
+        failure: &'static str,
         run: impl FnOnce(&OwnedFd) + Send + 'static,
     ) -> Result<Self> {
         let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&end));
-        Ok(Self(Some((open, thread.with_context(|| failure.to_string())?))))
+        Ok(Self(Some((open, thread.context(failure)?))))
     }
 }
 

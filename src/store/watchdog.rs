@@ -28,10 +28,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
+use rustix::net::UCred;
+use rustix::net::sockopt::socket_peercred;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getppid, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::interrupt::OwnedThread;
@@ -65,7 +67,10 @@ impl Watchdog {
     /// Starts a watchdog that keeps `claims`, if there is a descriptor that holds them, until every
     /// process with `token` or the marker is gone. It watches when this returns.
     pub fn start(claims: Option<OwnedFd>, token: &str) -> Result<Self> {
-        let marker = marker().context("could not make the pipe that marks the handlers")?;
+        let pipe = pipe_with(PipeFlags::CLOEXEC);
+        let (pipe, _) = pipe.context("could not make the pipe that marks the handlers")?;
+        // With a low limit of descriptors it stays where it is.
+        let marker = fcntl_dupfd_cloexec(&pipe, MARKER_FROM).unwrap_or(pipe);
         let (child, line) = spawn(claims.as_ref(), token, &marker)?;
         // Not before now, so that the watchdog has it as its standard error only.
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
@@ -148,12 +153,6 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
     Ok((child, line))
 }
 
-fn marker() -> rustix::io::Result<OwnedFd> {
-    let (marker, _) = pipe_with(PipeFlags::CLOEXEC)?;
-    // With a low limit of descriptors it stays where it is.
-    Ok(fcntl_dupfd_cloexec(&marker, MARKER_FROM).unwrap_or(marker))
-}
-
 /// What the watchdog does: waits for the end of the pass, and cleans up if it was not a good one.
 pub fn run_watchdog() -> Result<()> {
     require_descriptors()?;
@@ -167,8 +166,7 @@ pub fn run_watchdog() -> Result<()> {
     pass.read_line(&mut told).context("could not read what to watch over")?;
     let (token, since) = told.trim_end().split_once(' ').context("nothing to watch over")?;
     let mut mark = Mark::new(token, since.parse().context("nothing to watch over")?);
-    let marker = fs::read_link("/proc/self/fd/2").context("could not read the marker")?;
-    mark.descriptor = Some(marker);
+    mark.descriptor = Some(fs::read_link("/proc/self/fd/2").context("could not read the marker")?);
     // Whoever cannot be told that the watchdog watches has gone already: that is seen below.
     let _ = rustix::io::write(io::stdin(), b".");
     match pass.read_exact(&mut [0]) {
@@ -181,11 +179,10 @@ pub fn run_watchdog() -> Result<()> {
 
 /// Fails unless a pass has started this: anybody else could only have processes killed with it.
 fn require_descriptors() -> Result<()> {
-    let peer = rustix::net::sockopt::socket_peercred(io::stdin());
-    let is_passes = peer.is_ok_and(|peer| {
-        Some(peer.pid) == rustix::process::getppid() && peer.uid == rustix::process::geteuid()
-    }) && fstat(io::stderr())
-        .is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::Fifo);
+    let peer = socket_peercred(io::stdin());
+    let is_pass = |peer: UCred| Some(peer.pid) == getppid() && peer.uid == geteuid();
+    let is_fifo = |it: Stat| FileType::from_raw_mode(it.st_mode) == FileType::Fifo;
+    let is_passes = peer.is_ok_and(is_pass) && fstat(io::stderr()).is_ok_and(is_fifo);
     let why = "watchdog is started by `process` alone; there is nothing to watch over";
     ensure!(is_passes, usage(why));
     Ok(())
@@ -193,7 +190,6 @@ fn require_descriptors() -> Result<()> {
 
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.
 pub const TOKEN: &str = "BACKLOG_PASS";
-
 pub const WATCHDOG: &str = "watchdog";
 
 /// So many scans of /proc in a row must find nobody: a handler that was just being started shows
@@ -268,8 +264,10 @@ impl Mark {
         }
         let Some(descriptor) = &self.descriptor else { return false };
         let mut descriptors = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
+        // A watchdog ends by itself: this one, or that of a pass which a handler started.
+        let is_watchdog = |it: Vec<u8>| it == format!("backlog\0{WATCHDOG}\0").into_bytes();
         descriptors.any(|it| fs::read_link(it.path()).is_ok_and(|target| target == *descriptor))
-            && !is_watchdog(proc)
+            && !fs::read(proc.join("cmdline")).is_ok_and(is_watchdog)
     }
 }
 
@@ -297,12 +295,6 @@ fn real_user(proc: &Path) -> Option<u32> {
 pub fn boot_id() -> Result<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     Ok(id.context("could not read the machine's boot id")?.trim().into())
-}
-
-/// Whether it is this one, or that of a pass which a handler started, which ends by itself.
-fn is_watchdog(proc: &Path) -> bool {
-    let command = format!("backlog\0{WATCHDOG}\0");
-    fs::read(proc.join("cmdline")).is_ok_and(|it| it == command.as_bytes())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use http::Uri;
 use rustls::crypto::ring;
 use ureq::config::Config;
@@ -80,15 +80,11 @@ impl Proxy {
         let text = if text.contains("://") { text.into() } else { format!("http://{text}") };
         let hint = || format!("{name} is no URL of a proxy; it must look like http://host:port");
         let uri: Uri = text.parse().with_context(hint)?;
-        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            bail!("{}", hint());
-        };
-        if authority.host().is_empty() {
-            bail!("{}", hint());
-        }
-        let Ok(given) = ureq::Proxy::new(&text) else {
-            bail!("{name} names a proxy of the kind {scheme}; it must be http, https or socks5");
-        };
+        let scheme = uri.scheme_str().with_context(hint)?;
+        let authority = uri.authority().filter(|it| !it.host().is_empty()).with_context(hint)?;
+        let given = ureq::Proxy::new(&text).ok().with_context(|| {
+            format!("{name} names a proxy of the kind {scheme}; it must be http, https or socks5")
+        })?;
         // What curl takes when there is no port.
         let port = authority.port_u16().unwrap_or(if scheme == "https" { 443 } else { 1080 });
         let mut proxy = ureq::Proxy::builder(given.protocol()).host(given.host()).port(port);

@@ -35,7 +35,7 @@ pub struct CoProcess {
     /// Does not block. Without one, its input has ended.
     stdin: Option<OwnedFd>,
     /// What it is still to be sent.
-    text: VecDeque<u8>,
+    pub text: VecDeque<u8>,
     /// Whether it was sent the beginning of a line, and not its end.
     is_in_mid_line: bool,
     is_last: bool,
@@ -74,10 +74,6 @@ impl CoProcess {
             lines: 0,
             log: Tail::default(),
         })
-    }
-
-    pub fn push(&mut self, line: &[u8]) {
-        self.text.extend(line);
     }
 
     /// Sends it, as far as the pipe takes it; the rest follows while somebody waits. A process that
@@ -158,9 +154,9 @@ impl CoProcess {
     ) -> io::Result<[bool; 2]> {
         let readable = |fd| PollFd::new(fd, PollFlags::IN);
         let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
-        let has_stdin = stdin.is_some();
         let stdin = stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT));
         let others = [Some(readable(wakeup)), stdin, stopped.map(readable)].into_iter().flatten();
+        // Without an input it may be the stop, which sends nothing.
         let [ended, stdout, stderr, woken, stdin] = self.process.wait(others, timeout)?;
         if stdout {
             self.received.reserve(READ);
@@ -169,7 +165,7 @@ impl CoProcess {
         if stderr {
             read(&self.process.stderr, |chunk| note(&mut self.log, chunk));
         }
-        if stdin && has_stdin {
+        if stdin {
             self.send();
         }
         Ok([ended, woken])

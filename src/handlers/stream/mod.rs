@@ -48,7 +48,7 @@ struct Shared {
     clock: Clock,
     stop: Arc<Stop>,
     closing: AtomicBool,
-    restarts_left: AtomicU32,
+    restarts: AtomicU32,
     faults: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl Stream {
             clock,
             stop,
             closing: AtomicBool::new(false),
-            restarts_left: AtomicU32::new(settings.restarts),
+            restarts: AtomicU32::new(0),
             faults: AtomicU64::new(0),
             settings,
             context,

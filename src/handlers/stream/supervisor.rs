@@ -108,18 +108,16 @@ impl Supervisor {
         if self.in_flight.is_empty() {
             running.quiet_since = self.shared.clock.monotonic();
         }
-        running.push(line);
+        running.text.extend(line);
         self.running = Some(running);
         Ok(())
     }
 
     fn start(&self, first: &Job) -> Result<CoProcess, String> {
         if let Some(last_end) = &self.last_end {
-            let one_less = |left: u32| left.checked_sub(1);
-            let left = &self.shared.restarts_left;
-            if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
-                let restarts = self.shared.settings.restarts;
-                return Err(format!("{last_end}; --restarts {restarts} are used up"));
+            let most = self.shared.settings.restarts;
+            if self.shared.restarts.fetch_add(1, Ordering::SeqCst) >= most {
+                return Err(format!("{last_end}; --restarts {most} are used up"));
             }
             log::info!("the handler is started again: {last_end}");
         }
@@ -129,7 +127,7 @@ impl Supervisor {
         command.env("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, argv))?;
-        process.push(hello(context, &first.record).as_bytes());
+        process.text.extend(hello(context, &first.record).as_bytes());
         Ok(process)
     }
 

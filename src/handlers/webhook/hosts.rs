@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
 
@@ -20,9 +20,7 @@ impl Hosts {
             if below.is_none() && host.parse::<IpAddr>().is_ok() {
                 return Ok(host);
             }
-            if !is_name(&host) || is_address(&host) {
-                bail!("{text:?} is no host; {LEGAL}");
-            }
+            ensure!(is_name(&host) && !is_address(&host), "{text:?} is no host; {LEGAL}");
             Ok(if below.is_some() { format!(".{host}") } else { host })
         };
         entries.map(entry).collect::<Result<_>>().map(Self)

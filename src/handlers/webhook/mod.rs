@@ -7,7 +7,7 @@ mod target;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -73,16 +73,14 @@ impl Header {
             let start = text.split_whitespace().next().unwrap_or_default();
             bail!("the header {start:?} has no colon; write it as 'Name: value'");
         };
-        let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-            bail!("{name:?} is no name for a header; write it as 'Name: value'");
-        };
-        if OURS.contains(&parsed.as_str()) {
-            bail!("the header {name} is set by backlog itself; leave it out");
-        }
+        let no_name = || format!("{name:?} is no name for a header; write it as 'Name: value'");
+        let parsed: HeaderName = name.parse().ok().with_context(no_name)?;
+        let is_ours = OURS.contains(&parsed.as_str());
+        ensure!(!is_ours, "the header {name} is set by backlog itself; leave it out");
         let value = Some(value.trim()).filter(|value| value.is_ascii());
-        let Some(mut value) = value.and_then(|value| HeaderValue::from_str(value).ok()) else {
-            bail!("the value of the header {name} must be printable ASCII");
-        };
+        let value = value.and_then(|value| HeaderValue::from_str(value).ok());
+        let not_ascii = || format!("the value of the header {name} must be printable ASCII");
+        let mut value = value.with_context(not_ascii)?;
         value.set_sensitive(true);
         Ok(Self { name: parsed, value })
     }

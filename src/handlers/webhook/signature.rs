@@ -1,6 +1,6 @@
 //! The signature of a request, as Standard Webhooks has it: an HMAC of id, time and body.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::DecodePaddingMode;
@@ -16,6 +16,8 @@ const ASYMMETRIC: [&str; 2] = ["whsk_", "whpk_"];
 /// Standard Webhooks asks for 24 to 64 bytes; a shorter key can be guessed.
 const SHORTEST: usize = 24;
 
+const EMPTY: &str = "the signing secret is empty; it must look like whsec_<base64>";
+
 /// Secrets are handed around with and without the padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -25,26 +27,22 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 type Key = Hmac<Sha256>;
 
 fn key(text: &str) -> Result<Key> {
-    if ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)) {
-        bail!("a signing secret of the asymmetric kind cannot be used; give a whsec_ one");
-    }
-    let Some(encoded) = text.strip_prefix(PREFIX) else {
-        bail!("the signing secret does not begin with whsec_; it must look like whsec_<base64>");
-    };
+    ensure!(
+        !ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)),
+        "a signing secret of the asymmetric kind cannot be used; give a whsec_ one"
+    );
+    let unlike = |why| format!("the signing secret {why}; it must look like whsec_<base64>");
+    let encoded =
+        text.strip_prefix(PREFIX).with_context(|| unlike("does not begin with whsec_"))?;
     // The decoder's error would quote a part of the secret.
-    let Ok(bytes) = LENIENT.decode(encoded) else {
-        bail!("the signing secret is no base64; it must look like whsec_<base64>");
-    };
-    if bytes.is_empty() {
-        bail!("the signing secret is empty; it must look like whsec_<base64>");
-    }
-    if bytes.len() < SHORTEST {
-        bail!(
-            "the signing secret has {} bytes, and needs at least {SHORTEST}: \
-                 echo whsec_$(openssl rand -base64 32)",
-            bytes.len()
-        );
-    }
+    let bytes = LENIENT.decode(encoded).ok().with_context(|| unlike("is no base64"))?;
+    let length = bytes.len();
+    ensure!(length > 0, EMPTY);
+    ensure!(
+        length >= SHORTEST,
+        "the signing secret has {length} bytes, and needs at least {SHORTEST}: \
+         echo whsec_$(openssl rand -base64 32)"
+    );
     Hmac::new_from_slice(&bytes).context("could not use the signing secret")
 }
 
@@ -63,9 +61,7 @@ impl Secret {
     /// Reads secrets that white space separates, the current one first.
     pub fn parse(text: &str) -> Result<Self> {
         let keys = text.split_whitespace().map(key).collect::<Result<Vec<_>>>()?;
-        if keys.is_empty() {
-            bail!("the signing secret is empty; it must look like whsec_<base64>");
-        }
+        ensure!(!keys.is_empty(), EMPTY);
         Ok(Self(keys))
     }
 

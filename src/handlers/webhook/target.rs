@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
@@ -38,9 +38,8 @@ impl fmt::Display for Target {
 
 impl Target {
     pub fn new(text: &str) -> Result<Self> {
-        let Some((scheme, rest)) = text.split_once("://") else {
-            bail!("the URL has no scheme; begin it with https:// or http://");
-        };
+        let no_scheme = "the URL has no scheme; begin it with https:// or http://";
+        let (scheme, rest) = text.split_once("://").context(no_scheme)?;
         let is_https = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
             "http" => false,
@@ -108,9 +107,8 @@ fn check_literal(text: &str) -> Result<()> {
 }
 
 fn basic_authorization(login: &str) -> Result<String> {
-    if login.contains(['{', '}']) {
-        bail!("the user in the URL can hold no column; use a header");
-    }
+    let is_plain = !login.contains(['{', '}']);
+    ensure!(is_plain, "the user in the URL can hold no column; use a header");
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let login = [user, password].map(|it| percent_decode_str(it).collect::<Vec<u8>>()).join(&b':');
     Ok(format!("Basic {}", STANDARD.encode(login)))
@@ -124,13 +122,12 @@ fn check_authority(authority: &str) -> Result<()> {
         Some(address) => address.strip_suffix(']').is_some_and(|it| it.parse::<Ipv6Addr>().is_ok()),
         None => is_name(host.strip_suffix('.').unwrap_or(host)),
     };
-    if !is_host {
-        bail!("the URL's host {host:?} is no host name");
-    }
-    if port.is_some_and(|port| port.starts_with('+') || port.parse::<NonZeroU16>().is_err()) {
-        // A password that is not encoded may have become a part of it.
-        bail!("the URL's port is no port number; a `/` or `#` in a password must be encoded");
-    }
+    ensure!(is_host, "the URL's host {host:?} is no host name");
+    // A password that is not encoded may have become a part of it.
+    ensure!(
+        port.is_none_or(|port| !port.starts_with('+') && port.parse::<NonZeroU16>().is_ok()),
+        "the URL's port is no port number; a `/` or `#` in a password must be encoded"
+    );
     Ok(())
 }
 
@@ -143,9 +140,8 @@ fn check_path(rest: &str) -> Result<()> {
         let name = segment.split(|byte| *byte == b';').next();
         matches!(name, Some(b"." | b".."))
     };
-    if decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dots) {
-        bail!("the URL's path {path:?} has a segment of nothing but dots");
-    }
+    let climbs = decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dots);
+    ensure!(!climbs, "the URL's path {path:?} has a segment of nothing but dots");
     Ok(())
 }
 
@@ -169,12 +165,10 @@ impl Template {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             check(before)?;
-            let Some((name, after)) = after.split_once('}') else {
-                bail!("a brace in {what} is not closed; write a column as {{name}}");
-            };
-            if name.is_empty() {
-                bail!("braces in {what} are empty; write a column as {{name}}");
-            }
+            let (name, after) = after.split_once('}').with_context(|| {
+                format!("a brace in {what} is not closed; write a column as {{name}}")
+            })?;
+            ensure!(!name.is_empty(), "braces in {what} are empty; write a column as {{name}}");
             columns.push((before.into(), name.into()));
             rest = after;
         }

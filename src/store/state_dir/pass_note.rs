@@ -82,27 +82,25 @@ impl PassNote {
         let note = Note::own(token)?.to_bytes();
         let noted = notes(&file)?;
         // Behind the end of the file all slots are free.
-        let free = (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none));
-        for slot in free {
-            if claims::lock_at(&file, offset(slot))? {
-                // Another pass may have been here since it was read.
-                if read(&file, slot)?.is_none() {
-                    file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
-                    return Ok(Self { file, slot, temporary: None });
-                }
-                claims::unlock_at(&file, offset(slot));
+        for slot in (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none)) {
+            if !claims::lock_at(&file, offset(slot))? {
+                continue;
             }
+            // Another pass may have been here since it was read.
+            if read(&file, slot)?.is_none() {
+                file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
+                return Ok(Self { file, slot, temporary: None });
+            }
+            claims::unlock_at(&file, offset(slot));
         }
         bail!("could not note the pass: {SLOTS} others are noted")
     }
 
     /// A note in a file that goes with its last note; `None` if it has just gone with another.
     pub fn temporary(mut self, path: PathBuf) -> Option<Self> {
-        if self.file.metadata().is_ok_and(|found| found.nlink() > 0) {
-            self.temporary = Some(path);
-            return Some(self);
-        }
-        None
+        let is_there = self.file.metadata().is_ok_and(|found| found.nlink() > 0);
+        self.temporary = Some(path).filter(|_| is_there);
+        is_there.then_some(self)
     }
 }
 
@@ -112,13 +110,12 @@ impl Drop for PassNote {
             return;
         }
         let _ = self.file.write_all_at(&padded(""), offset(self.slot));
-        if let Some(path) = &self.temporary {
-            // Nobody else has a note in it, nor writes one before this is done.
-            let is_last = claims::lock_all(&self.file).unwrap_or(false)
-                && notes(&self.file).is_ok_and(|notes| notes.iter().all(Option::is_none));
-            if is_last {
-                let _ = std::fs::remove_file(path);
-            }
+        // Nobody else has a note in it, nor writes one before this is done.
+        if let Some(path) = &self.temporary
+            && claims::lock_all(&self.file).unwrap_or(false)
+            && notes(&self.file).is_ok_and(|notes| notes.iter().all(Option::is_none))
+        {
+            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -131,8 +128,7 @@ pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
             continue;
         }
         // Another pass may have done it since it was read.
-        let note = read(file, slot)?;
-        let ended = note.as_ref().map_or(Ok(false), |note| note.end(word_of));
+        let ended = read(file, slot)?.map_or(Ok(false), |note| note.end(word_of));
         if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }

@@ -206,7 +206,7 @@ const MOST: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delays {
     /// At least one.
-    waits: Vec<u64>,
+    pub waits: Vec<u64>,
     /// `sums[n]` is b(0) + .. + b(n).
     sums: Vec<u128>,
 }

@@ -27,6 +27,8 @@ pub struct Form {
     pub make: fn(&Keys, Options) -> Result<Shape, String>,
 }
 
+type Parse<T> = fn(&str) -> Result<T, String>;
+
 /// The keys and values behind a policy's name.
 pub struct Keys<'a> {
     form: &'a Form,
@@ -78,82 +80,60 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub fn missing(&self, key: &str) -> String {
-        format!("{} needs {key}=, as in: {}", self.form.name, self.form.example)
-    }
-
-    pub fn parsed<T>(
-        &self,
-        key: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, String> {
+    /// The value of a key, if it is given.
+    pub fn get<T>(&self, key: &str, parse: Parse<T>) -> Result<Option<T>, String> {
         let Some(value) = self.values.get(key) else { return Ok(None) };
         let wrong = |error| format!("{}: {key}={value}: {error}", self.form.name);
         parse(value).map(Some).map_err(wrong)
     }
 
-    pub fn duration(&self, key: &str) -> Result<Option<u64>, String> {
-        self.parsed(key, milliseconds)
+    /// The value of a key that must be given.
+    pub fn need<T>(&self, key: &str, parse: Parse<T>) -> Result<T, String> {
+        let Form { name, example, .. } = self.form;
+        self.get(key, parse)?.ok_or_else(|| format!("{name} needs {key}=, as in: {example}"))
     }
 
     /// The durations without a key, at least one, none of which may be above `max`.
     pub fn entries(&self) -> Result<Vec<u64>, String> {
-        let name = self.form.name;
-        let max = self.duration("max")?.unwrap_or(LONGEST_MS);
+        let Form { name, example, .. } = self.form;
+        let max = self.get("max", milliseconds)?.unwrap_or(LONGEST_MS);
         let entry = |entry: &&str| {
             let wait =
                 milliseconds(entry).map_err(|error| format!("{name}: {entry:?}: {error}"))?;
-            self.in_order("an entry", wait, max)?;
-            Ok(wait)
+            self.in_order("an entry", wait, max).map(|_| wait)
         };
         if self.entries.is_empty() {
-            return Err(format!("{name} needs waits, as in: {}", self.form.example));
+            return Err(format!("{name} needs waits, as in: {example}"));
         }
         self.entries.iter().map(entry).collect()
     }
 
-    pub fn required(&self, key: &str) -> Result<u64, String> {
-        self.duration(key)?.ok_or_else(|| self.missing(key))
-    }
-
-    pub fn above_zero(&self, key: &str) -> Result<Option<u64>, String> {
-        self.parsed(key, |text| match milliseconds(text)? {
-            0 => Err("must be more than 0".into()),
-            ms => Ok(ms),
-        })
-    }
-
     pub fn max(&self) -> Result<u64, String> {
-        Ok(self.above_zero("max")?.unwrap_or(MAX_MS))
+        Ok(self.get("max", above_zero)?.unwrap_or(MAX_MS))
     }
 
     /// The longest wait, which must not be below the first one.
     pub fn max_above(&self, key: &str, first: u64) -> Result<u64, String> {
-        let max = self.max()?;
-        self.in_order(key, first, max)?;
-        Ok(max)
+        self.in_order(key, first, self.max()?)
     }
 
-    pub fn in_order(&self, key: &str, first: u64, max: u64) -> Result<(), String> {
+    /// `max`, if the first wait is not above it.
+    pub fn in_order(&self, key: &str, first: u64, max: u64) -> Result<u64, String> {
         if first <= max {
-            return Ok(());
+            return Ok(max);
         }
-        let shown = |ms| humantime::format_duration(Duration::from_millis(ms));
+        let [first, max] =
+            [first, max].map(|ms| humantime::format_duration(Duration::from_millis(ms)));
+        let name = self.form.name;
         Err(format!(
-            "{}: {key} ({}) is above max ({}); give a max= that is not below it",
-            self.form.name,
-            shown(first),
-            shown(max)
+            "{name}: {key} ({first}) is above max ({max}); give a max= that is not below it"
         ))
     }
+}
 
-    pub fn retries(&self) -> Result<u32, String> {
-        let retries = |text: &str| {
-            let retries = text.parse().ok().filter(|retries| (2..=MOST_RETRIES).contains(retries));
-            retries.ok_or_else(|| format!("must be a whole number from 2 to {MOST_RETRIES}"))
-        };
-        self.parsed("retries", retries)?.ok_or_else(|| self.missing("retries"))
-    }
+pub fn retries(text: &str) -> Result<u32, String> {
+    let retries = text.parse().ok().filter(|retries| (2..=MOST_RETRIES).contains(retries));
+    retries.ok_or_else(|| format!("must be a whole number from 2 to {MOST_RETRIES}"))
 }
 
 /// `30%`, or `30`: from 0 to 100.
@@ -189,11 +169,18 @@ fn decimal(text: &str) -> Option<(u64, u64)> {
 }
 
 /// A duration in whole milliseconds.
-fn milliseconds(text: &str) -> Result<u64, String> {
+pub fn milliseconds(text: &str) -> Result<u64, String> {
     let duration = humantime::parse_duration(text.trim())
         .map_err(|error| format!("{error}; write 30s, 5m, 12h, 1day"))?;
     u64::try_from(duration.as_millis())
         .ok()
         .filter(|ms| *ms <= LONGEST_MS)
         .ok_or_else(|| "longer than 3650 days".into())
+}
+
+pub fn above_zero(text: &str) -> Result<u64, String> {
+    match milliseconds(text)? {
+        0 => Err("must be more than 0".into()),
+        ms => Ok(ms),
+    }
 }

@@ -7,13 +7,11 @@
 mod age_window;
 mod backoff;
 mod due_rule;
-mod formulas;
 mod keys;
-mod progressive;
 mod settle;
 mod slots;
-mod sns;
 mod spec;
+mod zaqar;
 
 #[cfg(test)]
 mod properties;
@@ -24,9 +22,8 @@ pub use age_window::{AgeWindow, gaps, overlaps};
 pub use backoff::{Backoff, Jitter};
 pub use due_rule::{DueRule, Planned, Verdict};
 pub use keys::percent;
-pub use progressive::{DEFAULT as DEFAULT_TIERS, EVERY_SECS as PROGRESSIVE_EVERY_SECS, Tiers};
 pub use settle::{End, RetryLimits, charge, exhausted, expire, possible_writes, settle};
-pub use slots::{CATCH_UP, Slots, Span};
+pub use slots::{CATCH_UP, DEFAULT_TIERS, PROGRESSIVE_EVERY_SECS, Slots, Span, Tiers};
 pub use spec::{EVERY_SECS, Options, duration, file_of, parse, parse_for_age, plain_fibonacci};
 
 use crate::query::{Shard, Slot, Window};

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::backoff::{Backoff, Jitter};
-use super::progressive::{DEFAULT, Tiers};
-use super::slots::{Slots, Span};
+use super::slots::{DEFAULT_TIERS, Slots, Span, Tiers};
 use super::spec::Options;
 use super::spec::parse;
 use super::{DueRule, PassTime, Policy, RetryLimits, Schedule, Verdict};
@@ -181,7 +180,7 @@ proptest! {
         let slots = if by_age {
             Slots::ByAge(backoff("even", options))
         } else {
-            Slots::Progressive(Tiers::parse(DEFAULT, options).unwrap())
+            Slots::Progressive(Tiers::parse(DEFAULT_TIERS, options).unwrap())
         };
         let policy = Policy::Slots(slots.clone());
         let inserted_at = Some(Instant(NOW.0 - age));
@@ -235,7 +234,7 @@ fn ticks(tiers: &Tiers, id: i64, inserted_at: Instant, from: i64) -> Vec<i64> {
 }
 
 fn tiers() -> Tiers {
-    Tiers::parse(DEFAULT, Options { every_secs: 300, salt: 0, spread: None }).unwrap()
+    Tiers::parse(DEFAULT_TIERS, Options { every_secs: 300, salt: 0, spread: None }).unwrap()
 }
 
 /// The intervals of the default tiers in ticks, and the ages that they reach to, in seconds.

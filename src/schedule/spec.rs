@@ -1,11 +1,15 @@
-//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, each made a [`Backoff`].
+//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, each made a [`Backoff`]: their keys, and
+//! the formulas of their waits, in milliseconds as functions of the count.
 
+use std::iter::successors;
 use std::time::Duration;
 
+use num_bigint::BigUint;
+
 use super::backoff::{Backoff, Delays, Jitter};
-use super::formulas::{self, Curve};
-use super::keys::{Form, Keys, MAX_MS, percent, ratio};
-use super::sns;
+use super::keys::{Form, Keys, MAX_MS, above_zero, milliseconds, percent, ratio, retries};
+use super::zaqar::{self, Curve, half_up};
+use crate::time::DAY;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
 pub const EVERY_SECS: i64 = 60;
@@ -34,6 +38,12 @@ impl Options {
             line += &format!(" --salt {}", self.salt);
         }
         line
+    }
+
+    fn backoff(self, name: &str, typed: &str, base: Delays, jitter: Jitter) -> Backoff {
+        let Self { every_secs, salt, .. } = self;
+        let line = format!("{typed}{}", self.line(EVERY_SECS));
+        Backoff { name: name.into(), line, base, jitter, every_secs, salt, max_attempts: None }
     }
 }
 
@@ -90,31 +100,21 @@ const fn form(
 
 /// The path of the file that a specification names, `sns:FILE`.
 pub fn file_of(spec: &str) -> Option<&str> {
-    spec.strip_prefix(DELIVERY)?.strip_prefix(':')
+    spec.strip_prefix("sns:")
 }
-
-/// The name of the policy that is read from a file.
-const DELIVERY: &str = "sns";
 
 /// Reads a specification, and what is in the file that it names, if it names one. An error says what
 /// would be legal.
 pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backoff, String> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-    let backoff = |base, jitter, max_attempts| Backoff {
-        name: spec.into(),
-        line: format!("--policy {spec}{}", options.line(EVERY_SECS)),
-        base,
-        jitter,
-        every_secs: options.every_secs,
-        salt: options.salt,
-        max_attempts,
-    };
-    let spread =
-        |percent: Option<u8>| Jitter::Spread { percent: percent.or(options.spread).unwrap_or(100) };
-    if name == DELIVERY {
+    let typed = format!("--policy {spec}");
+    let spread = |percent: Option<u8>| Jitter::Spread { percent: percent.unwrap_or(100) };
+    if name == "sns" {
         let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
-        let phases = sns::parse(file).map_err(|error| format!("sns: {rest}: {error}"));
-        return phases.map(|(waits, last)| backoff(waits, spread(None), Some(last)));
+        let phases = zaqar::parse(file).map_err(|error| format!("sns: {rest}: {error}"));
+        let (waits, last) = phases?;
+        let backoff = options.backoff(spec, &typed, waits, spread(options.spread));
+        return Ok(Backoff { max_attempts: Some(last), ..backoff });
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
         let names: Vec<_> = FORMS.iter().map(|form| form.name).collect();
@@ -126,14 +126,15 @@ pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backof
     };
     let keys = Keys::parse(form, rest)?;
     let shape = (form.make)(&keys, options)?;
-    let percent = keys.parsed("spread", percent)?.or(options.spread);
-    Ok(match (shape.drawn, percent) {
-        (Some(drawn), None) => backoff(shape.base, drawn, None),
+    let percent = keys.get("spread", percent)?.or(options.spread);
+    let (base, jitter) = match (shape.drawn, percent) {
+        (Some(drawn), None) => (shape.base, drawn),
         (Some(_), Some(_)) if keys.has("jitter") => {
             return Err(format!("{name}: jitter and spread exclude each other; leave one out"));
         }
-        _ => backoff(shape.mean.unwrap_or(shape.base), spread(percent), None),
-    })
+        _ => (shape.mean.unwrap_or(shape.base), spread(percent)),
+    };
+    Ok(options.backoff(spec, &typed, base, jitter))
 }
 
 /// Reads a specification for use by age: what would be drawn is spread, because a sum of drawn
@@ -154,34 +155,31 @@ pub fn parse_for_age(spec: &str, file: Option<&[u8]>, options: Options) -> Resul
 /// `--fibonacci`: waits of whole Fibonacci numbers of minutes, so nothing is spread unless that is
 /// asked for.
 pub fn plain_fibonacci(options: Options) -> Backoff {
-    Backoff {
-        name: "fibonacci".into(),
-        line: format!("--fibonacci{}", options.line(EVERY_SECS)),
-        base: formulas::fibonacci(MINUTE_MS, MAX_MS),
-        jitter: Jitter::Spread { percent: options.spread.unwrap_or(0) },
-        every_secs: options.every_secs,
-        salt: options.salt,
-        max_attempts: None,
-    }
+    let jitter = Jitter::Spread { percent: options.spread.unwrap_or(0) };
+    options.backoff("fibonacci", "--fibonacci", fibonacci_up_to(MINUTE_MS, MAX_MS), jitter)
 }
 
-/// Fibonacci(1), unless `unit=` says otherwise.
 const MINUTE_MS: u64 = 60_000;
 
-fn base(base: Delays) -> Shape {
+fn plain(base: Delays) -> Shape {
     Shape { base, drawn: None, mean: None }
 }
 
 fn constant(keys: &Keys, _: Options) -> Result<Shape, String> {
-    let delay = keys.required("delay")?;
+    let delay = keys.need("delay", milliseconds)?;
     keys.max_above("delay", delay)?;
-    Ok(base(Delays::listed([delay])))
+    Ok(plain(Delays::listed([delay])))
 }
 
 fn fibonacci(keys: &Keys, _: Options) -> Result<Shape, String> {
-    let unit = keys.above_zero("unit")?.unwrap_or(MINUTE_MS);
-    let max = keys.max_above("unit", unit)?;
-    Ok(base(formulas::fibonacci(unit, max)))
+    let unit = keys.get("unit", above_zero)?.unwrap_or(MINUTE_MS);
+    Ok(plain(fibonacci_up_to(unit, keys.max_above("unit", unit)?)))
+}
+
+/// Fibonacci(1), Fibonacci(2), ... units: 1, 1, 2, 3, 5, 8.
+fn fibonacci_up_to(unit: u64, max: u64) -> Delays {
+    let next = |(this, next): &(u64, u64)| Some((*next, this.saturating_add(*next)));
+    Delays::rising(max, successors(Some((unit, unit)), next).map(|(this, _)| this))
 }
 
 /// Two of them: offset + first * base^n, and the Zaqar specification's from min to max.
@@ -189,16 +187,18 @@ fn exponential(keys: &Keys, _: Options) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Exponential);
     }
-    let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
-    let base = keys.parsed("base", ratio)?.ok_or_else(|| keys.missing("base"))?;
-    let offset = keys.duration("offset")?.unwrap_or(0);
+    let first = keys.need("first", above_zero)?;
+    let (over, under) = keys.need("base", ratio)?;
+    let offset = keys.get("offset", milliseconds)?.unwrap_or(0);
     let max = keys.max_above("first", first.saturating_add(offset))?;
-    let base = formulas::exponential(first, base, offset, max);
-    let drawn = keys.parsed("jitter", percent)?.map(|percent| Jitter::Drawn {
-        unit_ms: 1,
-        widths: Delays::listed(
-            (0..base.len() as u64).map(|n| base.wait(n) * u64::from(percent) / 100),
-        ),
+    let wait = |n| {
+        let exact = BigUint::from(first) * BigUint::from(over).pow(n);
+        offset.saturating_add(half_up(&exact, &BigUint::from(under).pow(n)))
+    };
+    let base = Delays::rising(max, (0..).map(wait));
+    let drawn = keys.get("jitter", percent)?.map(|percent| {
+        let widths = base.waits.iter().map(|wait| wait * u64::from(percent) / 100);
+        Jitter::Drawn { unit_ms: 1, widths: Delays::listed(widths) }
     });
     Ok(Shape { base, drawn, mean: None })
 }
@@ -208,62 +208,75 @@ fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Geometric);
     }
-    let first = keys.above_zero("first")?.ok_or_else(|| keys.missing("first"))?;
-    let ratio = keys.parsed("ratio", ratio)?.ok_or_else(|| keys.missing("ratio"))?;
-    let max = keys.max_above("first", first)?;
-    Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
+    let first = keys.need("first", above_zero)?;
+    let ratio = keys.need("ratio", ratio)?;
+    Ok(in_ticks(first, ratio, keys.max_above("first", first)?, options))
 }
 
-/// [`geometric`] with the first delay, the ratio and the longest delay that are usual for `even`.
+/// [`geometric`] with so small a ratio that the load of records that fail together, once it is
+/// spread, falls evenly.
 fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
-    let first = keys.above_zero("first")?.unwrap_or(formulas::EVEN_FIRST_MS);
-    let ratio = keys.parsed("ratio", ratio)?.unwrap_or(formulas::EVEN_RATIO);
-    let max = keys.duration("max")?.unwrap_or(formulas::EVEN_MAX_MS);
-    keys.in_order("first", first, max)?;
-    Ok(base(formulas::geometric(first, ratio, max, options.every_secs)))
+    let first = keys.get("first", above_zero)?.unwrap_or(MINUTE_MS);
+    let ratio = keys.get("ratio", ratio)?.unwrap_or((5, 4));
+    let max = keys.get("max", milliseconds)?.unwrap_or(DAY.unsigned_abs() * 1000);
+    Ok(in_ticks(first, ratio, keys.in_order("first", first, max)?, options))
 }
 
-/// n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
+/// From the first wait by a ratio, each at least a tick longer than the one before.
+fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: Options) -> Shape {
+    let tick = options.every_secs.unsigned_abs() * 1000;
+    let grown = |ticks: &u64| {
+        let product = u128::from(*ticks) * u128::from(over) / u128::from(under);
+        Some((ticks + 1).max(u64::try_from(product).unwrap_or(u64::MAX)))
+    };
+    let waits =
+        successors(Some(first.div_ceil(tick)), grown).map(|ticks| ticks.saturating_mul(tick));
+    plain(Delays::rising(max.div_ceil(tick).saturating_mul(tick), waits))
+}
+
+/// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
 fn sidekiq(keys: &Keys, _: Options) -> Result<Shape, String> {
-    let high = |n| formulas::sidekiq(n).saturating_add(formulas::sidekiq_width(n));
-    Ok(drawn_in_secs(keys.max()?, formulas::sidekiq, high, None))
+    let low = |n: u64| n.saturating_pow(4).saturating_add(15);
+    let high = |n| low(n).saturating_add(30 * (n + 1));
+    Ok(drawn_in_secs(keys.max()?, low, high, None))
 }
 
 /// U[n^3, (n + 2)^3) seconds; spread, it is the mean of that.
 fn buckets(keys: &Keys, _: Options) -> Result<Shape, String> {
     let max = keys.max()?;
-    let mean = Delays::rising(max, (0..).map(formulas::bucket_mean));
-    Ok(drawn_in_secs(max, formulas::bucket, |n| formulas::bucket(n + 2), Some(mean)))
+    let bound = |n: u64| n.saturating_pow(3);
+    let mean = |n| (2 * bound(n)).saturating_add(3 * n * n + 2 * n + 1) / 2 * 1000;
+    let mean = Delays::rising(max, (0..).map(mean));
+    Ok(drawn_in_secs(max, bound, |n| bound(n + 2), Some(mean)))
 }
 
-/// Waits drawn between two rising bounds, neither of which exceeds `max`.
+/// Waits drawn between two rising bounds in seconds, neither of which exceeds `max` milliseconds.
 fn drawn_in_secs(
     max: u64,
     low: impl Fn(u64) -> u64,
     high: impl Fn(u64) -> u64,
     mean: Option<Delays>,
 ) -> Shape {
-    let base = Delays::rising(max, (0..).map(&low));
-    let widths = (0..base.len() as u64).map(|n| high(n).min(max) - low(n).min(max));
+    let base = Delays::rising(max, (0..).map(|n| low(n).saturating_mul(1000)));
+    let width = |(n, low)| high(n).saturating_mul(1000).min(max) - low;
+    let widths = (0..).zip(&base.waits).map(width);
     let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
     Shape { base, drawn: Some(drawn), mean }
 }
 
 /// `list:0s,10m,1h`: the n-th entry, then the last.
 fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
-    Ok(base(Delays::listed(keys.entries()?)))
+    Ok(plain(Delays::listed(keys.entries()?)))
 }
 
 /// Waits from min to max in `retries` steps.
 fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
     keys.only(&["min", "retries"])?;
     let min = match curve {
-        Curve::Linear | Curve::Arithmetic => keys.duration("min")?,
+        Curve::Linear | Curve::Arithmetic => keys.need("min", milliseconds)?,
         // No ratio leads from nothing to something.
-        Curve::Geometric | Curve::Exponential => keys.above_zero("min")?,
+        Curve::Geometric | Curve::Exponential => keys.need("min", above_zero)?,
     };
-    let min = min.ok_or_else(|| keys.missing("min"))?;
-    let max = keys.required("max")?;
-    keys.in_order("min", min, max)?;
-    Ok(base(Delays::listed(formulas::between(curve, min, max, keys.retries()?))))
+    let max = keys.in_order("min", min, keys.need("max", milliseconds)?)?;
+    Ok(plain(Delays::listed(zaqar::between(curve, min, max, keys.need("retries", retries)?))))
 }

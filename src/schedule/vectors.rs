@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::backoff::{Backoff, Jitter};
-use super::progressive::{DEFAULT, Tiers};
-use super::slots::{Slots, Span};
+use super::slots::{DEFAULT_TIERS, Slots, Span, Tiers};
 use super::spec::Options;
 use super::spec::parse;
 use super::{Reason, Verdict};
@@ -75,7 +74,7 @@ impl Row<'_> {
 }
 
 fn tiers() -> Tiers {
-    Tiers::parse(DEFAULT, Options { every_secs: 300, salt: 0, spread: None }).unwrap()
+    Tiers::parse(DEFAULT_TIERS, Options { every_secs: 300, salt: 0, spread: None }).unwrap()
 }
 
 fn value(function: &str, row: &Row) -> String {

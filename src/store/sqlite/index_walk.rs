@@ -5,7 +5,7 @@
 use rusqlite::{Connection, Result};
 
 use super::dialect::Sqlite;
-use crate::date::{Spelling, Unit, text_bound};
+use crate::date::{Format, Spelling, text_bound};
 use crate::query::{Query, Window};
 use crate::record::{Status, Value};
 use crate::store::sql::{Dialect, by_count};
@@ -74,8 +74,8 @@ impl<'a> Counts<'a> {
             format!("{column} >= {} AND NOT {is_number}", text(future)),
         ];
         let mut from = String::new();
-        for unit in Unit::ALL {
-            let number = |at: Instant| unit.number(at).to_string();
+        for format in Format::EPOCHS {
+            let number = |at: Instant| format.number(at).to_string();
             places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
             from = format!("{column} >= {} AND ", number(future));
         }

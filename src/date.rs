@@ -1,18 +1,15 @@
 //! Date formats of tables: every spelling is read, and each column is written in its own.
 
-mod spelling;
-
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, FixedOffset, NaiveDateTime};
+use clap::ValueEnum;
 
 use crate::record::Value;
 use crate::time::{DAY, Instant, WRITABLE};
-
-pub use spelling::Spelling;
 
 /// The format and zone of a date column, for reading.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,23 +20,16 @@ pub struct Dates {
     pub zone: Zone,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// `2026-11-21 03:40:00` and its many relatives.
     Iso,
     /// `20261121034000`, as text or as a number.
     Compact,
-    Epoch(Unit),
-}
-
-/// The unit of an epoch date: how many of them are in a second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i64)]
-pub enum Unit {
-    Seconds = 1,
-    Milliseconds = 1_000,
-    Microseconds = 1_000_000,
-    Nanoseconds = 1_000_000_000,
+    Epoch,
+    EpochMs,
+    EpochUs,
+    EpochNs,
 }
 
 /// A stretch of a column, in the column's own order, that can hold instants of a window.
@@ -52,61 +42,61 @@ pub struct Stretch {
     pub is_text: bool,
 }
 
-impl Format {
-    pub const NAMES: [(&'static str, Self); 6] = [
-        ("iso", Self::Iso),
-        ("compact", Self::Compact),
-        ("epoch", Self::Epoch(Unit::Seconds)),
-        ("epoch-ms", Self::Epoch(Unit::Milliseconds)),
-        ("epoch-us", Self::Epoch(Unit::Microseconds)),
-        ("epoch-ns", Self::Epoch(Unit::Nanoseconds)),
-    ];
-}
-
 impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, format)| *format).ok_or_else(|| {
-            let names = Self::NAMES.map(|(name, _)| name).join(", ");
-            format!("{text:?} is no format of dates; legal are {names}")
+        ValueEnum::from_str(text, false).map_err(|_| {
+            let names: Vec<_> = Self::value_variants().iter().map(Self::to_string).collect();
+            format!("{text:?} is no format of dates; legal are {}", names.join(", "))
         })
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Self::NAMES.iter().find(|(_, format)| format == self);
-        f.write_str(found.map_or("", |(name, _)| name))
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 
-impl Unit {
-    /// In the order of their numbers.
-    pub const ALL: [Self; 4] =
-        [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
+impl Format {
+    pub const EPOCHS: [Self; 4] = [Self::Epoch, Self::EpochMs, Self::EpochUs, Self::EpochNs];
+    /// Those that numbers can have, in the order of the numbers.
+    const NUMBERS: [Self; 5] =
+        [Self::Epoch, Self::EpochMs, Self::Compact, Self::EpochUs, Self::EpochNs];
 
-    fn per_second(self) -> i64 {
-        self as i64
+    /// How many of its units are in a second, if it counts them from the epoch.
+    fn per_second(self) -> Option<i64> {
+        match self {
+            Self::Iso | Self::Compact => None,
+            Self::Epoch => Some(1),
+            Self::EpochMs => Some(1_000),
+            Self::EpochUs => Some(1_000_000),
+            Self::EpochNs => Some(1_000_000_000),
+        }
     }
 
-    /// Numbers that can be an instant in this unit: the years 1973 to 2286, of nanoseconds to
-    /// 2262. So a number's size says which unit it is in, and what lies outside (0, a year,
-    /// 20261120) is not taken for an instant.
-    pub fn range(self) -> Range<i64> {
-        let times = |secs: i64| secs.saturating_mul(self.per_second());
-        times(100_000_000)..times(10_000_000_000)
+    /// Numbers that can be an instant in this format: of units the years 1973 to 2286, of
+    /// nanoseconds to 2262. So a number's size says which format it has, and what lies outside (0, a
+    /// year, 20261120) is not taken for an instant. Those that can be `YYYYMMDDHHMMSS` lie between
+    /// the milliseconds and the microseconds.
+    fn range(self) -> Range<i64> {
+        let Some(unit) = self.per_second() else { return COMPACT };
+        100_000_000 * unit..10_000_000_000_i64.saturating_mul(unit)
     }
 
-    /// An instant in this unit, cut to what can be one.
+    /// An instant as such a number, cut to what can be one.
     pub fn number(self, at: Instant) -> i64 {
-        let Range { start, end } = self.range();
-        at.0.saturating_mul(self.per_second()).clamp(start, end)
+        let number = match self.per_second() {
+            Some(unit) => at.0.saturating_mul(unit),
+            None if at.0 < 0 => COMPACT.start,
+            None => compact_bound(at).parse().map_or(i64::MAX, |day: i64| day * 1_000_000),
+        };
+        number.clamp(self.range().start, self.range().end)
     }
 }
 
-/// Numbers that can be `YYYYMMDDHHMMSS`: they lie between the milliseconds and the microseconds.
+/// `YYYYMMDDHHMMSS` from 1970 on.
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
 
 impl Default for Dates {
@@ -132,16 +122,12 @@ impl Dates {
         }
     }
 
-    fn takes(&self, format: Format) -> bool {
-        self.format.is_none_or(|only| only == format)
-    }
-
     fn read_number(&self, number: i64) -> Option<Instant> {
-        if COMPACT.contains(&number) && self.takes(Format::Compact) {
-            return self.compact(&number.to_string());
+        let format = self.numbers().find(|format| format.range().contains(&number))?;
+        match format.per_second() {
+            Some(unit) => Some(Instant(number.div_euclid(unit))),
+            None => self.compact(&number.to_string()),
         }
-        let unit = Unit::ALL.into_iter().find(|unit| unit.range().contains(&number))?;
-        self.takes(Format::Epoch(unit)).then(|| Instant(number.div_euclid(unit.per_second())))
     }
 
     pub fn read_text(&self, text: &str) -> Option<Instant> {
@@ -149,10 +135,9 @@ impl Dates {
             None | Some(Format::Compact) if is_compact(text) => self.compact(text),
             None | Some(Format::Iso) => self.iso(text),
             // Text of digits is not guessed at.
-            Some(Format::Epoch(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                self.read_number(text.parse().ok()?)
-            }
-            Some(Format::Compact | Format::Epoch(_)) => None,
+            Some(Format::Compact) => None,
+            Some(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
+            Some(_) => self.read_number(text.parse().ok()?),
         }
     }
 
@@ -178,16 +163,15 @@ impl Dates {
             Some(Format::Iso) => [early, late].map(|at| text_bound(at, &Instant::date)),
             Some(Format::Compact) => [early, late].map(compact_bound),
             // Digits as text do not sort as numbers.
-            Some(Format::Epoch(_)) => ["0".into(), ":".into()],
+            Some(_) => ["0".into(), ":".into()],
         };
         let [first, last] = text.map(Value::Text);
         let mut stretches = vec![Stretch { from: first, to: last, is_text: true }];
         let numbers = self.numbers().rev().map(|format| {
-            let (from, to) = match format {
-                Format::Epoch(unit) => (unit.number(from), unit.number(until)),
-                Format::Compact | Format::Iso => (compact_number(early), compact_number(late)),
-            };
-            Stretch { from: Value::Integer(from), to: Value::Integer(to), is_text: false }
+            let is_compact = format == Format::Compact;
+            let (from, until) = if is_compact { (early, late) } else { (from, until) };
+            let [from, to] = [from, until].map(|at| Value::Integer(format.number(at)));
+            Stretch { from, to, is_text: false }
         });
         stretches.extend(numbers);
         stretches
@@ -195,17 +179,13 @@ impl Dates {
 
     /// The formats in which a number can be an instant, in the order of the numbers.
     fn numbers(&self) -> impl DoubleEndedIterator<Item = Format> {
-        let [secs, ms, us, ns] = Unit::ALL.map(Format::Epoch);
-        let formats = [secs, ms, Format::Compact, us, ns];
-        formats.into_iter().filter(|format| self.takes(*format))
+        let is_taken = |format: &Format| self.format.is_none_or(|only| only == *format);
+        Format::NUMBERS.into_iter().filter(is_taken)
     }
 
     /// The ranges of the numbers that can be an instant, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<i64>> {
-        self.numbers().map(|format| match format {
-            Format::Epoch(unit) => unit.range(),
-            Format::Compact | Format::Iso => COMPACT,
-        })
+        self.numbers().map(Format::range)
     }
 }
 
@@ -223,12 +203,6 @@ pub fn text_bound(at: Instant, shown: &dyn Fn(&Instant) -> String) -> String {
 
 fn compact_bound(at: Instant) -> String {
     text_bound(at, &|at| at.date().replace('-', ""))
-}
-
-fn compact_number(at: Instant) -> i64 {
-    let first = compact_bound(at).parse().map_or(i64::MAX, |day: i64| day * 1_000_000);
-    let first = if at.0 < 0 { COMPACT.start } else { first };
-    first.clamp(COMPACT.start, COMPACT.end)
 }
 
 fn is_compact(text: &str) -> bool {
@@ -301,6 +275,122 @@ impl Zone {
     }
 }
 
+/// Some instant, whose seconds are not 0.
+const EXAMPLE: Instant = Instant(1_795_232_401);
+
+/// The day alone, as chrono formats it.
+const DATE: &str = "%Y-%m-%d";
+
+/// The spelling of instants in one column. An ISO date has the format in which chrono writes its day
+/// and clock, and behind that the name of UTC; an empty one if it is the time of the table's zone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spelling {
+    Number { format: Format, as_text: bool },
+    Iso { format: String, suffix: String },
+}
+
+impl Spelling {
+    /// How the program spells an instant where nobody else does: RFC 3339 in UTC.
+    pub fn rfc3339() -> Self {
+        Self::Iso { format: "%Y-%m-%dT%H:%M:%S".into(), suffix: "Z".into() }
+    }
+
+    /// As SQL has it that knows no zone: `2026-11-21 03:40:00`.
+    pub fn sql() -> Self {
+        Self::Iso { format: "%Y-%m-%d %H:%M:%S".into(), suffix: String::new() }
+    }
+
+    /// The day alone.
+    pub fn date() -> Self {
+        Self::Iso { format: DATE.into(), suffix: String::new() }
+    }
+
+    pub fn epoch() -> Self {
+        Self::Number { format: Format::Epoch, as_text: false }
+    }
+
+    /// How this value is spelt, if it is a date.
+    pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
+        dates.read(value)?;
+        let (number, as_text) = match value {
+            Value::Text(text) if is_compact(text) => {
+                return Some(Self::Number { format: Format::Compact, as_text: true });
+            }
+            Value::Text(text) => match text.parse() {
+                Ok(number) => (number, true),
+                Err(_) => return Some(Self::of_iso(text)),
+            },
+            Value::Integer(number) => (*number, false),
+            Value::Real(_)
+            | Value::Null
+            | Value::Bytes(_)
+            | Value::Blob(_)
+            | Value::Boolean(_)
+            | Value::Json(_) => return Some(Self::epoch()),
+        };
+        let format = Format::NUMBERS.into_iter().find(|it| it.range().contains(&number))?;
+        Some(Self::Number { format, as_text })
+    }
+
+    fn of_iso(text: &str) -> Self {
+        let text = text.trim_end();
+        let clock = text.get(10..).unwrap_or_default();
+        let Some(separator) = clock.chars().next() else { return Self::date() };
+        let end = clock[1..].find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
+        let (shown, suffix) = clock.split_at(end.map_or(clock.len(), |end| end + 1));
+        let fraction = shown.find('.').map_or("", |point| &shown[point..]);
+        let fraction = fraction.replace(|c: char| c.is_ascii_digit(), "0");
+        // What is written is UTC, in the same form.
+        let suffix = suffix.replace('-', "+").replace(|c: char| c.is_ascii_digit(), "0");
+        Self::Iso { format: format!("{DATE}{separator}%H:%M:%S{fraction}"), suffix }
+    }
+
+    pub fn format(&self) -> Format {
+        if let Self::Number { format, .. } = self { *format } else { Format::Iso }
+    }
+
+    /// Whether what is written so is read as the same instant, to the second.
+    pub fn reads_back(&self, dates: &Dates) -> bool {
+        dates.read(&self.example(&dates.zone)) == Some(EXAMPLE)
+    }
+
+    /// Some instant in this spelling.
+    pub fn example(&self, zone: &Zone) -> Value {
+        self.write(EXAMPLE, zone)
+    }
+
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Iso { .. } | Self::Number { as_text: true, .. })
+    }
+
+    /// Whether what is spelt so sorts as time passes.
+    pub fn sorts(&self, zone: &Zone) -> bool {
+        match self {
+            Self::Number { format, .. } if *format != Format::Compact => true,
+            Self::Iso { format, .. } if format == DATE => false,
+            Self::Iso { suffix, .. } if !suffix.is_empty() => true,
+            Self::Number { .. } | Self::Iso { .. } => zone.fixed_secs().is_some(),
+        }
+    }
+
+    pub fn write(&self, at: Instant, zone: &Zone) -> Value {
+        match self {
+            Self::Number { format, as_text } => {
+                let number = match format.per_second() {
+                    Some(unit) => at.0.saturating_mul(unit).to_string(),
+                    None => zone.shown(at).format("%Y%m%d%H%M%S").to_string(),
+                };
+                let as_number = number.parse().ok().filter(|_| !as_text);
+                as_number.map_or(Value::Text(number), Value::Integer)
+            }
+            Self::Iso { format, suffix } => {
+                let shown = if suffix.is_empty() { zone.shown(at) } else { Zone::UTC.shown(at) };
+                Value::Text(format!("{}{suffix}", shown.format(format)))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,8 +398,7 @@ mod tests {
     const AT: Instant = Instant(1_795_232_400);
 
     fn dates(format: &str, zone: &str) -> Dates {
-        let format = Format::NAMES.iter().find(|(name, _)| *name == format).map(|(_, it)| *it);
-        Dates { format, zone: zone_of(zone) }
+        Dates { format: format.parse().ok(), zone: zone_of(zone) }
     }
 
     fn zone_of(name: &str) -> Zone {
@@ -382,9 +471,9 @@ mod tests {
             ("epoch-us", Value::Integer(1_795_232_400_000_000)),
             ("epoch-ns", text("1795232400000000000")),
         ] {
-            for (name, _) in Format::NAMES {
+            for name in Format::value_variants().iter().map(Format::to_string) {
                 let expected = (name == format).then_some(AT);
-                assert_eq!(dates(name, "UTC").read(&good), expected, "{good:?} as {name}");
+                assert_eq!(dates(&name, "UTC").read(&good), expected, "{good:?} as {name}");
             }
         }
     }

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 use crate::hash::draw;
 use crate::lock::lock;
-use crate::record::series::SeriesSource;
+use crate::record::SeriesSource;
 use crate::record::{Attempt, Id, Outcome, Record, Value};
 
 #[cfg(feature = "webhook")]

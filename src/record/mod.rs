@@ -1,8 +1,7 @@
 //! The plain data that policy, store, handler and engine share.
 
 mod id;
-pub mod series;
-pub mod snooze;
+pub mod last_error;
 mod visible;
 
 use std::borrow::Cow;
@@ -11,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use id::{Id, number, split};
+pub use last_error::{Series, SeriesSource};
 pub use visible::{cut, cut_line, json_line, one_line};
 
 use crate::time::Instant;
-use series::SeriesSource;
 
 /// `1 record`, `2 records`
 pub fn counted(count: u64, what: &str) -> String {
@@ -200,7 +199,7 @@ impl Record {
             failures: self.failures,
             last_failure_at: self.last_failure_at,
             due_at: self.due_at,
-            snoozed_until: self.last_error.as_deref().and_then(snooze::until),
+            snoozed_until: self.last_error.as_deref().and_then(last_error::snoozed_until),
         }
     }
 

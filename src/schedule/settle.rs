@@ -1,12 +1,12 @@
 //! Settlements: what is written when an attempt begins, and when it ends.
 
-use crate::record::series::{Series, SeriesSource};
+use crate::record::last_error::{Series, SeriesSource, not_snoozed, snoozed};
 use crate::record::{
-    Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition, snooze,
+    Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition,
 };
 use crate::time::{Instant, WRITABLE};
 
-/// The limits that the user sets to the retries of a record.
+/// The limits to the retries of a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryLimits {
     /// The number of the last attempt, if there is one.
@@ -81,9 +81,9 @@ pub fn settle(
             (if last { Transition::Archived } else { Transition::Failed }, attempt, None)
         }
     };
-    let error = snooze::plain(&last_error(record, outcome, now, capabilities.series));
+    let error = not_snoozed(&last_error(record, outcome, now, capabilities.series));
     let error = match not_before {
-        Some(until) => snooze::noted(until, &error),
+        Some(until) => snoozed(until, &error),
         None => error,
     };
     Settlement { transition, counter: failed(failures, now, error), at: now, not_before }
@@ -99,15 +99,10 @@ fn last_error(
     let error = outcome.error().unwrap_or_default();
     let Some(source) = series else { return error.into() };
     let series = Series::of(record, source);
-    match outcome {
-        Outcome::Unanswered { reach: Reach::MayHaveWorked, .. } => series.open(error),
-        Outcome::Unanswered { reach: Reach::NotSent | Reach::Nobody, .. } => series.unsent(error),
-        Outcome::Success
-        | Outcome::Failure { .. }
-        | Outcome::Snooze { .. }
-        | Outcome::GiveUp { .. }
-        | Outcome::Interrupted
-        | Outcome::Unable { .. } => series.answered(error, now),
+    let Outcome::Unanswered { reach, .. } = outcome else { return series.answered(error, now) };
+    match reach {
+        Reach::MayHaveWorked => series.open(error),
+        Reach::NotSent | Reach::Nobody => series.unsent(error),
     }
 }
 
@@ -150,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::fixture;
+    use crate::record::{fixture, last_error::snoozed_until};
 
     const NOW: Instant = Instant(1_795_232_400);
     const COUNTED: Capabilities = Capabilities {
@@ -216,7 +211,7 @@ mod tests {
         let Counter::Set { last_error: Some(last_error), .. } = settlement.counter else {
             unreachable!()
         };
-        assert_eq!(snooze::until(&last_error), settlement.not_before);
+        assert_eq!(snoozed_until(&last_error), settlement.not_before);
     }
 
     #[test]
@@ -228,7 +223,7 @@ mod tests {
             unreachable!()
         };
         assert_eq!(last_error, "snoozed until 9999-12-31T23:59:59Z: refused");
-        assert_eq!(snooze::until(&last_error), settlement.not_before);
+        assert_eq!(snoozed_until(&last_error), settlement.not_before);
     }
 
     #[test]

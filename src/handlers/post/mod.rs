@@ -21,7 +21,7 @@ use super::webhook::{self, Webhook};
 use super::{Handler, HandlerContext, Job, Workers};
 use crate::clock::Clock;
 use crate::lock::lock;
-use crate::record::series::Series;
+use crate::record::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
 use crate::time::Instant;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::date::Dates;
 use crate::mapping::Assigned;
-use crate::record::series::SeriesSource;
+use crate::record::SeriesSource;
 use crate::record::{Capabilities, Status};
 use crate::store::sql::Dialect;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Column, Table};
 use crate::date::Dates;
 use crate::query::Window;
-use crate::record::{Facts, Id, Record, Row, Value, snooze};
+use crate::record::{Facts, Id, Record, Row, Value, last_error};
 use crate::time::Instant;
 
 /// The text of a cell, or what else is in it.
@@ -111,7 +111,7 @@ impl<'a> FactColumns<'a> {
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
             due_at: other_date(self.due_at).flatten(),
-            snoozed_until: cell(self.snoozed).and_then(|it| it.ok().and_then(snooze::until)),
+            snoozed_until: cell(self.snoozed).and_then(|it| it.ok().and_then(last_error::snoozed_until)),
         }
     }
 }

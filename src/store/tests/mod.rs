@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
 use crate::query::{Order, Query, Window};
-use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Transition, snooze};
+use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Transition, last_error};
 use crate::time::Instant;
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
 use test_support::cluster::cluster;
@@ -283,7 +283,7 @@ fn snoozed(subject: &mut dyn Subject) {
         counter: Counter::Set {
             failures: 0,
             last_failure_at: NOW,
-            last_error: Some(snooze::noted(until, "it's busy")),
+            last_error: Some(last_error::snoozed(until, "it's busy")),
         },
         at: NOW,
         not_before: Some(until),

@@ -1,13 +1,38 @@
-//! Series of attempts, and how a row shows in which one a record is. As long as no attempt is known
-//! to have been answered, all belong to one series, and whoever gets them must be able to take
-//! them for one. An answer ends the series, and the attempt after it begins the next.
+//! The notes in front of the last error, for what no column holds: until when a record is snoozed,
+//! and in which series of attempts it is.
 //!
-//! There is no column for that. Mostly the row tells by itself: a record without an error is in its
-//! first series, and one with an error in that which its last failure began. Where it does not, the
-//! last error says so in front of what people read there, behind the note of a snooze.
+//! As long as no attempt is known to have been answered, all belong to one series, and whoever gets
+//! them must be able to take them for one. An answer ends the series, and the attempt after it
+//! begins the next. Mostly the row tells by itself: a record without an error is in its first
+//! series, and one with an error in that which its last failure began. Where it does not, the last
+//! error says so, behind the note of a snooze.
 
-use super::{Record, snooze};
+use super::Record;
 use crate::time::{Instant, WRITABLE};
+
+/// `snoozed until 2026-11-21T03:40:00Z: HTTP 429 Too Many Requests`
+pub fn snoozed(until: Instant, error: &str) -> String {
+    format!("snoozed until {until}: {error}")
+}
+
+fn split_snooze(last_error: &str) -> Option<(Instant, &str)> {
+    let (until, error) = last_error.strip_prefix("snoozed until ")?.split_once(": ")?;
+    Some((until.parse().ok()?, error))
+}
+
+/// Until when, if the error says so.
+pub fn snoozed_until(last_error: &str) -> Option<Instant> {
+    split_snooze(last_error).map(|(until, _)| until)
+}
+
+/// An error that says of itself that the record is snoozed, and does not mean it.
+pub fn not_snoozed(error: &str) -> String {
+    plain(error, split_snooze(error).is_some())
+}
+
+fn plain(error: &str, has_note: bool) -> String {
+    if has_note { format!("failed: {error}") } else { error.into() }
+}
 
 /// Stands in front while it is not known what the last attempt came to.
 const OPEN: &str = "outcome unknown";
@@ -39,7 +64,8 @@ pub struct Series {
 impl Series {
     /// The series of a record as it was claimed.
     pub fn of(record: &Record, source: SeriesSource) -> Self {
-        let text = record.last_error.as_deref().map_or("", snooze::without_note);
+        let text = record.last_error.as_deref().unwrap_or_default();
+        let text = split_snooze(text).map_or(text, |(_, error)| error);
         if let Some(number) = marked(text) {
             return Self { number, source };
         }
@@ -71,27 +97,19 @@ impl Series {
 
     /// The last error of an attempt that was answered at this instant.
     pub fn answered(self, error: &str, at: Instant) -> String {
+        let next = |number: i64| format!("{NEXT}{number}: {error}");
         let before = self.number.map_or(0, |number| number.saturating_add(1));
+        // A record that was restored has no instant: it counts on for good.
+        let counts_on = self.number.is_some_and(|number| number < FIRST_INSTANT);
         match self.source {
-            // A record that was restored has no instant: it counts on for good.
-            SeriesSource::LastFailure if self.number.is_some_and(|it| it < FIRST_INSTANT) => {
-                next(before, error)
+            SeriesSource::LastError => next(before.max(1)),
+            SeriesSource::LastFailure if !counts_on && at.0 >= before => {
+                plain(error, marked(error).is_some())
             }
-            SeriesSource::LastFailure if at.0 >= before => plain(error),
-            // The clock was set back, or both were answered within a second.
-            SeriesSource::LastFailure => next(before, error),
-            SeriesSource::LastError => next(before.max(1), error),
+            // Or the clock was set back, or both were answered within a second.
+            SeriesSource::LastFailure => next(before),
         }
     }
-}
-
-fn next(number: i64, error: &str) -> String {
-    format!("{NEXT}{number}: {error}")
-}
-
-/// An error that says of itself what only this says, and does not mean it.
-fn plain(error: &str) -> String {
-    if marked(error).is_some() { format!("failed: {error}") } else { error.into() }
 }
 
 /// The number that stands in front of an error, if anything does. A column may have cut what is
@@ -117,6 +135,10 @@ mod tests {
     use crate::record::fixture;
 
     const AT: Instant = Instant(1_795_232_400);
+
+    fn without_snooze(last_error: &str) -> &str {
+        split_snooze(last_error).map_or(last_error, |(_, error)| error)
+    }
 
     fn record(failures: u32, last_failure_at: Option<Instant>, last_error: &str) -> Record {
         let last_error = Some(last_error.into());
@@ -193,5 +215,26 @@ mod tests {
             assert_eq!(series.answered("no", later), answered);
         }
         assert_eq!(of("HTTP 500").answered("no", AT), "next key 1795232401: no");
+    }
+
+    #[test]
+    fn an_error_that_only_looks_like_it_is_none() {
+        let noted = snoozed(Instant(1_795_232_400), "busy");
+        assert_eq!(not_snoozed(&noted), format!("failed: {noted}"));
+        assert_eq!(snoozed_until(&not_snoozed(&noted)), None);
+        assert_eq!(not_snoozed("busy"), "busy");
+    }
+
+    #[test]
+    fn what_is_noted_is_read_and_nothing_else_is() {
+        let at = Instant(1_795_232_400);
+        let noted = snoozed(at, "HTTP 429: wait: a little");
+        assert_eq!(noted, "snoozed until 2026-11-21T03:40:00Z: HTTP 429: wait: a little");
+        assert_eq!(snoozed_until(&noted), Some(at));
+        assert_eq!(without_snooze(&noted), "HTTP 429: wait: a little");
+        assert_eq!(without_snooze("HTTP 429: wait: a little"), "HTTP 429: wait: a little");
+        for other in ["", "snoozed until ", "snoozed until tomorrow: x", "not snoozed until 1: x"] {
+            assert_eq!(snoozed_until(other), None, "{other}");
+        }
     }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 
-use crate::clock::Clock;
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits};
 use crate::handlers::Script;
 use crate::mapping::Mapping;
@@ -15,6 +14,7 @@ use crate::record::Capabilities;
 use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
 use crate::stop::Stop;
 use crate::store::{Access, Location, Server};
+use crate::time::Clock;
 use crate::time::{DAY, Instant};
 
 /// The instant at which the pass looks at the records.

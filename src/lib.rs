@@ -14,7 +14,6 @@
 #[doc(hidden)]
 pub mod bench;
 mod cli;
-mod clock;
 mod commands;
 mod crontab;
 mod date;
@@ -22,7 +21,6 @@ mod engine;
 mod exit;
 mod handlers;
 mod hash;
-mod lock;
 mod mapping;
 mod options;
 mod query;
@@ -41,16 +39,17 @@ mod tls_roots;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant as Monotonic;
 
 use anyhow::Result;
 
 use cli::Typed;
-use clock::Clock;
 use commands::Console;
 use exit::Exit;
 use options::Environment;
 use terminal::Terminal;
-use time::Instant;
+use time::{Clock, Instant};
 
 /// Runs the program with these arguments, the first of which is its own name, and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -90,19 +89,21 @@ impl Write for Stdout {
 }
 
 fn of_stdout(error: &io::Error) -> io::Error {
-    let message = format!("could not write to standard output: {error}");
-    io::Error::new(error.kind(), message)
+    io::Error::new(error.kind(), format!("could not write to standard output: {error}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]
 fn clock(fixed: Option<Instant>) -> Clock {
-    Clock {
-        fixed,
-        wall: || Instant(chrono::Utc::now().timestamp()),
-        monotonic: std::time::Instant::now,
-    }
+    let wall = || Instant(chrono::Utc::now().timestamp());
+    Clock { fixed, wall, monotonic: Monotonic::now }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Takes a mutex, whatever has become of another thread that held it: one that panicked has said so
+/// already, and what it left is used as it is.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

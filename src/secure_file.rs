@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::process::getgroups;
 use rustix::thread::set_thread_groups;
 
-use crate::lock::lock;
+use crate::lock;
 
 /// No file that tells the program what to do is longer.
 const LONGEST: u64 = 1024 * 1024;

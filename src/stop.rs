@@ -11,8 +11,8 @@ use std::time::{Duration, Instant as Monotonic};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io;
 
-use crate::clock::Clock;
-use crate::lock::lock;
+use crate::lock;
+use crate::time::Clock;
 
 /// The stage of a stop. It only rises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use log::{Level, LevelFilter};
 
-use crate::lock::lock;
+use crate::lock;
 use crate::record::one_line;
 
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Terminal {
             attended: io::stderr().is_terminal(),
             queue: Arc::default(),
         };
-        let named = terminal.clone();
+        let log = terminal.clone();
         let level = match verbose {
             0 if terminal.attended => LevelFilter::Warn,
             0 => LevelFilter::Error,
@@ -39,7 +39,7 @@ impl Terminal {
         env_logger::Builder::new()
             .filter_module(env!("CARGO_PKG_NAME"), level)
             .parse_default_env()
-            .format(move |out, record| {
+            .format(move |_, record| {
                 // Libraries log what they send, headers and passwords included.
                 if record.target().split("::").next() != Some(env!("CARGO_PKG_NAME")) {
                     return Ok(());
@@ -50,11 +50,9 @@ impl Terminal {
                     Level::Info => "info: ",
                     Level::Debug | Level::Trace => "debug: ",
                 };
-                let queue = named.queue();
-                let line = format!("backlog: {queue}{level}{}", record.args());
-                writeln!(out, "{}", one_line(&line))
+                log.write(&format!("backlog: {}{level}{}", log.queue(), record.args()));
+                Ok(())
             })
-            .target(env_logger::Target::Pipe(Box::new(AboveBars(terminal.bars.clone()))))
             .init();
         terminal
     }
@@ -82,8 +80,10 @@ impl Terminal {
         self.write(&format!("backlog: {queue}{error}"));
     }
 
+    /// Writes to standard error with the bars out of the way.
     fn write(&self, line: &str) {
-        let _ = AboveBars(self.bars.clone()).write_all(format!("{}\n", one_line(line)).as_bytes());
+        let line = format!("{}\n", one_line(line));
+        let _ = self.bars.suspend(|| io::stderr().write_all(line.as_bytes()));
     }
 
     /// A progress bar with rate and time left; a hidden one if nobody is looking.
@@ -95,19 +95,5 @@ impl Terminal {
         // The template is a constant; were it wrong, the default is no loss.
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         self.bars.add(ProgressBar::new(total as u64).with_style(style))
-    }
-}
-
-/// Writes to standard error with the bars out of the way.
-struct AboveBars(MultiProgress);
-
-impl Write for AboveBars {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.suspend(|| io::stderr().write_all(bytes))?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -1,8 +1,9 @@
-//! A point in time: whole seconds since the epoch, UTC, and the spellings in which tables hold it.
+//! Points in time: whole seconds since the epoch, UTC, and the spellings in which tables hold them;
+//! and the clocks that say which one is now.
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 use serde::{Serialize, Serializer};
@@ -23,28 +24,29 @@ impl Instant {
             return Some(instant);
         }
         let text = text.trim_end();
-        if !begins_with_a_day(text) {
+        let is_in_place = |(index, byte): (usize, u8)| match index {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        };
+        if text.len() < 10 || !text.bytes().take(10).enumerate().all(is_in_place) {
             return None;
         }
-        // The fixed-width spellings of nearly every table take the short way.
-        if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
-            return Some(Self(instant.timestamp()));
-        }
-        if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
-            return Some(Self(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp()));
-        }
         let utc = format!("{}Z", text.trim_end_matches("UTC").trim_end());
-        if let Ok(instant) = DateTime::parse_from_rfc3339(&utc) {
-            return Some(Self(instant.timestamp()));
-        }
-        ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f %#z"]
-            .into_iter()
-            .chain(["%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z"])
-            .find_map(|format| {
-                let parsed = DateTime::parse_from_str(text, format)
-                    .or_else(|_| DateTime::parse_from_str(&utc, format));
-                parsed.ok().map(|instant| Self(instant.timestamp()))
-            })
+        let midnight = || {
+            let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+            Some(day.and_hms_opt(0, 0, 0)?.and_utc().fixed_offset())
+        };
+        let in_format = |format| {
+            let parsed = DateTime::parse_from_str(text, format);
+            parsed.or_else(|_| DateTime::parse_from_str(&utc, format)).ok()
+        };
+        let formats = ["%FT%T%.f%#z", "%F %T%.f%#z", "%F %T%.f %#z", "%FT%H:%M%#z", "%F %H:%M%#z"];
+        // The fixed-width spellings of nearly every table take the short way.
+        let parsed = (DateTime::parse_from_rfc3339(text).ok())
+            .or_else(midnight)
+            .or_else(|| DateTime::parse_from_rfc3339(&utc).ok())
+            .or_else(|| formats.into_iter().find_map(in_format));
+        parsed.map(|at| Self(at.timestamp()))
     }
 
     /// Reads the program's own spelling, `2026-11-21T03:40:00Z`: a pass over a million rows does
@@ -96,15 +98,6 @@ impl Instant {
     }
 }
 
-/// Whether text begins as `2026-11-21` does.
-fn begins_with_a_day(text: &str) -> bool {
-    let is_in_place = |(index, byte): (usize, &u8)| match index {
-        4 | 7 => *byte == b'-',
-        _ => byte.is_ascii_digit(),
-    };
-    text.len() >= 10 && text.as_bytes()[..10].iter().enumerate().all(is_in_place)
-}
-
 impl fmt::Display for Instant {
     /// RFC 3339 in UTC: `2026-11-21T03:40:00Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -140,6 +133,35 @@ impl std::str::FromStr for Instant {
     }
 }
 
+/// The time as the program sees it, which main alone reads from the machine: the wall clock decides
+/// what is due and can stand still (`--now`); the monotonic one times handlers and never does.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    pub fixed: Option<Instant>,
+    pub wall: fn() -> Instant,
+    pub monotonic: fn() -> Monotonic,
+}
+
+impl Clock {
+    /// The same, but that the wall clock stands still at `now`.
+    pub fn fixed(&self, now: Instant) -> Self {
+        Self { fixed: Some(now), ..*self }
+    }
+
+    pub fn now(&self) -> Instant {
+        self.fixed.unwrap_or_else(self.wall)
+    }
+
+    pub fn monotonic(&self) -> Monotonic {
+        (self.monotonic)()
+    }
+
+    /// How long from now until `deadline`; zero once it has passed.
+    pub fn until(&self, deadline: Monotonic) -> Duration {
+        deadline.saturating_duration_since(self.monotonic())
+    }
+}
+
 /// Seconds as days, with a fraction if need be.
 #[expect(clippy::cast_precision_loss, reason = "for show; far below 2^53")]
 pub fn days(secs: i64) -> f64 {
@@ -150,15 +172,12 @@ pub fn days(secs: i64) -> f64 {
 pub fn span(secs: i64) -> String {
     let secs = secs.max(0);
     let units = [("d", 86_400, i64::MAX), ("h", 3_600, 24), ("m", 60, 60), ("s", 1, 60)];
-    let mut counts = units
-        .map(|(unit, length, most)| (unit, secs / length % most))
-        .into_iter()
-        .skip_while(|(_, count)| *count == 0);
-    let Some((unit, count)) = counts.next() else { return "0s".into() };
-    match counts.next() {
-        Some((next, more)) if more > 0 => format!("{count}{unit} {more}{next}"),
-        _ => format!("{count}{unit}"),
-    }
+    let counts = units.map(|(unit, length, most)| (secs / length % most, unit));
+    let largest = counts.iter().skip_while(|(count, _)| *count == 0).take(2);
+    let shown =
+        largest.filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
+    let shown: Vec<_> = shown.collect();
+    if shown.is_empty() { "0s".into() } else { shown.join(" ") }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::{open, require_columns};
-use crate::clock::Clock;
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{Exec, Handler, HandlerContext, Stream, check_injection, misspelt};
@@ -18,6 +17,7 @@ use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineState, Purpose, StateDir, Table,
 };
+use crate::time::Clock;
 use crate::time::Instant;
 
 #[cfg(feature = "webhook")]

@@ -14,13 +14,13 @@ use std::io::Write;
 use anyhow::{Result, bail};
 
 use crate::cli::{Command, Process, Typed};
-use crate::clock::Clock;
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line};
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
+use crate::time::Clock;
 use edit::{ARCHIVE, RESTORE, RETRY};
 
 /// The console of a command: its clock, standard error and standard output.

@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use super::assemble::Assembly;
 use super::{Console, open};
 use crate::cli::Simulate;
-use crate::clock::Clock;
 use crate::engine::CronLine;
 use crate::exit::Exit;
 use crate::handlers::Script;
@@ -20,6 +19,7 @@ use crate::report;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
 use crate::store::Access;
+use crate::time::Clock;
 use crate::time::{DAY, Instant};
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {

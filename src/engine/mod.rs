@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::clock::Clock;
 use crate::handlers::{Handler, Script, Submit};
-use crate::lock::lock;
+use crate::lock;
 use crate::query::{Cursor, Order};
 use crate::record::Attempt;
 use crate::schedule::DueRule;
 use crate::stop::Stop;
 use crate::store::Store;
+use crate::time::Clock;
 use crate::time::Instant;
 use cursor::PassCursor;
 use dispatcher::Dispatcher;

@@ -10,9 +10,8 @@ use tempfile::TempDir;
 use test_support::mixed_ages;
 
 use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
-use crate::clock::Clock;
 use crate::handlers::Script;
-use crate::lock::lock;
+use crate::lock;
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
 use crate::record::{Capabilities, Id, Record};
@@ -21,6 +20,7 @@ use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, 
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;
 use crate::store::{Access, Location};
+use crate::time::Clock;
 use crate::time::{DAY, Instant};
 
 const MIDNIGHT: i64 = 1_795_219_200;

@@ -19,9 +19,9 @@ use super::process::{
 };
 use super::unstartable::{could_not_run, obstacle_of, program, shown};
 use super::{Handler, HandlerContext, Job, Workers};
-use crate::clock::Clock;
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
+use crate::time::Clock;
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;

@@ -20,7 +20,7 @@ use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use crate::hash::draw;
-use crate::lock::lock;
+use crate::lock;
 use crate::record::SeriesSource;
 use crate::record::{Attempt, Id, Outcome, Record, Value};
 

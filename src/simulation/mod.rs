@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::clock::Clock;
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
 use crate::handlers::Script;
-use crate::lock::lock;
+use crate::lock;
 use crate::query::{Cursor, Order, Position, Slot};
 use crate::record::{Facts, Record};
 use crate::schedule::{CATCH_UP, Policy};
 use crate::stop::Stop;
 use crate::store::MemoryStore;
+use crate::time::Clock;
 use crate::time::Instant;
 use measure::{Figures, figures};
 

@@ -9,8 +9,8 @@ use anyhow::{Result, anyhow};
 
 use super::engine::Engine;
 use super::{RowWrite, StoreStop, WriteResult};
-use crate::clock::Clock;
 use crate::exit::try_later;
+use crate::time::Clock;
 
 /// A failure of a database.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use super::{
     Claim, Database, Found, IsDue, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store,
     WriteResult,
 };
-use crate::lock::lock;
+use crate::lock;
 use crate::query::Query;
 use crate::record::{Id, Record, Settlement};
 use crate::stop::Stop;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::Result;
 
 use super::{Charged, Claim, Found, IsDue, Page, Reader, Rehearsal, RowWrite, Store, WriteResult};
-use crate::lock::lock;
+use crate::lock;
 use crate::query::Query;
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;

@@ -27,9 +27,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::clock::Clock;
 use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
+use crate::time::Clock;
 use crate::time::Instant;
 
 #[cfg(not(feature = "postgres"))]

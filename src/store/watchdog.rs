@@ -38,7 +38,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::interrupt::OwnedThread;
 use crate::exit::usage;
-use crate::lock::lock;
+use crate::lock;
 
 /// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
 const MARKER_FROM: i32 = 30;

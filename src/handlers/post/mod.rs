@@ -19,11 +19,11 @@ use ureq::{Agent, Body};
 
 use super::webhook::{self, Webhook};
 use super::{Handler, HandlerContext, Job, Workers};
-use crate::clock::Clock;
-use crate::lock::lock;
+use crate::lock;
 use crate::record::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
+use crate::time::Clock;
 use crate::time::Instant;
 use outcome::{Reply, Request, of_failure, of_reply};
 

@@ -15,9 +15,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io;
 
 use super::{Handler, HandlerContext, Job, Threads};
-use crate::clock::Clock;
-use crate::lock::lock;
+use crate::lock;
 use crate::stop::Stop;
+use crate::time::Clock;
 use supervisor::Supervisor;
 
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use super::{Mailbox, Shared, StreamSettings};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command};
 use crate::handlers::unstartable::could_not_run;
 use crate::handlers::{Job, Submit, json_line};
-use crate::lock::lock;
+use crate::lock;
 use crate::record::{Attempt, Id, Outcome, counted, cut_line};
 use crate::stop::Stage;
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Error as SqlError, OptionalExtension};
 use super::dialect::{Sqlite, value};
 use super::errors::{is_busy, is_of_a_row, words};
 use crate::date::Spelling;
-use crate::lock::lock;
+use crate::lock;
 use crate::record::Value;
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 

@@ -13,7 +13,7 @@ use rusqlite::{Error as SqlError, Row, Statement, params_from_iter};
 
 use super::SqliteEngine;
 use super::dialect::value;
-use crate::lock::lock;
+use crate::lock;
 use crate::record::{self, Id, Record};
 use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};

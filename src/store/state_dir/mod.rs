@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
-use crate::lock::lock;
+use crate::lock;
 use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::time::Instant;

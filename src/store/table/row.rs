@@ -111,7 +111,8 @@ impl<'a> FactColumns<'a> {
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
             due_at: other_date(self.due_at).flatten(),
-            snoozed_until: cell(self.snoozed).and_then(|it| it.ok().and_then(last_error::snoozed_until)),
+            snoozed_until: cell(self.snoozed)
+                .and_then(|it| it.ok().and_then(last_error::snoozed_until)),
         }
     }
 }

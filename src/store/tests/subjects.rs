@@ -7,10 +7,10 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{DAY, NOW, settle};
-use crate::clock::Clock;
 use crate::mapping::Mapping;
 use crate::record::{Facts, Id, Record, Status, Transition};
 use crate::store::{Access, Location, MemoryStore, Server, Store};
+use crate::time::Clock;
 use test_support::cluster::Database;
 
 /// A row to begin with: id, status, how old it is in days, failures.

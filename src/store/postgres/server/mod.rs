@@ -27,7 +27,7 @@ use tokio_postgres::config::{ChannelBinding, Config};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::lock::lock;
+use crate::lock;
 use crate::store::Interrupter;
 use connection::{
     Address, Encryption, Exchange, Handle, Handshaken, SocketOptions, Wire, encrypt, log_in,

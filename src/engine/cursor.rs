@@ -1,4 +1,5 @@
-//! The cursor of a running pass: the place from which the next pass of its line goes on.
+//! A crontab line as its passes see it, which go on from each other; and the cursor of a running
+//! pass: the place from which the next pass of its line goes on.
 //!
 //! By slots the cursor passes over records whose attempts have not come to their end: those are
 //! listed beside it, with how often that has happened, until they do. So a pass that is killed costs
@@ -6,10 +7,65 @@
 
 use std::collections::HashMap;
 
+use super::PassLimits;
 use super::due_queue::{Plan, PlanKind};
-use crate::query::{Cursor, Kept, Position, Slot};
-use crate::record::{Id, Key, Record, Status};
-use crate::schedule::Span;
+use crate::query::{Cursor, Kept, Order, Position, Slot};
+use crate::record::{Capabilities, Id, Key, Record, Status};
+use crate::schedule::{DueRule, PassTime, Policy, Schedule, Span};
+use crate::time::Instant;
+
+/// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
+#[derive(Debug, Clone)]
+pub struct CronLine {
+    pub schedule: Schedule,
+    pub capabilities: Capabilities,
+    pub cursor: Cursor,
+}
+
+impl CronLine {
+    /// A line that has had no pass yet.
+    pub fn new(schedule: Schedule, capabilities: Capabilities) -> Self {
+        Self { schedule, capabilities, cursor: Cursor::default() }
+    }
+
+    /// Where a pass by slots begins.
+    pub fn reached(&self) -> Option<Slot> {
+        self.cursor.reached.as_ref().and_then(Position::slot)
+    }
+
+    pub fn pass_time(&self, now: Instant, drain: bool) -> PassTime {
+        self.schedule.policy.pass_time(self.reached(), now, drain)
+    }
+
+    /// What a pass would look at now.
+    pub fn due_rule(&self, now: Instant, drain: bool) -> DueRule {
+        let time = self.pass_time(now, drain);
+        let kept = self.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
+        let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
+        DueRule { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
+    }
+
+    /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
+    /// short, and for slots.
+    pub fn plan(&self, order: Order, limits: &PassLimits) -> Plan {
+        let kind = match &self.schedule.policy {
+            _ if self.capabilities.keeps_schedule => PlanKind::Full,
+            Policy::Slots(_) => PlanKind::Slots,
+            Policy::Age(_) | Policy::Counted(_) if limits.may_cut_short() => {
+                let cursor = self.cursor.reached.as_ref().and_then(Position::key);
+                PlanKind::Capped { cursor: cursor.cloned() }
+            }
+            Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
+        };
+        Plan { order, kind, stuck: self.cursor.stuck.clone() }
+    }
+
+    /// Whether the last pass by slots came to a time that has not come yet.
+    pub fn is_ahead_of(&self, now: Instant) -> bool {
+        let tick = now.tick(self.schedule.policy.every_secs());
+        self.reached().is_some_and(|slot| slot.tick > tick)
+    }
+}
 
 /// How many bytes of ids are listed: with that a cursor is written in one page, which no kill can
 /// cut in two. What is more than that is listed apart, and a cursor is noted that does not go past
@@ -24,10 +80,8 @@ pub struct PassCursor {
     last: Option<Position>,
     /// Records whose slots have come, and that are still to be tried for them.
     kept: HashMap<Id, Kept>,
-    /// The last of so many records that got nowhere that the pass ends: the next one begins behind
-    /// it.
+    /// As in [`Cursor::stuck`].
     pub stuck: Option<Key>,
-    /// Whether the plan is that of a limited pass.
     is_capped: bool,
     /// Whether a limited pass has come to a failed record.
     is_on_its_way: bool,
@@ -55,14 +109,10 @@ impl PassCursor {
 
     /// A record has its turn, whether or not it is handed out.
     pub fn passed(&mut self, record: &Record, slot: Option<Slot>) {
-        let Some(slot) = slot else { return self.comes_to(record) };
-        if self.last.as_ref().and_then(Position::slot).is_none_or(|last| last < slot) {
-            self.last = Some(Position::Slot(slot));
-        }
-    }
-
-    fn comes_to(&mut self, record: &Record) {
-        if self.is_capped && record.status == Status::Error {
+        if let Some(slot) = slot {
+            let last = self.last.as_ref().and_then(Position::slot);
+            self.last = last.max(Some(slot)).map(Position::Slot);
+        } else if self.is_capped && record.status == Status::Error {
             // The first one counts at once, so that even a pass that is killed each time gets on.
             self.is_news |= !std::mem::replace(&mut self.is_on_its_way, true);
             self.last = Some(Position::Key(record.key()));
@@ -96,35 +146,33 @@ impl PassCursor {
 
     /// Where the next pass is to go on. `span` is what this one was to work off.
     pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Cursor {
-        match span {
-            Some(span) if !cut_short => self.cursor(Some(Position::Slot(Slot::end_of(span.until)))),
-            Some(_) | None => self.cursor(self.last.clone()),
-        }
+        let end = span.filter(|_| !cut_short).map(|span| Slot::end_of(span.until));
+        self.cursor(end.map(Position::Slot).or_else(|| self.last.clone()))
     }
 
     fn cursor(&self, last: Option<Position>) -> Cursor {
         let mut kept: Vec<_> = self.kept.values().cloned().collect();
-        kept.sort_by(|one, other| one.slot.cmp(&other.slot).then(one.begun.cmp(&other.begun)));
+        kept.sort_by_key(|kept| (kept.slot, kept.begun));
         let mut bytes = 0;
         let first_beyond = kept.iter().position(|kept| {
             bytes += kept.id.text().len() + ENTRY;
             bytes > MOST_LISTED
         });
         let beyond = kept.split_off(first_beyond.unwrap_or(kept.len()));
-        let (reached, ahead) = match (last, beyond.first().map(|kept| kept.slot.before())) {
+        let stuck = self.stuck.clone();
+        match (last, beyond.first().map(|kept| kept.slot.before())) {
             (Some(Position::Slot(last)), Some(before)) => {
-                (Some(Position::Slot(last.min(before))), Some((last, beyond)))
+                let reached = Some(Position::Slot(last.min(before)));
+                Cursor { reached, kept, ahead: Some((last, beyond)), stuck }
             }
-            (last, _) => (last, None),
-        };
-        Cursor { reached, kept, ahead, stuck: self.stuck.clone() }
+            (reached, _) => Cursor { reached, kept, ahead: None, stuck },
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::Order;
     use crate::record::fixture;
 
     const SPAN: Span = Span { after: Slot { tick: 9, phase: 7 }, until: 12 };

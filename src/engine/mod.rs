@@ -3,8 +3,6 @@
 //! It goes on in rounds of the dispatcher, one at a time, which docs/architecture.md shows among the
 //! other threads.
 
-mod attempt_log;
-mod cron_line;
 mod cursor;
 mod dispatcher;
 mod due_queue;
@@ -13,7 +11,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use cron_line::CronLine;
+pub use cursor::CronLine;
 pub use due_queue::DueQueue;
 pub use rate_limit::RateLimit;
 pub use tally::{SettledAttempt, Stopped, Tally};

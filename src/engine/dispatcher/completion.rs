@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::{Dispatcher, InHand};
-use crate::engine::{SettledAttempt, Stopped, attempt_log};
+use crate::engine::tally::{log_ended, log_lost};
+use crate::engine::{SettledAttempt, Stopped};
 use crate::handlers::{Job, Submit};
 use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, counted};
 use crate::store::WriteResult;
@@ -39,10 +40,10 @@ impl Dispatcher {
         };
         if *applied == WriteResult::ClaimLost {
             self.tally.lost += 1;
-            attempt_log::lost(&record, &attempt.outcome);
+            log_lost(&record, &attempt.outcome);
         } else {
             self.tally.count(&attempt.outcome, written);
-            attempt_log::ended(&record, &attempt.outcome, written, &self.rule);
+            log_ended(&record, &attempt.outcome, written, &self.rule);
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
             self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 
 use super::{Dispatcher, InHand};
-use crate::engine::attempt_log;
+use crate::engine::tally::{log_begun, log_expired};
 use crate::exit;
 use crate::handlers::{Job, Submit};
 use crate::query::Slot;
@@ -240,7 +240,7 @@ impl Dispatcher {
         match self.pass.store.apply(&[change])?.first() {
             Some(WriteResult::Written) => {
                 self.tally.expired += 1;
-                attempt_log::expired(record, end);
+                log_expired(record, end);
                 self.tell_of_archived(record, record.failures, record.last_error.as_deref());
             }
             Some(WriteResult::Refused(error)) => self.refused(record, Status::Archived, error),
@@ -337,7 +337,7 @@ impl Dispatcher {
                 return None;
             }
         };
-        attempt_log::begun(&record, &self.rule);
+        log_begun(&record, &self.rule);
         self.rule.kept.remove(&record.id);
         self.cursor.handed_out(&record, slot);
         let id = record.id.clone();

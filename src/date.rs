@@ -112,10 +112,7 @@ impl Dates {
         match value {
             Value::Text(text) => self.read_text(text),
             Value::Integer(number) => self.read_number(*number),
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "the cast saturates, and saturated values are out of range"
-            )]
+            // The cast saturates, and saturated values are out of range.
             Value::Real(number) => self.read_number(number.floor() as i64),
             Value::Json(number) => self.read(&Value::Real(number.parse().ok()?)),
             Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,

@@ -34,9 +34,9 @@ pub struct Query {
     pub window: Window,
     pub statuses: Vec<Status>,
     pub order: Order,
-    /// Only what comes after this key in the order, the key itself excluded.
+    /// Excluded.
     pub after: Option<Key>,
-    /// Only what comes no later than this key in the order, the key itself included.
+    /// Included.
     pub up_to: Option<Key>,
     pub limit: usize,
 }
@@ -128,7 +128,8 @@ impl Kept {
     pub const MOST_BEGUN: u32 = 3;
 }
 
-/// One of several parts of the records, each of which is worked off by itself.
+/// One of several parts of the records, each of which is worked off by itself. Each record is in one,
+/// the same on every machine and in every version, and the parts are of about one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// From 1 to `count`.
@@ -136,14 +137,11 @@ pub struct Shard {
     count: u64,
 }
 
-/// More parts than this are no help.
 const MOST_SHARDS: u64 = 1024;
 /// Makes the draw of parts another one than that of waits and phases.
 const SHARD_SEED: u64 = 0x5348_4152;
 
 impl Shard {
-    /// Whether a record is in this part. Each is in one, the same on every machine and in every
-    /// version, and the parts are of about one size.
     pub fn holds(self, id: &Id) -> bool {
         mulhi(draw(SHARD_SEED, id, 0), self.count) + 1 == self.number
     }
@@ -159,11 +157,11 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/');
-        let numbers =
-            parts.and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
-        numbers
-            .map(|(number, count)| Self { number, count })
+        let shard = || {
+            let (number, count) = text.split_once('/')?;
+            Some(Self { number: number.parse().ok()?, count: count.parse().ok()? })
+        };
+        shard()
             .filter(|it| (1..=it.count).contains(&it.number) && it.count <= MOST_SHARDS)
             .ok_or_else(|| format!("write 2/3 for the second of three parts, up to {MOST_SHARDS}"))
     }

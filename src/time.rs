@@ -163,7 +163,6 @@ impl Clock {
 }
 
 /// Seconds as days, with a fraction if need be.
-#[expect(clippy::cast_precision_loss, reason = "for show; far below 2^53")]
 pub fn days(secs: i64) -> f64 {
     secs as f64 / DAY as f64
 }

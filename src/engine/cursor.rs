@@ -93,11 +93,11 @@ impl PassCursor {
     /// That of a pass that is to work off a span, if it goes by slots, or to go on behind a failed
     /// record: where it comes to none, because new ones use up its limit, the next one goes on from
     /// there too.
-    pub fn new(span: Option<Span>, plan: &Plan, kept: &HashMap<Id, Kept>) -> Self {
+    pub fn new(span: Option<Span>, plan: &Plan, kept: HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
         let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };
         let last = slot.or_else(|| capped?.clone().map(Position::Key));
-        Self { last, kept: kept.clone(), is_capped: capped.is_some(), ..Self::default() }
+        Self { last, kept, is_capped: capped.is_some(), ..Self::default() }
     }
 
     pub fn handed_out(&mut self, record: &Record, slot: Option<Slot>) {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn by_slots_cursor() -> PassCursor {
-        PassCursor::new(Some(SPAN), &by_slots(), &HashMap::new())
+        PassCursor::new(Some(SPAN), &by_slots(), HashMap::new())
     }
 
     fn kept(cursor: &Cursor) -> Vec<(i64, u32)> {
@@ -247,7 +247,7 @@ mod tests {
 
         let before = cursor.kept.into_iter().map(|kept| (kept.id.clone(), kept)).collect();
         let mut next =
-            PassCursor::new(Some(Span { after: slot(10, 2), ..SPAN }), &by_slots(), &before);
+            PassCursor::new(Some(Span { after: slot(10, 2), ..SPAN }), &by_slots(), before);
         hand_out(&mut next, 1, slot(10, 1));
         let cursor = next.news().unwrap();
         assert_eq!(kept(&cursor), [(1, 2)]);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use anyhow::Result;
 
-use crate::query::{Kept, Order, Query, Slot, Window};
+use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
 use crate::schedule::{DueRule, End, Reason, Span, Verdict};
 use crate::store::{Reader, Store};
@@ -62,68 +62,47 @@ impl Plan {
     }
 
     fn searches(&self, rule: &DueRule) -> VecDeque<Search> {
-        let search = |statuses: &[Status], kind: Kind| Search {
-            selection: Query {
-                window: rule.schedule.policy.window(rule.time, statuses),
-                statuses: statuses.to_vec(),
-                order: self.order,
-                after: None,
-                up_to: None,
-                // What is to be sorted is read at once.
-                limit: if kind == Kind::Slots { usize::MAX } else { PAGE },
-            },
-            kind,
+        let query = |statuses: &[Status]| Query {
+            window: rule.schedule.policy.window(rule.time, statuses),
+            statuses: statuses.to_vec(),
+            order: self.order,
+            after: None,
+            up_to: None,
+            limit: PAGE,
         };
-        let stuck = self.stuck.as_ref();
+        let due = |selection| Search { selection, kind: Kind::Due };
         // What is behind a key, and what is before it.
-        let behind = |statuses, key: Option<&Key>| {
-            let Search { selection, kind } = search(statuses, Kind::Due);
-            let Some(key) = key else { return (Search { selection, kind }, None) };
-            let before = Query { up_to: Some(key.clone()), ..selection.clone() };
-            let behind = Query { after: Some(key.clone()), ..selection };
-            (Search { selection: behind, kind }, Some(Search { selection: before, kind }))
+        let behind = |statuses: &[Status], key: Option<&Key>| {
+            let before = key.map(|_| due(Query { up_to: key.cloned(), ..query(statuses) }));
+            (due(Query { after: key.cloned(), ..query(statuses) }), before)
         };
-        let (new, errors) = (&[Status::New][..], &[Status::Error][..]);
+        let errors = &[Status::Error];
         let is_full = matches!(self.kind, PlanKind::Full);
-        let (first, last) = behind(if is_full { &Status::PENDING[..] } else { new }, stuck);
-        let mut searches = vec![first];
+        let first = if is_full { &Status::PENDING[..] } else { &[Status::New] };
+        let (first, last) = behind(first, self.stuck.as_ref());
+        let mut searches = VecDeque::from([first]);
         match &self.kind {
             PlanKind::Full => {}
             PlanKind::Capped { cursor } => {
                 let (second, third) = behind(errors, cursor.as_ref());
-                searches.push(second);
-                searches.extend(third);
+                searches.extend([second].into_iter().chain(third));
             }
             PlanKind::Slots if rule.time.span.is_some_and(Span::is_empty) => {}
-            PlanKind::Slots => searches.push(search(errors, Kind::Slots)),
+            PlanKind::Slots => {
+                // What is to be sorted is read at once.
+                let selection = Query { limit: usize::MAX, ..query(errors) };
+                searches.push_back(Search { selection, kind: Kind::Slots });
+            }
         }
         // What got nowhere comes behind everything else.
         searches.extend(last);
-        if let Some(max_age) = rule.schedule.limits.max_age_secs {
-            let mut too_old = search(&[Status::Error], Kind::TooOld);
-            let until = rule.time.now.saturating_sub(max_age);
-            too_old.selection.window =
-                Window::Inserted { from: Instant(i64::MIN), until: Some(until) };
-            searches.push(too_old);
-        }
-        searches.into()
+        searches.extend(rule.schedule.limits.max_age_secs.map(|max_age| {
+            let until = Some(rule.time.now.saturating_sub(max_age));
+            let window = Window::Inserted { from: Instant(i64::MIN), until };
+            Search { selection: Query { window, ..query(errors) }, kind: Kind::TooOld }
+        }));
+        searches
     }
-}
-
-impl Kind {
-    fn wants(self, verdict: Verdict) -> bool {
-        match self {
-            Self::Due | Self::Slots => {
-                matches!(verdict, Verdict::Due(_) | Verdict::Archive(End::Attempts))
-            }
-            Self::TooOld => verdict == Verdict::Archive(End::Age),
-        }
-    }
-}
-
-/// Where a record stands among those that are due by slots. What is given up goes first.
-fn slot_of(verdict: Verdict) -> Slot {
-    if let Verdict::Due(Reason::Slot(slot)) = verdict { slot } else { Slot::end_of(i64::MIN) }
 }
 
 /// The ids, read from the table as they are needed.
@@ -132,7 +111,7 @@ pub struct DueQueue {
     searches: VecDeque<Search>,
     ids: VecDeque<Id>,
     /// What comes when there is nothing else: records that may have killed a pass.
-    last: Vec<Id>,
+    last: VecDeque<Id>,
     order: Order,
     /// Why records may be missing, if a search could not be read to its end.
     pub broken: Option<String>,
@@ -147,17 +126,16 @@ impl DueQueue {
         let mut kept: Vec<_> = rule.kept.values().filter(|_| by_slots).collect();
         kept.sort_by_key(|kept| kept.slot);
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
-        let ids = |kept: Vec<&Kept>| kept.into_iter().map(|it| it.id.clone()).collect::<Vec<_>>();
-        let (ids, last) = (ids(first).into(), ids(last));
+        let [ids, last] =
+            [first, last].map(|kept| kept.into_iter().map(|it| it.id.clone()).collect());
         Self { rule, searches, ids, last, order: plan.order, broken: None, unusable: 0 }
     }
 
     /// The queue of a drain's next search: what was busy, then what is due now. Without
     /// `errors` only NEW records count.
     pub fn again(&self, rule: DueRule, busy: Vec<Id>, errors: bool) -> Self {
-        let full = Plan::full(self.order);
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due = Self::new(&Plan { kind, ..full }, rule);
+        let mut due = Self::new(&Plan { kind, ..Plan::full(self.order) }, rule);
         if !errors {
             due.searches.truncate(1);
         }
@@ -195,7 +173,7 @@ impl DueQueue {
             }
         }
         if self.ids.is_empty() {
-            self.ids.extend(self.last.drain(..));
+            self.ids.append(&mut self.last);
         }
         Ok(!self.ids.is_empty())
     }
@@ -206,12 +184,19 @@ impl DueQueue {
         let rule = &self.rule;
         let page = reader.due(&selection, &mut |facts| {
             let verdict = rule.verdict(facts);
-            // What has kept its slot is tried for that one.
-            let is_kept = kind == Kind::Slots && rule.kept.contains_key(facts.id);
-            let is_wanted = kind.wants(verdict) && !is_kept;
-            if is_wanted && kind == Kind::Slots {
-                slots.push(slot_of(verdict));
+            let is_wanted = match verdict {
+                Verdict::Archive(End::Age) => kind == Kind::TooOld,
+                Verdict::Due(_) | Verdict::Archive(End::Attempts) => kind != Kind::TooOld,
+                Verdict::Wait { .. } | Verdict::Never(_) => false,
+            };
+            if kind != Kind::Slots {
+                return is_wanted;
             }
+            // What has kept its slot is tried for that one; what is given up goes first.
+            let is_wanted = is_wanted && !rule.kept.contains_key(facts.id);
+            let slot =
+                if let Verdict::Due(Reason::Slot(slot)) = verdict { Some(slot) } else { None };
+            slots.extend(is_wanted.then_some(slot));
             is_wanted
         })?;
         if kind == Kind::Slots {

@@ -185,7 +185,6 @@ impl Handlers {
 
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
-    let clock = pass.clock;
     let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());
@@ -210,9 +209,9 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
-    let shared =
-        SharedDispatcher { ended: Arc::default(), dispatcher: Arc::new(Mutex::new(dispatcher)) };
-    let mut main = MainThread { shared: &shared, turns, clock, wake: &wake, is_told: false };
+    let dispatcher = Arc::new(Mutex::new(dispatcher));
+    let shared = SharedDispatcher { ended: Arc::default(), dispatcher };
+    let mut main = MainThread { shared: &shared, turns, wake: &wake, is_told: false };
     main.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
     main.wait_for(|| handler.join());
@@ -228,13 +227,12 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
                               more time, or an index (`backlog check` says which)";
 
-/// Where the next pass goes on if this one comes to nothing, or has nothing to do.
+/// Where the next pass goes on if this one comes to nothing, or has nothing to do: then it is over
+/// where the last pass got stuck, and what it kept.
 fn first_cursor(rule: &DueRule, plan: &Plan, any: bool) -> Option<Cursor> {
     let span = rule.time.span;
-    // Where the last pass got stuck is over once there is nothing to do.
+    let kept = if any { rule.kept.clone() } else { HashMap::new() };
     let is_news = span.is_some() || !any && plan.stuck.is_some();
-    let none = HashMap::new();
-    let kept = if any { &rule.kept } else { &none };
     is_news.then(|| PassCursor::new(span, plan, kept).come_to(span, any))
 }
 
@@ -242,7 +240,6 @@ fn first_cursor(rule: &DueRule, plan: &Plan, any: bool) -> Option<Cursor> {
 struct MainThread<'a> {
     shared: &'a SharedDispatcher,
     turns: Receiver<()>,
-    clock: Clock,
     wake: &'a Wake,
     is_told: bool,
 }
@@ -267,7 +264,7 @@ impl MainThread<'_> {
     fn wait(&mut self, pause: Option<Duration>) {
         let stop = &self.wake.stop;
         let deadline = stop.deadline.filter(|_| !self.is_told);
-        let left = deadline.map(|deadline| self.clock.until(deadline));
+        let left = deadline.map(|deadline| stop.clock.until(deadline));
         match [pause, left].into_iter().flatten().min() {
             Some(most) => drop(self.turns.recv_timeout(most)),
             None => drop(self.turns.recv()),

@@ -5,7 +5,6 @@ use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, co
 use crate::schedule::{DueRule, End, Policy};
 use crate::time::Instant;
 
-/// The tally of a pass.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub succeeded: u64,
@@ -21,9 +20,8 @@ pub struct Tally {
     /// Records that were not tried or not settled: rows that cannot be read, or that the table
     /// does not let be written.
     pub refused: u64,
-    /// Records that were not tried, because more than one row has their id.
+    /// Records that were not tried, because more than one row has their id, or their id is none.
     pub ambiguous: u64,
-    /// Records that were not tried, because their id is none.
     pub unusable: u64,
     /// Why there may be due records that were not found.
     pub incomplete: Vec<String>,
@@ -53,7 +51,6 @@ pub enum Stopped {
     Failures(String),
 }
 
-/// One attempt, settled.
 #[derive(Debug)]
 pub struct SettledAttempt<'a> {
     pub number: u32,
@@ -102,8 +99,7 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
 
 /// `written` is `None` if the row was left to the application.
 pub fn log_ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, rule: &DueRule) {
-    // Most of this is never said, and then costs nothing.
-    let (id, attempt) = (&record.id, || attempt(record, rule));
+    let (id, error) = (&record.id, outcome.error().unwrap_or_default());
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \
@@ -113,26 +109,29 @@ pub fn log_ended(record: &Record, outcome: &Outcome, written: Option<&Settlement
         return;
     };
     let is_archived = settlement.transition == Transition::Archived;
-    let when = || will_retry(record, settlement, rule);
+    let by_slots = matches!(rule.schedule.policy, Policy::Slots(_));
+    // Most of this is never said, and then costs nothing.
+    let attempt = || attempt(record, rule);
+    let when = || match rule.retry_at(record, settlement) {
+        Some(at) => format!("will retry at {at}"),
+        None if by_slots => "has had all its retries".into(),
+        None => "will retry".into(),
+    };
     let after = || match rule.capabilities.has_counter {
         true => format!(" after {}", counted(record.next_attempt().into(), "attempt")),
         false => String::new(),
     };
     match outcome {
-        Outcome::GiveUp { error } if is_archived => {
+        Outcome::GiveUp { .. } if is_archived => {
             log::error!("record {id} was given up by its handler{}; archived: {error}", attempt());
         }
-        _ if is_archived => {
-            let error = outcome.error().unwrap_or_default();
-            log::error!("record {id} failed{}; archived: {error}", after());
-        }
-        Outcome::Snooze { error, .. } => {
+        _ if is_archived => log::error!("record {id} failed{}; archived: {error}", after()),
+        Outcome::Snooze { .. } => {
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
-        Outcome::Failure { error }
-        | Outcome::Unanswered { error, .. }
-        | Outcome::GiveUp { error } => {
-            if is_stranded(record, rule) {
+        Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
+            // Tried because it was NEW, it will never be due again: no later pass would say it.
+            if by_slots && record.inserted_at.is_none() {
                 log::error!(
                     "record {id} failed{}, and is never due by its age, because its insertion \
                      date cannot be read: {error}",
@@ -149,8 +148,7 @@ pub fn log_ended(record: &Record, outcome: &Outcome, written: Option<&Settlement
     }
 }
 
-/// A record that somebody else got while its handler ran, because its claim was lost with a
-/// connection or with its time.
+/// The claim was lost with a connection or with its time.
 pub fn log_lost(record: &Record, outcome: &Outcome) {
     let (id, name) = (&record.id, outcome.name());
     log::error!(
@@ -159,32 +157,12 @@ pub fn log_lost(record: &Record, outcome: &Outcome) {
     );
 }
 
-/// A record that is archived without another attempt.
+/// A record is archived without another attempt.
 pub fn log_expired(record: &Record, end: End) {
-    let id = &record.id;
+    let (id, attempts) = (&record.id, counted(record.failures.into(), "attempt"));
     match end {
-        End::Attempts => {
-            let attempts = counted(record.failures.into(), "attempt");
-            log::error!("record {id} failed after {attempts}; archived");
-        }
+        End::Attempts => log::error!("record {id} failed after {attempts}; archived"),
         End::Age => log::error!("record {id} is older than --max-age; archived"),
-    }
-}
-
-/// Whether a record was tried because it was NEW, and will never be due again. Said as an error,
-/// once, because no later pass sees the record.
-fn is_stranded(record: &Record, rule: &DueRule) -> bool {
-    record.inserted_at.is_none() && matches!(rule.schedule.policy, Policy::Slots(_))
-}
-
-/// `will retry at ...`, as far as the policy alone decides that.
-fn will_retry(record: &Record, settlement: &Settlement, rule: &DueRule) -> String {
-    match rule.retry_at(record, settlement) {
-        Some(at) => format!("will retry at {at}"),
-        None if matches!(rule.schedule.policy, Policy::Slots(_)) => {
-            "has had all its retries".into()
-        }
-        None => "will retry".into(),
     }
 }
 

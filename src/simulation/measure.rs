@@ -1,6 +1,6 @@
 //! Measures of a simulated load: how even it is, and how far waits deviate.
 
-use super::{Run, Scenario, Tried, retries};
+use super::{Run, Scenario, Tried};
 use crate::record::Id;
 use crate::schedule::{Backoff, Policy, Schedule, Slots};
 
@@ -31,25 +31,21 @@ const BIN: f64 = 0.05;
 
 pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> Figures {
     let tick_of = |at: i64| scenario.instant(at).tick(schedule.policy.every_secs());
-    let retries: Vec<i64> = retries(attempts).map(|it| tick_of(it.at)).collect();
-    let (mut peak, mut busy) = (0, 0);
-    for tick in retries.chunk_by(|one, other| one == other) {
-        peak = peak.max(tick.len());
-        busy += 1;
-    }
+    let retries: Vec<i64> =
+        attempts.iter().filter(|it| it.attempt > 1).map(|it| tick_of(it.at)).collect();
+    let in_each = || retries.chunk_by(|one, other| one == other).map(<[i64]>::len);
     let ticks = retries.first().map_or(0, |first| tick_of(scenario.secs) - first + 1);
     let is_cohort = scenario.is_cohort && schedule.limits.max_attempts.is_none();
     let backoff = match &schedule.policy {
-        Policy::Counted(backoff) | Policy::Slots(Slots::ByAge(backoff)) if is_cohort => {
-            Some(backoff)
-        }
-        Policy::Counted(_) | Policy::Slots(_) | Policy::Age(_) => None,
+        _ if !is_cohort => None,
+        Policy::Counted(backoff) | Policy::Slots(Slots::ByAge(backoff)) => Some(backoff),
+        Policy::Slots(Slots::Progressive(_)) | Policy::Age(_) => None,
     };
     let ids = || scenario.rows.iter().map(|row| &row.id);
     Figures {
         attempts: attempts.len(),
-        peak,
-        idle_ticks: ticks - busy,
+        peak: in_each().max().unwrap_or(0),
+        idle_ticks: ticks - in_each().count() as i64,
         ticks,
         evenness: backoff.and_then(|backoff| evenness(backoff, ids, scenario.secs)),
     }
@@ -106,18 +102,17 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
                 break;
             }
             at += wait;
-            if waits.len() == k {
-                waits.push(Moments::default());
-            }
-            waits[k].add(wait);
+            waits.resize(waits.len().max(k + 1), Moments::default());
+            waits[k] = waits[k].with(wait);
         }
     }
     let means: Vec<f64> = waits.iter().map(Moments::mean).collect();
-    let sum = |sum: &mut f64, mean: &f64| {
-        *sum += mean;
-        Some(*sum)
-    };
-    let ends: Vec<f64> = means.iter().scan(0.0, sum).collect();
+    let mut end_of_wait = 0.0;
+    let ends = means.iter().map(|mean| {
+        end_of_wait += mean;
+        end_of_wait
+    });
+    let ends: Vec<f64> = ends.collect();
     let edges = edges(&means, &ends, end)?;
     let mut counts = vec![0.0; edges.len() - 1];
     for id in ids() {
@@ -132,9 +127,10 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
             }
         }
     }
-    let load = counts.into_iter().collect::<Moments>();
+    let load = counts.into_iter().fold(Moments::default(), Moments::with);
     let of_waits = waits.iter().zip(&ends).skip(1).filter(|(_, wait_end)| **wait_end <= end);
-    let deviations = of_waits.map(|(wait, _)| wait.relative_deviation()).collect::<Moments>();
+    let deviations = of_waits.map(|(wait, _)| wait.relative_deviation());
+    let deviations = deviations.fold(Moments::default(), Moments::with);
     let evenness = Evenness { unevenness: load.relative_deviation(), deviation: deviations.mean() };
     (evenness.unevenness.is_finite() && evenness.deviation.is_finite()).then_some(evenness)
 }
@@ -175,10 +171,9 @@ struct Moments {
 }
 
 impl Moments {
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        self.sum += value;
-        self.squares += value * value;
+    fn with(self, value: f64) -> Self {
+        let Self { count, sum, squares } = self;
+        Self { count: count + 1.0, sum: sum + value, squares: squares + value * value }
     }
 
     fn mean(&self) -> f64 {
@@ -192,15 +187,6 @@ impl Moments {
     }
 }
 
-impl FromIterator<f64> for Moments {
-    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
-        let mut moments = Self::default();
-        values.into_iter().for_each(|value| moments.add(value));
-        moments
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times of a simulation; far below 2^53")]
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
 }

@@ -67,12 +67,8 @@ pub struct Run {
 impl Run {
     /// All attempts but the first of each record.
     pub fn retries(&self) -> impl Iterator<Item = &Tried> {
-        retries(&self.attempts)
+        self.attempts.iter().filter(|tried| tried.attempt > 1)
     }
-}
-
-fn retries(attempts: &[Tried]) -> impl Iterator<Item = &Tried> {
-    attempts.iter().filter(|tried| tried.attempt > 1)
 }
 
 /// A crontab line with one pass in each tick.
@@ -84,16 +80,9 @@ struct Ticking {
 }
 
 impl Ticking {
-    fn new(line: CronLine, start: Instant) -> Self {
-        let every_secs = line.schedule.policy.every_secs();
-        let ticking = Self { line, every_secs, first_pass: start };
-        Self { first_pass: ticking.pass_at(start), ..ticking }
-    }
-
     /// The instant of the first pass at `at` or later: passes start with the ticks.
     fn pass_at(&self, at: Instant) -> Instant {
-        let tick = at.saturating_add(self.every_secs - 1).tick(self.every_secs);
-        Instant(tick.saturating_mul(self.every_secs))
+        at.saturating_sub(1).next_tick(self.every_secs)
     }
 
     /// The line as the passes before `now` have left it.
@@ -103,15 +92,13 @@ impl Ticking {
     }
 
     fn reached_before(&self, now: Instant) -> Option<Slot> {
+        let slot = self.line.reached()?;
         let (tick, first) = (now.tick(self.every_secs), self.first_pass.tick(self.every_secs));
-        match self.line.reached() {
-            Some(slot) if tick <= first => Some(slot),
-            Some(slot) if slot.tick <= first => {
-                let caught_up = slot.tick.saturating_add((tick - first).saturating_mul(CATCH_UP));
-                Some(Slot::end_of(caught_up.min(tick - 1)))
-            }
-            Some(_) | None => None,
+        if tick <= first {
+            return Some(slot);
         }
+        let caught_up = slot.tick.saturating_add((tick - first).saturating_mul(CATCH_UP));
+        (slot.tick <= first).then(|| Slot::end_of(caught_up.min(tick - 1)))
     }
 }
 
@@ -119,7 +106,9 @@ impl Ticking {
 pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
-    let ticking = Ticking::new(line.clone(), start);
+    let every_secs = policy.every_secs();
+    let first_pass = start.saturating_sub(1).next_tick(every_secs);
+    let ticking = Ticking { line: line.clone(), every_secs, first_pass };
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
         let at = arrives_at.map_or(ticking.first_pass, |at| at.max(ticking.first_pass));
@@ -133,12 +122,11 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
     let log = Arc::new(Mutex::new(Vec::new()));
-    let attempts = || lock(&log);
     let stop = Stop::new(clock, Duration::ZERO, None)?;
     let mut last = None;
     while let Some(at) = store.next_at() {
         // One pass in each tick.
-        let next_tick = last.map(|last: Instant| last.next_tick(policy.every_secs()));
+        let next_tick = last.map(|last: Instant| last.next_tick(every_secs));
         let now = ticking.pass_at(at).max(next_tick.unwrap_or(ticking.first_pass));
         if now > end {
             break;
@@ -159,16 +147,15 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
         };
         engine::run(pass, |_| Ok(Handlers::scripted(scenario.script, &stop)))?;
         ensure!(
-            attempts().len() <= MOST_ATTEMPTS,
+            lock(&log).len() <= MOST_ATTEMPTS,
             "more than {MOST_ATTEMPTS} attempts; take fewer --records or a shorter time --for"
         );
     }
-    let attempts = std::mem::take(&mut *attempts());
+    let attempts = std::mem::take(&mut *lock(&log));
     let figures = figures(&line.schedule, &attempts, scenario);
     Ok(Run { policy: policy.clone(), attempts, figures })
 }
 
-/// Writes the attempts down.
 struct Recorder {
     store: MemoryStore,
     log: Arc<Mutex<Vec<Tried>>>,

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::Dispatcher;
 use crate::engine::Stopped;
 use crate::engine::due_queue::PlanKind;
-use crate::query::{Kept, Slot};
+use crate::query::Slot;
 use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
 use crate::schedule::{Reason, Verdict};
 use crate::store::Found;
@@ -22,13 +22,15 @@ pub struct CircuitBreaker {
     pub all: HashSet<Id>,
     /// Those since the last record that got further.
     in_a_row: HashSet<Id>,
-    /// The place of the last of them in the order of the plan, for the next pass to begin behind.
-    last: Option<Key>,
+    /// The place of the last of them in the order of the plan. A pass that ends before it has come
+    /// to all records has the next one begin behind it, which else would never come to them either.
+    pub last: Option<Key>,
     /// Answers of handlers that could not be run. What they cost is settled when another record has
     /// got further in this pass, or when the pass ends.
     pub doubtful: Vec<Attempt>,
-    /// Whether any record has got further in this pass.
     pub others_got_further: bool,
+    /// How many attempts have failed since the last one that did not.
+    pub failures_in_a_row: u32,
     /// What was said last, and how often it was not said again.
     said: Option<(String, u64)>,
 }
@@ -36,13 +38,12 @@ pub struct CircuitBreaker {
 impl CircuitBreaker {
     /// Says of a record what is wrong with it: the same of several in a row is said once.
     fn say(&mut self, id: &Id, what: String) {
-        match &mut self.said {
-            Some((before, times)) if *before == what => *times += 1,
-            Some(_) | None => {
-                self.say_repeated();
-                log::error!("record {id} {what}");
-                self.said = Some((what, 0));
-            }
+        if let Some((_, times)) = self.said.as_mut().filter(|(before, _)| *before == what) {
+            *times += 1;
+        } else {
+            self.say_repeated();
+            log::error!("record {id} {what}");
+            self.said = Some((what, 0));
         }
     }
 
@@ -57,28 +58,21 @@ impl Dispatcher {
     /// A record that the table does not let be tried, and why. It has had its turn.
     pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.cursor.passed(record, slot);
-        self.refuse(record, format!("is not tried: {why}"));
-    }
-
-    /// A record that the table does not let be tried or settled, and why.
-    pub(super) fn refuse(&mut self, record: &Record, what: String) {
-        self.tally.refused += 1;
-        self.breaker.say(&record.id, what);
-        self.forget_slot(&record.id);
+        self.refuse(&record.id, format!("is not tried: {why}"));
         self.got_nowhere(record);
     }
 
-    /// A row that cannot be read. To pass over it costs nothing, so it ends no pass.
-    pub(super) fn unreadable(&mut self, id: &Id, why: &str) {
+    /// A record that the table does not let be read, tried or settled, and why.
+    pub(super) fn refuse(&mut self, id: &Id, what: String) {
         self.tally.refused += 1;
-        self.breaker.say(id, format!("is not tried: it could not be read: {why}"));
+        self.breaker.say(id, what);
         self.forget_slot(id);
     }
 
     /// Answers of handlers that could be run, and of those that could not once that is settled:
     /// what others got through is an attempt like any other.
     pub(super) fn without_doubtful(&mut self, ended: Vec<Attempt>) -> Vec<Attempt> {
-        let any_got_further = ended.iter().any(|attempt| attempt.outcome.got_further());
+        let any_got_further = ended.iter().any(|it| it.outcome.got_further());
         if any_got_further {
             self.got_further();
         }
@@ -94,14 +88,12 @@ impl Dispatcher {
         }
         self.breaker.doubtful.extend(doubtful);
         if self.breaker.others_got_further {
-            let doubtful = std::mem::take(&mut self.breaker.doubtful);
-            certain.extend(doubtful.into_iter().map(Attempt::into_failure));
+            certain.extend(self.breaker.doubtful.drain(..).map(Attempt::into_failure));
         }
         certain
     }
 
-    /// A record whose handler could not be run, and none whose handler could be: it stays as it
-    /// was.
+    /// A record whose handler could not be run, and none whose handler could be.
     pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
         if ends_pass && self.tally.stopped.is_none() {
@@ -122,8 +114,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether records that got nowhere have ended the pass. What ends later changes no more of
-    /// that.
+    /// Whether records that got nowhere have ended the pass: what ends later does not change that.
     fn is_stuck(&self) -> bool {
         matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }
@@ -151,24 +142,14 @@ impl Dispatcher {
         }
     }
 
-    /// Where a pass ends before it has come to all records, and the last ones got nowhere, the next
-    /// one begins behind them: else it would never come to the others either.
-    pub(super) fn begin_behind_them(&mut self) {
-        if self.is_cut_short() {
-            self.cursor.stuck = self.breaker.last.take();
-        }
-    }
-
     /// A record that another pass holds when its slot comes keeps the slot.
     pub(super) fn keep_slot(&mut self, id: &Id) {
-        if self.rule.time.span.is_none() || self.rule.kept.contains_key(id) {
-            return;
-        }
-        if let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
+        if self.rule.time.span.is_some()
+            && !self.rule.kept.contains_key(id)
+            && let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
             && let Verdict::Due(Reason::Slot(slot)) = self.rule.verdict(record.facts())
         {
-            self.cursor.keep(id, slot);
-            let kept = Kept { id: id.clone(), slot, begun: 0 };
+            let kept = self.cursor.keep(id, slot).clone();
             self.rule.kept.insert(id.clone(), kept);
         }
     }

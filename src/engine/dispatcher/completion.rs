@@ -17,10 +17,8 @@ impl Dispatcher {
         settlement: &Settlement,
         applied: &WriteResult,
     ) {
-        let Some(in_hand) = self.in_hand.remove(&attempt.id) else {
-            return;
-        };
-        let InHand { record, started_at, .. } = in_hand;
+        let in_hand = self.in_hand.remove(&attempt.id);
+        let Some(InHand { record, started_at, .. }) = in_hand else { return };
         let was_unable = matches!(attempt.outcome, Outcome::Unable { ends_pass: false, .. });
         let was_no_attempt =
             matches!(attempt.outcome, Outcome::Interrupted | Outcome::Unable { .. });
@@ -71,14 +69,11 @@ impl Dispatcher {
             | Outcome::Unanswered { error, .. }
             | Outcome::Snooze { error, .. }
             | Outcome::GiveUp { error } => error,
-            Outcome::Success => {
-                self.failures_in_a_row = 0;
-                return;
-            }
+            Outcome::Success => return self.breaker.failures_in_a_row = 0,
             Outcome::Interrupted | Outcome::Unable { .. } => return,
         };
-        self.failures_in_a_row += 1;
-        let failures = self.failures_in_a_row;
+        self.breaker.failures_in_a_row += 1;
+        let failures = self.breaker.failures_in_a_row;
         if self.pass.limits.max_consecutive_failures.is_some_and(|most| failures >= most)
             && self.tally.stopped.is_none()
         {
@@ -91,12 +86,11 @@ impl Dispatcher {
 
     /// A row that the table does not let be written.
     pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
-        let what = format!("could not be set to {}: {error}", status.name());
-        self.refuse(record, what);
+        self.refuse(&record.id, format!("could not be set to {}: {error}", status.name()));
+        self.got_nowhere(record);
     }
 
-    /// Hands a record on that was archived just now, after so many attempts. This is done once:
-    /// the row is written, and no later pass looks at it.
+    /// Hands a record on that was archived just now, after so many attempts: no later pass does.
     pub(super) fn tell_of_archived(&self, record: &Record, attempts: u32, error: Option<&str>) {
         let Some(on_archive) = &self.handlers.on_archive else { return };
         let record = Arc::new(Record {
@@ -105,14 +99,14 @@ impl Dispatcher {
             last_error: error.map(String::from),
             ..record.clone()
         });
-        let submit: Submit = Arc::new(|ended| ended.iter().for_each(complain));
+        let submit: Submit = Arc::new(|ended| {
+            for Attempt { id, outcome, .. } in
+                ended.iter().filter(|it| it.outcome != Outcome::Success)
+            {
+                let why = outcome.error().unwrap_or("the pass was stopped");
+                log::error!("record {id} is archived, but --on-archive was not done: {why}");
+            }
+        });
         on_archive.start(vec![Job { record, attempt: attempts, submit }]);
-    }
-}
-
-fn complain(attempt: &Attempt) {
-    if attempt.outcome != Outcome::Success {
-        let why = attempt.outcome.error().unwrap_or("the pass was stopped");
-        log::error!("record {} is archived, but --on-archive was not done: {why}", attempt.id);
     }
 }

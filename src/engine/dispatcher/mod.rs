@@ -47,16 +47,13 @@ pub struct Dispatcher {
     in_hand: HashMap<Id, InHand>,
     /// Due records that another pass has claimed.
     busy: Vec<Id>,
-    /// Whether the table was shown to take every status that may be written.
-    rehearsed: bool,
+    /// Once the table was shown to take all that may be written: whether that goes for our text in
+    /// its column of errors, too.
+    takes_errors: Option<bool>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
-    /// Whether the table takes no text of ours in its column of errors when an attempt begins.
-    without_error: bool,
     /// Records that are not tried, because more than one row has their id.
     ambiguous: BTreeSet<String>,
-    /// How many attempts have failed since the last one that did not.
-    failures_in_a_row: u32,
     /// Answers that could not be written.
     unsettled: Vec<Attempt>,
     /// Whether nothing can be written any more.
@@ -85,25 +82,23 @@ impl Dispatcher {
         handlers: Handlers,
     ) -> Self {
         let now = pass.clock.monotonic();
-        let cursor = PassCursor::new(rule.time.span, &plan, &rule.kept);
+        let cursor = PassCursor::new(rule.time.span, &plan, rule.kept.clone());
         Self {
-            handlers,
-            wake,
-            due,
             left: pass.limits.max_records.unwrap_or(u64::MAX),
             bucket: pass.limits.rate.map(|rate| TokenBucket::new(rate, now)),
             is_held_back: false,
             pass,
             rule,
             plan,
+            handlers,
+            wake,
+            due,
             in_hand: HashMap::new(),
             busy: Vec::new(),
-            rehearsed: false,
+            takes_errors: None,
             cursor,
             breaker: CircuitBreaker::default(),
-            without_error: false,
             ambiguous: BTreeSet::new(),
-            failures_in_a_row: 0,
             unsettled: Vec::new(),
             is_lost: false,
             is_gone: false,
@@ -119,7 +114,10 @@ impl Dispatcher {
         if !self.is_lost
             && let Err(error) = self.round(&ended, submit)
         {
-            self.fail(error);
+            // Nothing can be written: handlers that run do so in vain.
+            self.is_lost = true;
+            self.error.get_or_insert(error);
+            self.handlers.stop.end();
         }
         if self.is_lost {
             let in_hand = &self.in_hand;
@@ -144,13 +142,6 @@ impl Dispatcher {
         {
             self.begin_no_more(error);
         }
-    }
-
-    /// Nothing can be written: handlers that run do so in vain.
-    fn fail(&mut self, error: anyhow::Error) {
-        self.is_lost = true;
-        self.error.get_or_insert(error);
-        self.handlers.stop.end();
     }
 
     /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That
@@ -192,10 +183,10 @@ impl Dispatcher {
         let come_to = time.span.map(|span| Slot::end_of(span.until));
         self.rule.time = self.rule.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
         self.note_what_was_left_out();
-        let busy = std::mem::take(&mut self.busy);
-        let was_busy = !busy.is_empty();
+        let was_busy = !self.busy.is_empty();
         // By age a record that failed stays due, but a drain tries it once.
         let errors_too = self.rule.schedule.policy.needs_counter();
+        let busy = std::mem::take(&mut self.busy);
         self.due = self.due.again(self.rule.clone(), busy, errors_too);
         if was_busy {
             return Some(BUSY_PAUSE);
@@ -217,7 +208,9 @@ impl Dispatcher {
         // It may have come when everything was settled, and have found nobody waiting for it.
         self.tally.note_signal(self.pass.stop.signalled());
         let cut_short = self.is_cut_short();
-        self.begin_behind_them();
+        if cut_short {
+            self.cursor.stuck = self.breaker.last.take();
+        }
         for id in self.in_hand.keys() {
             self.cursor.came_back(id);
         }
@@ -247,14 +240,12 @@ impl Dispatcher {
     /// Writes what has been left until now: outcomes that could not be written when they came, once
     /// more, and those of records that got nowhere, because none got further.
     fn settle_leftovers(&mut self) {
-        let doubtful = std::mem::take(&mut self.breaker.doubtful);
-        let unsettled = std::mem::take(&mut self.unsettled);
-        let ended = [unsettled, doubtful].concat();
+        let mut ended = std::mem::take(&mut self.unsettled);
+        ended.append(&mut self.breaker.doubtful);
         // What was waited for long enough is not waited for once more.
         let has_waited = self.error.as_ref().is_some_and(exit::is_try_later);
         let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
-        let settled = if is_in_vain { Ok(()) } else { self.write_outcomes(&ended) };
-        if let Err(error) = settled {
+        if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
             self.error.get_or_insert(error);
         }
         let in_hand = &self.in_hand;
@@ -276,10 +267,10 @@ impl Dispatcher {
         if !self.ambiguous.is_empty() {
             let records = counted(self.tally.ambiguous, "record");
             let were = if self.ambiguous.len() == 1 { "was" } else { "were" };
-            let shown = self.ambiguous.iter().take(AMBIGUOUS_SHOWN).map(String::as_str);
+            let more = (self.ambiguous.len() > AMBIGUOUS_SHOWN).then(|| "...".into());
+            let shown = self.ambiguous.iter().take(AMBIGUOUS_SHOWN).cloned().chain(more);
             let ids = shown.collect::<Vec<_>>().join(", ");
-            let more = if self.ambiguous.len() > AMBIGUOUS_SHOWN { ", ..." } else { "" };
-            log::error!("{records} {were} not tried: more than one row has the id {ids}{more}");
+            log::error!("{records} {were} not tried: more than one row has the id {ids}");
         }
     }
 }

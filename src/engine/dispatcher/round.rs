@@ -158,7 +158,10 @@ impl Dispatcher {
                 self.forget_slot(&id);
                 self.ambiguous.insert(id.to_string());
             }
-            Claim::Unreadable(why) => self.unreadable(&id, &why),
+            // To pass over it costs nothing, so it ends no pass.
+            Claim::Unreadable(why) => {
+                self.refuse(&id, format!("is not tried: it could not be read: {why}"));
+            }
         }
         Ok(None)
     }
@@ -172,25 +175,21 @@ impl Dispatcher {
         }
         let now = self.pass.clock.now();
         self.rule.time.now = now;
-        let reason = match self.rule.verdict(record.facts()) {
-            Verdict::Due(reason) => reason,
-            Verdict::Archive(end) => {
-                self.forget_slot(&record.id);
-                if self.rehearse(&record, None, now)? {
-                    self.expire(&record, end)?;
-                }
-                return Ok(None);
+        let verdict = self.rule.verdict(record.facts());
+        let Verdict::Due(reason) = verdict else {
+            self.forget_slot(&record.id);
+            if let Verdict::Archive(end) = verdict
+                && self.rehearse(&record, None, now)?
+            {
+                self.expire(&record, end)?;
             }
-            Verdict::Wait { .. } | Verdict::Never(_) => {
-                self.forget_slot(&record.id);
-                return Ok(None);
-            }
+            return Ok(None);
         };
         if reason == Reason::ClockSetBack {
-            let id = &record.id;
             log::warn!(
-                "record {id} is tried at once: its last failure lies in the future, so the clock \
-                 was set back"
+                "record {} is tried at once: its last failure lies in the future, so the clock \
+                 was set back",
+                record.id
             );
         }
         let slot = if let Reason::Slot(slot) = reason { Some(slot) } else { None };
@@ -202,34 +201,33 @@ impl Dispatcher {
     /// handler runs for nothing; once one record has shown it, it is believed of the others. False
     /// if the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
     fn rehearse(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
-        if self.rehearsed {
+        if self.takes_errors.is_some() {
             return Ok(true);
         }
         let (capabilities, limits) = (self.rule.capabilities, self.rule.schedule.limits);
         let possible_writes = schedule::possible_writes(record, now, capabilities, limits);
-        let mut rehearsal = self.pass.store.rehearse(record, &possible_writes)?;
-        if let Rehearsal::Refused(why) = &rehearsal {
-            // The texts of errors may be all that the table refuses.
-            let plain = possible_writes.iter();
-            let plain =
-                plain.map(|it| it.iter().map(Settlement::without_error).collect::<Vec<_>>());
-            let again = self.pass.store.rehearse(record, &plain.collect::<Vec<_>>())?;
-            if let Rehearsal::Taken = again {
+        let why = match self.pass.store.rehearse(record, &possible_writes)? {
+            Rehearsal::Taken => {
+                self.takes_errors = Some(true);
+                return Ok(true);
+            }
+            Rehearsal::ChangedMeanwhile => return Ok(false),
+            Rehearsal::Refused(why) => why,
+        };
+        // The texts of errors may be all that the table refuses.
+        let plain = |writes: &Vec<_>| writes.iter().map(Settlement::without_error).collect();
+        let plain: Vec<Vec<_>> = possible_writes.iter().map(plain).collect();
+        match self.pass.store.rehearse(record, &plain)? {
+            Rehearsal::Taken => {
                 log::warn!("attempts begin without a text in the column of errors: {why}");
-                self.without_error = true;
+                self.takes_errors = Some(false);
             }
-            if !matches!(again, Rehearsal::Refused(_)) {
-                rehearsal = again;
-            }
-        }
-        match rehearsal {
-            Rehearsal::Taken => self.rehearsed = true,
             Rehearsal::ChangedMeanwhile => {}
-            Rehearsal::Refused(why) => {
+            Rehearsal::Refused(_) => {
                 self.refuse_to_try(record, slot, &format!("{why}; no handler was started"));
             }
         }
-        Ok(self.rehearsed)
+        Ok(self.takes_errors.is_some())
     }
 
     /// Archives a record without another attempt: its last one killed the pass that made it, or
@@ -274,7 +272,7 @@ impl Dispatcher {
         }
         let charge = |record: &Record| {
             let charge = schedule::charge(record, now, capabilities);
-            if self.without_error { charge.without_error() } else { charge }
+            if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_counter);
         changes.extend(
@@ -291,60 +289,47 @@ impl Dispatcher {
         Ok(charged)
     }
 
-    /// Gives records to the handler, all together. If the pass was stopped in this very round, it
-    /// gives them back as interrupted, and the next round takes their charge back.
+    /// Gives records to the handler, all together, whose charge could be written. If the pass was
+    /// stopped in this very round, it gives them back as interrupted, and the next round takes their
+    /// charge back.
     fn hand_out(
         &mut self,
         claimed: impl Iterator<Item = (Claimed, WriteResult)>,
         now: Instant,
         submit: &Submit,
     ) {
-        let jobs = claimed.filter_map(|(claimed, charged)| {
-            let record = self.take_in_hand(claimed, charged, now)?;
-            let attempt = record.next_attempt();
-            Some(Job { record, attempt, submit: submit.clone() })
-        });
-        let jobs: Vec<_> = jobs.collect();
+        let mut jobs = Vec::new();
+        for (Claimed { record, slot }, charged) in claimed {
+            let charged = match charged {
+                WriteResult::Written => None,
+                WriteResult::Charged(charged) => Some(charged),
+                WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => {
+                    self.forget_slot(&record.id);
+                    self.pass.store.release(&record.id);
+                    continue;
+                }
+                WriteResult::Refused(error) => {
+                    self.pass.store.release(&record.id);
+                    // That was no attempt.
+                    self.left += 1;
+                    let why = format!("it cannot be set to {}: {error}", Status::Error.name());
+                    self.refuse_to_try(&record, slot, &why);
+                    continue;
+                }
+            };
+            log_begun(&record, &self.rule);
+            self.rule.kept.remove(&record.id);
+            self.cursor.handed_out(&record, slot);
+            let (id, attempt, record) =
+                (record.id.clone(), record.next_attempt(), Arc::new(record));
+            self.in_hand.insert(id, InHand { record: record.clone(), charged, started_at: now });
+            jobs.push(Job { record, attempt, submit: submit.clone() });
+        }
         // Before any of them runs, so that a pass that is killed has noted what it had begun.
         if let Some(cursor) = self.cursor.news() {
             self.pass.observer.reached(&cursor);
         }
         self.handlers.handler.start(jobs);
-    }
-
-    /// Notes that the handler has the record from now on, if its charge could be written.
-    fn take_in_hand(
-        &mut self,
-        Claimed { record, slot }: Claimed,
-        charged: WriteResult,
-        now: Instant,
-    ) -> Option<Arc<Record>> {
-        let charged = match charged {
-            WriteResult::Written => None,
-            WriteResult::Charged(charged) => Some(charged),
-            WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => {
-                self.forget_slot(&record.id);
-                self.pass.store.release(&record.id);
-                return None;
-            }
-            WriteResult::Refused(error) => {
-                self.pass.store.release(&record.id);
-                // That was no attempt.
-                self.left += 1;
-                let status = Status::Error.name();
-                let why = format!("it cannot be set to {status}: {error}");
-                self.refuse_to_try(&record, slot, &why);
-                return None;
-            }
-        };
-        log_begun(&record, &self.rule);
-        self.rule.kept.remove(&record.id);
-        self.cursor.handed_out(&record, slot);
-        let id = record.id.clone();
-        let record = Arc::new(record);
-        let in_hand = InHand { record: record.clone(), charged, started_at: now };
-        self.in_hand.insert(id, in_hand);
-        Some(record)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit code of the program. The greater one says more: what failed goes before what may work
-/// later.
+/// The greater one says more: what failed goes before what may work later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Everything that was asked for is done. Records that failed will be tried again.
@@ -55,12 +54,7 @@ pub fn try_later(message: impl Into<String>) -> ExitError {
     ExitError { exit: Exit::TryLater, message: message.into() }
 }
 
-/// The exit code for an error: its own, or 1.
+/// An error's own exit code, or 1.
 pub fn of(error: &anyhow::Error) -> Exit {
     error.downcast_ref::<ExitError>().map_or(Exit::Failed, |error| error.exit)
-}
-
-/// Whether an error says that the database was waited for long enough.
-pub fn is_try_later(error: &anyhow::Error) -> bool {
-    of(error) == Exit::TryLater
 }

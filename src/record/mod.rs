@@ -25,17 +25,14 @@ pub fn counted(count: u64, what: &str) -> String {
 pub struct Capabilities {
     /// Whether the store keeps the schedule itself: when a record is due, and in what order.
     pub keeps_schedule: bool,
-    /// Whether the table has a column to count failures in.
     pub has_counter: bool,
-    /// Whether it also has one for the last of them: without it a snoozed record would be due again
+    /// Whether there is a column for the last failure, too: without it a snoozed record would be due
     /// at once.
     pub can_snooze: bool,
-    /// Whether it is known how the table says that a record is archived: else what is given up
-    /// is an ordinary failure.
+    /// Else what is given up is an ordinary failure.
     pub can_archive: bool,
-    /// Whether the handler is one of those that may give records up.
     pub may_give_up: bool,
-    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    /// If the handler goes by them.
     pub series: Option<SeriesSource>,
 }
 
@@ -58,10 +55,7 @@ pub enum Value {
 impl Value {
     /// Text as a database holds it, whatever is in it.
     pub fn of_text(bytes: &[u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Self::Text(text.into()),
-            Err(_) => Self::Bytes(bytes.into()),
-        }
+        str::from_utf8(bytes).map_or_else(|_| Self::Bytes(bytes.into()), |it| Self::Text(it.into()))
     }
 
     /// As text, which may not be UTF-8: NULL is empty, a BLOB is hexadecimal.
@@ -139,8 +133,7 @@ impl Status {
     }
 }
 
-/// One row, as it was read. `failures` and `last_failure_at` are 0 and `None` where
-/// the table has no such column.
+/// One row, as it was read.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub id: Id,
@@ -151,16 +144,17 @@ pub struct Record {
     pub inserted: Value,
     /// The same as an instant; `None` if it is NULL or cannot be read as one.
     pub inserted_at: Option<Instant>,
+    /// 0 where the table has no such column.
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
-    /// When it is due, where the store keeps the schedule itself.
+    /// Where the store keeps the schedule itself.
     pub due_at: Option<Instant>,
     pub last_error: Option<String>,
     /// Every column of the row, for the handler; what is only shown lacks the payload.
     pub row: Row,
 }
 
-/// The facts of a record that the due rule goes by.
+/// What the due rule goes by.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     pub id: &'a Id,
@@ -212,7 +206,7 @@ impl Record {
     }
 }
 
-/// A record's place in the order of the table: by insertion date, then by id.
+/// A record's place in the order of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
     pub inserted: Value,
@@ -230,57 +224,43 @@ impl Row {
         self.columns.iter().map(String::as_str).zip(&self.values)
     }
 
-    /// The value of a column, whose name is matched without regard to case if it must be.
     pub fn get(&self, column: &str) -> Option<&Value> {
         self.find(column).map(|(_, value)| value)
     }
 
-    /// The same with the column's name, as the table spells it.
+    /// A column's value, and its name as the table spells it, which is matched without regard to
+    /// case if it must be.
     pub fn find(&self, column: &str) -> Option<(&str, &Value)> {
         let exact = self.iter().find(|(name, _)| *name == column);
         exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)))
     }
 }
 
-/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// The handler is done with the record for good.
     Success,
-    Failure {
-        error: String,
-    },
+    /// The handler had its try.
+    Failure { error: String },
     /// A failure that says nothing of the attempts before it.
-    Unanswered {
-        error: String,
-        reach: Reach,
-    },
+    Unanswered { error: String, reach: Reach },
     /// The handler asks for a later attempt, not before so long, and for this one not to be
     /// charged.
-    Snooze {
-        error: String,
-        after: Option<Duration>,
-    },
+    Snooze { error: String, after: Option<Duration> },
     /// The handler says that no attempt will ever succeed.
-    GiveUp {
-        error: String,
-    },
+    GiveUp { error: String },
     /// Our own stop ended the handler: as if it had never been started.
     Interrupted,
     /// The handler could not be run or reached, or exited as if it could not: no fault of the
-    /// record's, unless others fare better.
-    Unable {
-        error: String,
-        /// Whether it cannot be run for any other record either.
-        ends_pass: bool,
-    },
+    /// record's, unless others fare better. It ends the pass if none can.
+    Unable { error: String, ends_pass: bool },
 }
 
 /// The reach of a request that had no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// It may have had its effect all the same.
     MayHaveWorked,
-    /// Nothing was sent, because of the record's own values.
+    /// Because of the record's own values.
     NotSent,
     /// Nothing was sent, because nobody was there.
     Nobody,
@@ -313,22 +293,22 @@ impl Outcome {
     /// failed for reasons of its own record.
     pub fn got_further(&self) -> bool {
         match self {
+            Self::Unanswered { reach, .. } => *reach != Reach::Nobody,
+            Self::Interrupted | Self::Unable { .. } => false,
             Self::Success | Self::Failure { .. } | Self::Snooze { .. } | Self::GiveUp { .. } => {
                 true
             }
-            Self::Unanswered { reach, .. } => *reach != Reach::Nobody,
-            Self::Interrupted | Self::Unable { .. } => false,
         }
     }
 }
 
-/// An attempt that has ended: the record and the outcome.
+/// An attempt that has ended.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     pub id: Id,
     pub outcome: Outcome,
-    /// The exit code of a command; 124 for a timeout, as timeout(1) has it. `None` if it was not
-    /// started or ended by a signal.
+    /// Of a command; 124 for a timeout, as timeout(1) has it. `None` if it was not started or ended
+    /// by a signal.
     pub exit: Option<i32>,
     pub duration: Duration,
 }
@@ -336,11 +316,8 @@ pub struct Attempt {
 impl Attempt {
     /// The same of a handler that could not be run for this record, though it could for another.
     pub fn into_failure(self) -> Self {
-        if let Outcome::Unable { error, ends_pass: false } = self.outcome {
-            let outcome = Outcome::Unanswered { error, reach: Reach::Nobody };
-            return Self { outcome, ..self };
-        }
-        self
+        let Outcome::Unable { error, ends_pass: false } = self.outcome else { return self };
+        Self { outcome: Outcome::Unanswered { error, reach: Reach::Nobody }, ..self }
     }
 }
 
@@ -354,7 +331,6 @@ pub struct Settlement {
     pub not_before: Option<Instant>,
 }
 
-/// The transition of a record from one status to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
     /// An attempt begins: it counts as failed until it is known to have gone otherwise.
@@ -376,7 +352,7 @@ impl Transition {
 }
 
 impl Settlement {
-    /// The status of a record that was `before` when it was read.
+    /// The status that a record has then, which had this one before.
     pub fn status(&self, before: Status) -> Status {
         match self.transition {
             Transition::Begun | Transition::Failed => Status::Error,
@@ -405,12 +381,8 @@ pub enum Counter {
     AsBefore,
     /// No failures and none to reckon from; the last error stays for people to read.
     Reset,
-    Set {
-        failures: u32,
-        last_failure_at: Instant,
-        /// `None` leaves what stood there before the attempt.
-        last_error: Option<String>,
-    },
+    /// No error leaves what stood there before the attempt.
+    Set { failures: u32, last_failure_at: Instant, last_error: Option<String> },
 }
 
 #[cfg(test)]

@@ -31,10 +31,10 @@ impl Backoff {
     /// lasts at least until the next tick.
     pub fn delay(&self, id: &Id, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
-        self.at_least_one(n, self.exact_delay(id, n))
+        self.exact_delay(id, n).max(self.shortest(n))
     }
 
-    /// The same as it follows from the waits alone.
+    /// The same for a wait of nothing, too.
     pub fn exact_delay(&self, id: &Id, n: u32) -> i64 {
         match &self.jitter {
             Jitter::Spread { .. } => {
@@ -63,11 +63,11 @@ impl Backoff {
     /// What no record's wait after that failure falls short of, in ticks.
     pub fn least_delay(&self, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
-        self.at_least_one(n, self.kept_for(self.base.wait(n.into())))
+        self.kept_for(self.base.wait(n.into())).max(self.shortest(n))
     }
 
-    fn at_least_one(&self, n: u32, ticks: i64) -> i64 {
-        if self.base.wait(n.into()) > 0 { ticks.max(1) } else { ticks.max(0) }
+    fn shortest(&self, n: u32) -> i64 {
+        i64::from(self.base.wait(n.into()) > 0)
     }
 
     /// The wait in milliseconds where it is drawn: at most what the plain wait may become.
@@ -78,8 +78,8 @@ impl Backoff {
         plain.saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
     }
 
-    /// The same as [`Delays::spread_ms`] in ticks, rounded down. The rounding is that of the sum, so
-    /// that the waits between two such offsets add up.
+    /// [`Delays::spread_ms`] in ticks, rounded down: as a sum, so that the waits between two such
+    /// offsets add up.
     pub fn offset(&self, x: u64, n: u64) -> i64 {
         self.ticks(self.base.spread_ms(x, n))
     }
@@ -93,14 +93,13 @@ impl Backoff {
         (!over).then(|| self.offset(x, n))
     }
 
-    /// How many retries of a record with this phase are due within `age` ticks of the first
-    /// attempt.
+    /// How many retries are due within `age` ticks of the first attempt.
     pub fn count_of(&self, phase: u64, age: i64) -> u64 {
         let most = self.max_attempts.map_or(u64::MAX, |most| u64::from(most) - 1);
         self.count(self.jitter.fraction(phase), age).min(most)
     }
 
-    /// How many retries are due within `age` ticks of the first attempt, by the waits alone.
+    /// The same by the waits alone.
     pub fn count(&self, x: u64, age: i64) -> u64 {
         let Ok(age) = u128::try_from(age) else { return 0 };
         let end = (age + 1) * u128::from(self.every_ms());
@@ -147,7 +146,7 @@ impl Backoff {
         let Some(last_failure_at) = facts.last_failure_at else {
             return Verdict::Due(Reason::NoLastFailure);
         };
-        if last_failure_at >= self.future(now) {
+        if last_failure_at >= now.next_tick(self.every_secs) {
             return Verdict::Due(Reason::ClockSetBack);
         }
         let until = self.next_attempt_at(facts.id, facts.failures, last_failure_at);
@@ -157,18 +156,11 @@ impl Backoff {
     /// The verdict's inequality solved for the last failure, count by count and for the shortest
     /// wait of any record, so that a store compares a column with constants.
     pub fn window(&self, now: Instant) -> Window {
-        let tick = now.tick(self.every_secs);
-        let before = (1..=self.base.len())
-            .map(|f| self.least_delay(u32::try_from(f).unwrap_or(u32::MAX)))
-            .map(|delay| tick.saturating_sub(delay).saturating_add(1))
-            .map(|tick| Instant(tick.saturating_mul(self.every_secs)))
-            .collect();
-        Window::Failed { before, future: self.future(now) }
-    }
-
-    /// The end of the tick that `now` lies in: no failure was recorded later.
-    fn future(&self, now: Instant) -> Instant {
-        now.next_tick(self.every_secs)
+        let next = now.next_tick(self.every_secs);
+        let before = (1..).zip(&self.base.waits).map(|(failures, _)| {
+            next.saturating_sub(self.least_delay(failures).saturating_mul(self.every_secs))
+        });
+        Window::Failed { before: before.collect(), future: next }
     }
 }
 
@@ -198,8 +190,7 @@ impl Jitter {
     }
 }
 
-/// More entries than this no table has; what would come after them stays as the last one. Only
-/// a wait that grows by single ticks for years gets there.
+/// The most entries of a table. Only a wait that grows by single ticks for years gets there.
 const MOST: usize = 1 << 20;
 
 /// A delay table, in milliseconds: b(0), b(1), ..., and the last for ever.
@@ -236,16 +227,11 @@ impl Delays {
 
     /// Waits that rise until they reach `max`, where they stay.
     pub fn rising(max: u64, waits: impl IntoIterator<Item = u64>) -> Self {
-        let mut reached = false;
-        let below = waits.into_iter().take_while(|wait| {
-            let before = reached;
-            reached = *wait >= max;
-            !before
-        });
-        Self::listed(below.map(|wait| wait.min(max)))
+        let below = waits.into_iter().take_while(|wait| *wait < max);
+        Self::listed(below.take(MOST - 1).chain([max]))
     }
 
-    /// How many entries there are: from `len() - 1` on the wait stays the same.
+    /// From `len() - 1` on the wait stays the same.
     pub fn len(&self) -> usize {
         self.waits.len()
     }
@@ -272,7 +258,6 @@ impl Delays {
         usize::try_from(n).unwrap_or(usize::MAX).min(self.waits.len() - 1)
     }
 
-    /// The wait that holds for ever in the end.
     pub fn last(&self) -> u64 {
         self.wait(u64::MAX)
     }

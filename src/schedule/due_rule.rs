@@ -19,16 +19,13 @@ pub struct DueRule {
     pub kept: HashMap<Id, Kept>,
 }
 
-/// The verdict on a record: what a pass does with it.
+/// What a pass does with a record: it may archive it without another attempt, and never try it under
+/// this policy, however long it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Due(Reason),
-    /// It is archived without another attempt.
     Archive(End),
-    Wait {
-        until: Instant,
-    },
-    /// Nothing under this policy, however long it waits.
+    Wait { until: Instant },
     Never(Obstacle),
 }
 
@@ -47,7 +44,13 @@ impl DueRule {
             None => self.schedule.policy.verdict(facts, self.time),
         };
         let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
-            None => later(scheduled(), snoozed_until),
+            None => match (scheduled(), snoozed_until) {
+                (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
+                (Verdict::Wait { until }, Some(snoozed)) => {
+                    Verdict::Wait { until: until.max(snoozed) }
+                }
+                (verdict, _) => verdict,
+            },
             Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),
@@ -92,13 +95,10 @@ impl DueRule {
             (facts.status, facts.failures) = (Status::Error, attempt);
             facts.last_failure_at = Some(time.now);
             let is_last = exhausted(facts, *limits, time.now).is_some();
-            if !is_last {
-                next = policy.next_attempt(facts, time).map(|next| {
-                    // A wait of nothing ends with the next pass.
-                    let soonest = time.now.next_tick(policy.every_secs());
-                    PassTime { now: next.now.max(soonest), ..next }
-                });
-            }
+            // A wait of nothing ends with the next pass.
+            let soonest = time.now.next_tick(policy.every_secs());
+            next = policy.next_attempt(facts, time).filter(|_| !is_last);
+            next = next.map(|next| PassTime { now: next.now.max(soonest), ..next });
             Some(Planned { at: time.now, attempt, is_last })
         })
     }
@@ -120,16 +120,7 @@ impl DueRule {
     }
 }
 
-/// The verdict on a record that is snoozed.
-fn later(verdict: Verdict, snoozed_until: Option<Instant>) -> Verdict {
-    match (verdict, snoozed_until) {
-        (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
-        (Verdict::Wait { until }, Some(snoozed)) => Verdict::Wait { until: until.max(snoozed) },
-        (verdict @ (Verdict::Archive(_) | Verdict::Never(_)), _) | (verdict, None) => verdict,
-    }
-}
-
-/// One attempt to come.
+/// An attempt to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
     pub at: Instant,

@@ -14,7 +14,7 @@ use super::cursor::PassCursor;
 use super::due_queue::Plan;
 use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
-use crate::exit;
+use crate::exit::{self, Exit};
 use crate::handlers::Submit;
 use crate::query::Slot;
 use crate::record::{Attempt, Id, Outcome, Record, counted};
@@ -243,7 +243,7 @@ impl Dispatcher {
         let mut ended = std::mem::take(&mut self.unsettled);
         ended.append(&mut self.breaker.doubtful);
         // What was waited for long enough is not waited for once more.
-        let has_waited = self.error.as_ref().is_some_and(exit::is_try_later);
+        let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);
         let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
         if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
             self.error.get_or_insert(error);

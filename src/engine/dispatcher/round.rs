@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::{Dispatcher, InHand};
 use crate::engine::tally::{log_begun, log_expired};
-use crate::exit;
+use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
 use crate::query::Slot;
 use crate::record::{Attempt, Id, Record, Settlement, Status};
@@ -73,7 +73,7 @@ impl Dispatcher {
                 Ok(count)
             }
             // It may be the charges that cannot be written.
-            Err(error) if ended.is_empty() || !is_alone && !exit::is_try_later(&error) => {
+            Err(error) if ended.is_empty() || !is_alone && exit::of(&error) != Exit::TryLater => {
                 self.let_go(&mut claimed);
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| 0)

@@ -9,7 +9,11 @@ use rustix::net::sockopt;
 
 use super::endpoint::default_place;
 use super::*;
-use crate::exit::is_try_later;
+use crate::exit::{self, Exit};
+
+fn is_try_later(error: &anyhow::Error) -> bool {
+    exit::of(error) == Exit::TryLater
+}
 
 /// A server as it is made of a URL and these variables.
 fn server(url: &str, variables: &[(&str, &str)]) -> Result<Server> {

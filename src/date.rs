@@ -180,7 +180,7 @@ impl Dates {
         Format::NUMBERS.into_iter().filter(is_taken)
     }
 
-    /// The ranges of the numbers that can be an instant, in ascending order.
+    /// Of numbers that can be an instant, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<i64>> {
         self.numbers().map(Format::range)
     }
@@ -212,7 +212,6 @@ fn has_zone(text: &str) -> bool {
     clock.ends_with(['Z', 'z']) || clock.ends_with("UTC") || clock.contains(['+', '-'])
 }
 
-/// The zone of a clock.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Zone {
     /// So many seconds ahead of UTC.
@@ -238,7 +237,7 @@ impl Zone {
         tz::TimeZone::from_tz_data(file).ok().map(|rules| Self::Named(Arc::new(rules)))
     }
 
-    /// How many seconds ahead of UTC its clock always is; `None` for one that is set now and then.
+    /// How many seconds ahead of UTC it always is; `None` for one that is set now and then.
     pub fn fixed_secs(&self) -> Option<i64> {
         match self {
             Self::Fixed(ahead) => Some(*ahead),
@@ -246,7 +245,6 @@ impl Zone {
         }
     }
 
-    /// How many seconds its clock is ahead of UTC.
     fn ahead(&self, at: i64) -> i64 {
         match self {
             Self::Fixed(ahead) => *ahead,
@@ -265,7 +263,6 @@ impl Zone {
         Instant(if is_second { second } else { first })
     }
 
-    /// What the clock shows.
     pub fn shown(&self, at: Instant) -> NaiveDateTime {
         let at = at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY);
         DateTime::from_timestamp(at + self.ahead(at), 0).unwrap_or_default().naive_utc()
@@ -297,7 +294,6 @@ impl Spelling {
         Self::Iso { format: "%Y-%m-%d %H:%M:%S".into(), suffix: String::new() }
     }
 
-    /// The day alone.
     pub fn date() -> Self {
         Self::Iso { format: DATE.into(), suffix: String::new() }
     }
@@ -351,7 +347,6 @@ impl Spelling {
         dates.read(&self.example(&dates.zone)) == Some(EXAMPLE)
     }
 
-    /// Some instant in this spelling.
     pub fn example(&self, zone: &Zone) -> Value {
         self.write(EXAMPLE, zone)
     }

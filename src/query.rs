@@ -11,14 +11,19 @@ use crate::time::Instant;
 /// fewer: the exact verdict on each is the policy's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Window {
-    /// Every record with one of the statuses.
     All,
-    /// Inserted at `from` or later, and before `until` if there is one.
-    Inserted { from: Instant, until: Option<Instant> },
+    /// From `from` on, and before `until`.
+    Inserted {
+        from: Instant,
+        until: Option<Instant>,
+    },
     /// NEW; or last failed before `before[f - 1]` after f failures (the last entry
     /// holds for every higher count); or last failed at `future` or later, which
     /// only a clock that was set back explains; or with no readable last failure.
-    Failed { before: Vec<Instant>, future: Instant },
+    Failed {
+        before: Vec<Instant>,
+        future: Instant,
+    },
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -14,7 +14,7 @@ use rustix::io;
 use crate::lock;
 use crate::time::Clock;
 
-/// The stage of a stop. It only rises.
+/// It only rises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Running,
@@ -87,14 +87,12 @@ impl Stop {
         self.stage_fds.get(stage as usize)
     }
 
-    /// When what runs is ended, if it is to end.
     pub fn ends_at(&self) -> Option<Monotonic> {
         let late = self.deadline.filter(|_| self.is_late());
         let late = late.and_then(|deadline| deadline.checked_add(self.grace));
         lock(&self.state).ends_at.into_iter().chain(late).min()
     }
 
-    /// Whether the pass has no more time.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
     }
@@ -104,12 +102,10 @@ impl Stop {
         self.stage() >= Stage::Ending || self.is_late()
     }
 
-    /// Nothing more is begun.
     pub fn begin_no_more(&self) {
         self.rise(&mut lock(&self.state), Stage::Closing);
     }
 
-    /// What runs has the grace to end in.
     pub fn end(&self) {
         self.end_within(self.grace);
     }
@@ -136,7 +132,6 @@ impl Stop {
         self.end_within(if is_first { self.grace } else { Duration::ZERO });
     }
 
-    /// The first signal that has come.
     pub fn signalled(&self) -> Option<i32> {
         self.first_signal.get().map(|(signal, _)| *signal)
     }

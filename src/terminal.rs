@@ -62,12 +62,11 @@ impl Terminal {
         *lock(&self.queue) = queue.map(String::from);
     }
 
-    /// `queue mails: `, if it has a name.
+    /// `queue mails: `
     fn queue(&self) -> String {
         lock(&self.queue).as_ref().map_or_else(String::new, |queue| format!("queue {queue}: "))
     }
 
-    /// Writes one line.
     pub fn say(&self, line: &str) {
         self.write(&format!("{}{line}", self.queue()));
     }

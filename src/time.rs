@@ -12,7 +12,6 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
 
-/// Seconds in a day.
 pub const DAY: i64 = 86_400;
 
 impl Instant {

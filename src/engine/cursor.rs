@@ -23,7 +23,6 @@ pub struct CronLine {
 }
 
 impl CronLine {
-    /// A line that has had no pass yet.
     pub fn new(schedule: Schedule, capabilities: Capabilities) -> Self {
         Self { schedule, capabilities, cursor: Cursor::default() }
     }
@@ -37,7 +36,6 @@ impl CronLine {
         self.schedule.policy.pass_time(self.reached(), now, drain)
     }
 
-    /// What a pass would look at now.
     pub fn due_rule(&self, now: Instant, drain: bool) -> DueRule {
         let time = self.pass_time(now, drain);
         let kept = self.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
@@ -60,7 +58,6 @@ impl CronLine {
         Plan { order, kind, stuck: self.cursor.stuck.clone() }
     }
 
-    /// Whether the last pass by slots came to a time that has not come yet.
     pub fn is_ahead_of(&self, now: Instant) -> bool {
         let tick = now.tick(self.schedule.policy.every_secs());
         self.reached().is_some_and(|slot| slot.tick > tick)
@@ -107,7 +104,6 @@ impl PassCursor {
         self.passed(record, slot);
     }
 
-    /// A record has its turn, whether or not it is handed out.
     pub fn passed(&mut self, record: &Record, slot: Option<Slot>) {
         if let Some(slot) = slot {
             let last = self.last.as_ref().and_then(Position::slot);
@@ -126,12 +122,11 @@ impl PassCursor {
         self.kept.entry(id.clone()).or_insert_with(kept)
     }
 
-    /// A record's attempt is over, or there is nothing to try.
     pub fn settled(&mut self, id: &Id) {
         self.is_news |= self.kept.remove(id).is_some();
     }
 
-    /// A record was handed out and came back as if it had not been.
+    /// As if it had not been handed out.
     pub fn came_back(&mut self, id: &Id) {
         if let Some(kept) = self.kept.get_mut(id) {
             self.is_news = true;
@@ -144,7 +139,7 @@ impl PassCursor {
         std::mem::take(&mut self.is_news).then(|| self.cursor(self.last.clone()))
     }
 
-    /// Where the next pass is to go on. `span` is what this one was to work off.
+    /// `span` is what this one was to work off.
     pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Cursor {
         let end = span.filter(|_| !cut_short).map(|span| Slot::end_of(span.until));
         self.cursor(end.map(Position::Slot).or_else(|| self.last.clone()))

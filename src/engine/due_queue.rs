@@ -17,7 +17,6 @@ const PAGE: usize = 1_000_000;
 /// How many are looked at again at once, where another pass was faster.
 const AHEAD: usize = 64;
 
-/// In what order a pass goes through the due records.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub order: Order,
@@ -40,7 +39,6 @@ pub enum PlanKind {
     Slots,
 }
 
-/// One selection of a pass.
 #[derive(Debug, Clone)]
 struct Search {
     selection: Query,
@@ -105,7 +103,6 @@ impl Plan {
     }
 }
 
-/// The ids, read from the table as they are needed.
 pub struct DueQueue {
     rule: DueRule,
     searches: VecDeque<Search>,
@@ -143,7 +140,7 @@ impl DueQueue {
         due
     }
 
-    /// How many ids have been read and not been taken.
+    /// How many have been read and not been taken.
     pub fn known(&self) -> usize {
         self.ids.len()
     }

@@ -31,14 +31,12 @@ use crate::record::Attempt;
 use crate::schedule::DueRule;
 use crate::stop::Stop;
 use crate::store::Store;
-use crate::time::Clock;
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 use cursor::PassCursor;
 use dispatcher::Dispatcher;
 use due_queue::Plan;
 
-/// The limits of a pass. By default all that is due is tried, and handlers that are stopped end at
-/// once.
+/// By default all that is due is tried, and handlers that are stopped end at once.
 #[derive(Debug, Clone, Default)]
 pub struct PassLimits {
     /// Attempts, not records looked at: waiting rows never hide due ones.
@@ -62,7 +60,6 @@ impl PassLimits {
     }
 }
 
-/// The parts of a pass.
 pub struct Pass {
     pub store: Box<dyn Store + Send>,
     pub line: CronLine,
@@ -82,13 +79,11 @@ pub trait Observer {
     /// So many records are due, as far as they have been counted.
     fn selected(&mut self, _due: usize) {}
 
-    /// An attempt is settled.
     fn attempted(&mut self, _attempt: &SettledAttempt) {}
 
     /// The pass has come so far: the next one of its line should go on from there.
     fn reached(&mut self, _cursor: &Cursor) {}
 
-    /// The pass is over.
     fn finished(&mut self) -> Result<()> {
         Ok(())
     }
@@ -102,8 +97,7 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// A signal to stop has come. From now on nothing is begun, also if the pass is just waiting
-    /// for a lock and cannot be woken.
+    /// From now on nothing is begun, also if the pass is just waiting for a lock and cannot be woken.
     pub fn signal(&self, signal: i32) {
         self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
@@ -142,7 +136,7 @@ impl SharedDispatcher {
         });
     }
 
-    /// Does something with the dispatcher, and what came in meanwhile.
+    /// Completes what came in meanwhile, too.
     fn with<T>(&self, act: impl FnOnce(&mut Dispatcher) -> T) -> T {
         let result = act(&mut lock(&self.dispatcher));
         self.catch_up();
@@ -167,7 +161,6 @@ impl SharedDispatcher {
     }
 }
 
-/// The handlers of a pass.
 pub struct Handlers {
     pub handler: Arc<dyn Handler>,
     /// The stop that it heeds, a part of that of the pass.
@@ -177,7 +170,6 @@ pub struct Handlers {
 }
 
 impl Handlers {
-    /// One that ends every attempt at once.
     pub fn scripted(script: Script, stop: &Arc<Stop>) -> Self {
         Self { handler: Arc::new(script), stop: stop.clone(), on_archive: None }
     }
@@ -282,7 +274,6 @@ impl MainThread<'_> {
         self.shared.with(|dispatcher| dispatcher.stop(why));
     }
 
-    /// Waits for the end of handlers, which may take its time.
     fn wait_for(&mut self, end: impl FnOnce() + Send) {
         let (wake, has_ended) = (self.wake, AtomicBool::new(false));
         std::thread::scope(|threads| {

@@ -10,26 +10,25 @@ pub struct Tally {
     pub succeeded: u64,
     pub failed: u64,
     pub snoozed: u64,
-    /// Records whose attempt failed, and was their last.
+    /// Their last attempt failed.
     pub archived: u64,
-    /// Records archived without an attempt: the last one never reported back, or they are too old.
+    /// Archived without an attempt: the last one never reported back, or they are too old.
     pub expired: u64,
     pub interrupted: u64,
-    /// Records left as they were, because the handler could not be run.
+    /// Left as they were, because the handler could not be run.
     pub unable: u64,
-    /// Records that were not tried or not settled: rows that cannot be read, or that the table
-    /// does not let be written.
+    /// Rows that cannot be read, or that the table does not let be written.
     pub refused: u64,
     /// Records that were not tried, because more than one row has their id, or their id is none.
     pub ambiguous: u64,
     pub unusable: u64,
     /// Why there may be due records that were not found.
     pub incomplete: Vec<String>,
-    /// Rows that the application changed while their handler ran.
+    /// By the application, while their handler ran.
     pub changed: u64,
-    /// Records that somebody else got while their handler ran.
+    /// To somebody else, while their handler ran.
     pub lost: u64,
-    /// Records that other passes held.
+    /// In the hands of other passes.
     pub busy: u64,
     /// How often the handler was wrong in a way that is no record's fault.
     pub faults: u64,
@@ -39,7 +38,7 @@ pub struct Tally {
     pub progress: bool,
 }
 
-/// The reason why a pass ended before everything due was tried.
+/// Why a pass ended before everything due was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
     Signal(i32),

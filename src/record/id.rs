@@ -45,7 +45,6 @@ impl Id {
         }
     }
 
-    /// The values of its columns.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Integer(_) | Self::Text(_) => std::slice::from_ref(self),

@@ -7,13 +7,12 @@ use std::time::Duration;
 use super::spec::{Options, Shape};
 use crate::time::DAY;
 
-/// No wait is longer unless `max=` says so.
+/// Unless `max=` says otherwise.
 pub const MAX_MS: u64 = 30 * DAY.unsigned_abs() * 1000;
 /// No wait at all may be longer than this: ten years.
 const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
 /// The most waits that `retries=` may divide the way from min to max into.
 const MOST_RETRIES: u32 = 100;
-/// The keys of every policy.
 const COMMON: [&str; 2] = ["max", "spread"];
 
 /// One policy: how it is written, and how its waits come about.
@@ -29,7 +28,7 @@ pub struct Form {
 
 type Parse<T> = fn(&str) -> Result<T, String>;
 
-/// The keys and values behind a policy's name.
+/// What stands behind a policy's name.
 pub struct Keys<'a> {
     form: &'a Form,
     values: BTreeMap<&'a str, &'a str>,
@@ -80,14 +79,12 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The value of a key, if it is given.
     pub fn get<T>(&self, key: &str, parse: Parse<T>) -> Result<Option<T>, String> {
         let Some(value) = self.values.get(key) else { return Ok(None) };
         let wrong = |error| format!("{}: {key}={value}: {error}", self.form.name);
         parse(value).map(Some).map_err(wrong)
     }
 
-    /// The value of a key that must be given.
     pub fn need<T>(&self, key: &str, parse: Parse<T>) -> Result<T, String> {
         let Form { name, example, .. } = self.form;
         self.get(key, parse)?.ok_or_else(|| format!("{name} needs {key}=, as in: {example}"))

@@ -28,16 +28,13 @@ use crate::query::{Shard, Slot, Window};
 use crate::record::{Facts, Status};
 use crate::time::{Instant, days};
 
-/// When the records of a line are due, and when they are given up.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pub policy: Policy,
     pub limits: RetryLimits,
-    /// The only records that are looked at, if not all.
     pub shard: Option<Shard>,
 }
 
-/// The rule by which a pass decides what is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// `--ndays`: due by age; cron's own frequency is the schedule.
@@ -60,7 +57,6 @@ pub struct PassTime {
     pub span: Option<Span>,
 }
 
-/// The reason why a record is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     New,
@@ -94,7 +90,6 @@ impl Policy {
         PassTime { selected_at: now, now, span }
     }
 
-    /// What a store has to look for among records with one of these statuses.
     pub fn window(&self, time: PassTime, statuses: &[Status]) -> Window {
         match (self, time.span) {
             (Self::Age(age), _) => age.window(time.selected_at),
@@ -160,12 +155,12 @@ impl Policy {
         }
     }
 
-    /// Whether the policy goes by FAILURES and LAST_FAILURE.
+    /// FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         matches!(self, Self::Counted(_))
     }
 
-    /// The number of the last attempt, where the policy itself has one.
+    /// Where the policy itself has any.
     pub fn max_attempts(&self) -> Option<u32> {
         match self {
             Self::Age(_) | Self::Slots(Slots::Progressive(_)) => None,
@@ -173,7 +168,7 @@ impl Policy {
         }
     }
 
-    /// What it is called: what is typed behind `--policy`, or the option of its own.
+    /// What is typed behind `--policy`, or the option of its own.
     pub fn name(&self) -> String {
         match self {
             Self::Age(age) => age.line(),
@@ -183,7 +178,7 @@ impl Policy {
         }
     }
 
-    /// The policy as it is typed, which also tells one crontab line from another.
+    /// As it is typed, which also tells one crontab line from another.
     pub fn line(&self) -> String {
         match self {
             Self::Age(age) => age.line(),

@@ -6,7 +6,6 @@ use crate::record::{
 };
 use crate::time::{Instant, WRITABLE};
 
-/// The limits to the retries of a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryLimits {
     /// The number of the last attempt, if there is one.
@@ -15,7 +14,6 @@ pub struct RetryLimits {
     pub max_age_secs: Option<i64>,
 }
 
-/// The limit that ends a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Attempts,

@@ -9,7 +9,6 @@ use crate::query::Slot;
 use crate::record::{Facts, Id, Status};
 use crate::time::{DAY, Instant};
 
-/// The rule by which a record's slots lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slots {
     /// `--progressive`: once in each interval of the tier that the record's age is in.
@@ -110,7 +109,6 @@ impl Slots {
         }
     }
 
-    /// When a tick begins.
     pub fn instant(&self, tick: i64) -> Instant {
         Instant(tick.saturating_mul(self.every_secs()))
     }
@@ -142,7 +140,7 @@ struct Tier {
 }
 
 impl Tiers {
-    /// Reads `1d/5m,7d/1h`: maximal age and interval. An error names the tier and the rule.
+    /// Reads `1d/5m,7d/1h`: maximal age and interval.
     pub fn parse(spec: &str, options: Options) -> Result<Self, String> {
         let Options { every_secs, salt, .. } = options;
         let form = "write maximal age / interval, as in 7d/1h";
@@ -181,7 +179,7 @@ impl Tiers {
         Ok(Self { line, tiers, every_secs, salt })
     }
 
-    /// The ages in seconds from and to which a record is tried, and how often.
+    /// The ages from and to which a record is tried, and how often, in seconds.
     pub fn steps(&self) -> impl Iterator<Item = (i64, i64, i64)> {
         let from = std::iter::once(0).chain(self.tiers.iter().map(|tier| tier.max_age_secs));
         let steps = from.zip(&self.tiers);

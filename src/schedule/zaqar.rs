@@ -35,7 +35,6 @@ struct Sns {
     backoff_function: Curve,
 }
 
-/// A default that is not 0.
 fn usual<const NUMBER: i64>() -> i64 {
     NUMBER
 }
@@ -64,7 +63,7 @@ struct Zaqar {
 /// How many retries Zaqar's backoff phase has: its policy cannot say.
 const ZAQAR_BACKOFF_RETRIES: u32 = 5;
 
-/// Reads a policy from what its file holds; an error names the key.
+/// Reads a policy from what its file holds.
 pub fn parse(text: &[u8]) -> Result<Phases, String> {
     let mut json: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if let Some(inner) = json.get_mut("_retry_policy") {
@@ -82,7 +81,7 @@ pub fn parse(text: &[u8]) -> Result<Phases, String> {
     if keys.keys().any(|key| key.contains('_')) { zaqar(json) } else { sns(json) }
 }
 
-/// Reads the keys and their values; an error names the key.
+/// An error names the key.
 fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
     if json.is_array() {
         return Err("invalid type: sequence, expected a retry policy".into());
@@ -149,7 +148,6 @@ fn phases(counts: [u32; 4], (min, max): (u64, u64), curve: Curve) -> Phases {
     (Delays::listed(waits), counts.iter().sum::<u32>() + 1)
 }
 
-/// A function that leads from a shortest to a longest delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Curve {

@@ -4,7 +4,6 @@ use super::{Run, Scenario, Tried};
 use crate::record::Id;
 use crate::schedule::{Backoff, Policy, Schedule, Slots};
 
-/// The figures of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     pub attempts: usize,
@@ -51,7 +50,6 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
     }
 }
 
-/// The retries over the time of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     /// How many retries there are in each stretch of `bar_secs`; at least one stretch.
@@ -138,7 +136,7 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
 /// No more waits of one record are looked at: a policy that waits for next to nothing has no end.
 const MOST_WAITS: usize = 10_000;
 
-/// The edges of the bins, from M(1) to the end.
+/// Of the bins, from M(1) to the end.
 fn edges(means: &[f64], ends: &[f64], end: f64) -> Option<Vec<f64>> {
     // The mean wait in force between two ends of mean waits, or at one.
     let in_force = |at: f64| {

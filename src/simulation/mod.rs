@@ -22,7 +22,6 @@ use crate::time::Clock;
 use crate::time::Instant;
 use measure::{Figures, figures};
 
-/// The scenario, the same for each line.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub rows: Vec<Record>,
@@ -36,7 +35,6 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The instant so many seconds after the start.
     pub fn instant(&self, at: i64) -> Instant {
         self.start.saturating_add(at)
     }
@@ -45,7 +43,6 @@ impl Scenario {
 /// No simulation goes on behind this many attempts: they are kept, in 16 bytes each.
 const MOST_ATTEMPTS: usize = 30_000_000;
 
-/// One attempt of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tried {
     /// Which of the scenario's rows.
@@ -56,7 +53,6 @@ pub struct Tried {
     pub at: i64,
 }
 
-/// The run of a line through the scenario.
 pub struct Run {
     pub policy: Policy,
     /// In the order in which they happened.
@@ -102,7 +98,6 @@ impl Ticking {
     }
 }
 
-/// Runs one line through the scenario.
 pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));

@@ -13,7 +13,7 @@ use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
 use crate::schedule::{Reason, Verdict};
 use crate::store::Found;
 
-/// So many different records in a row that got nowhere end a pass.
+/// So many different records in a row end a pass.
 const MOST_IN_A_ROW: usize = 10;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// Says of a record what is wrong with it: the same of several in a row is said once.
+    /// The same of several in a row is said once.
     fn say(&mut self, id: &Id, what: String) {
         if let Some((_, times)) = self.said.as_mut().filter(|(before, _)| *before == what) {
             *times += 1;
@@ -62,7 +62,6 @@ impl Dispatcher {
         self.got_nowhere(record);
     }
 
-    /// A record that the table does not let be read, tried or settled, and why.
     pub(super) fn refuse(&mut self, id: &Id, what: String) {
         self.tally.refused += 1;
         self.breaker.say(id, what);
@@ -154,7 +153,6 @@ impl Dispatcher {
         }
     }
 
-    /// There is nothing more to try a record for.
     pub(super) fn forget_slot(&mut self, id: &Id) {
         self.rule.kept.remove(id);
         self.cursor.settled(id);

@@ -62,7 +62,6 @@ impl Dispatcher {
         });
     }
 
-    /// So many failures in a row that what the handler needs is evidently down stop the pass.
     fn count_failures(&mut self, outcome: &Outcome) {
         let error = match outcome {
             Outcome::Failure { error }
@@ -84,7 +83,6 @@ impl Dispatcher {
         }
     }
 
-    /// A row that the table does not let be written.
     pub(super) fn refused(&mut self, record: &Record, status: Status, error: &str) {
         self.refuse(&record.id, format!("could not be set to {}: {error}", status.name()));
         self.got_nowhere(record);

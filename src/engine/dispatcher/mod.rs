@@ -29,7 +29,6 @@ const AMBIGUOUS_SHOWN: usize = 5;
 /// How long a drain waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Owns the parts of a pass and the state between its rounds.
 pub struct Dispatcher {
     pass: Pass,
     rule: DueRule,
@@ -37,9 +36,8 @@ pub struct Dispatcher {
     handlers: Handlers,
     wake: Wake,
     due: DueQueue,
-    /// Attempts that `--max-records` leaves.
+    /// Attempts that `--max-records` leaves, and those that `--rate` does.
     left: u64,
-    /// Attempts that `--rate` leaves.
     bucket: Option<TokenBucket>,
     /// Whether records wait for the rate alone.
     is_held_back: bool,
@@ -107,7 +105,6 @@ impl Dispatcher {
         }
     }
 
-    /// A round, unless nothing can be written any more.
     pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
         let (has_answers, was_held_back) = (!ended.is_empty(), self.is_held_back);
         let ended = self.without_doubtful(ended);
@@ -144,8 +141,8 @@ impl Dispatcher {
         }
     }
 
-    /// Nothing more can be found or claimed. What runs goes on, and its outcomes are written. That
-    /// a search was ended because the pass is to stop is no error.
+    /// What runs goes on, and its outcomes are written. That a search was ended because the pass is
+    /// to stop is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.pass.stop.is_asked() {
             log::debug!("{error:#}");
@@ -159,7 +156,7 @@ impl Dispatcher {
         self.in_hand.len() == self.unsettled.len() + self.breaker.doubtful.len()
     }
 
-    /// Whether nothing more is begun, although there may be more that is due.
+    /// Whether nothing more is begun, although more may be due.
     fn is_cut_short(&self) -> bool {
         self.error.is_some()
             || self.tally.stopped.is_some()
@@ -167,14 +164,12 @@ impl Dispatcher {
             || self.left == 0
     }
 
-    /// No new claims from here on.
     pub fn stop(&mut self, why: Stopped) {
         self.handlers.stop.begin_no_more();
         self.tally.stopped.get_or_insert(why);
     }
 
-    /// Selects anew, if this is a drain and there may be more to do; says how long to wait before
-    /// that is tried.
+    /// Selects anew, if this is a drain and there may be more to do: after so long.
     pub fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() || !self.pass.limits.drain {
             return None;
@@ -201,8 +196,8 @@ impl Dispatcher {
         }
     }
 
-    /// The last word. If the pass could not write any more, what its handlers did is named,
-    /// because the table does not show it.
+    /// If the pass could not write any more, what its handlers did is named, because the table does
+    /// not show it.
     pub fn finish(&mut self) -> Result<Tally> {
         self.settle_leftovers();
         // It may have come when everything was settled, and have found nobody waiting for it.
@@ -237,8 +232,8 @@ impl Dispatcher {
         )))
     }
 
-    /// Writes what has been left until now: outcomes that could not be written when they came, once
-    /// more, and those of records that got nowhere, because none got further.
+    /// Writes outcomes that could not be written when they came, once more, and those of records that
+    /// got nowhere, because none got further.
     fn settle_leftovers(&mut self) {
         let mut ended = std::mem::take(&mut self.unsettled);
         ended.append(&mut self.breaker.doubtful);

@@ -15,10 +15,9 @@ use crate::schedule::{self, End, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
-/// A due record that this pass holds.
 struct Claimed {
     record: Record,
-    /// What it is due by, if it is due by a slot.
+    /// If it is due by one.
     slot: Option<Slot>,
 }
 
@@ -56,8 +55,7 @@ impl Dispatcher {
         }
     }
 
-    /// Claims up to `free` records and hands them out, when the outcomes are written; says how many
-    /// were claimed.
+    /// Claims up to `free` records, so many, and hands them out when the outcomes are written.
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<usize> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
@@ -82,7 +80,6 @@ impl Dispatcher {
         }
     }
 
-    /// What was claimed and not handed out goes back as it is.
     fn let_go(&mut self, claimed: &mut Vec<Claimed>) {
         for Claimed { record, .. } in claimed.drain(..) {
             self.pass.store.release(&record.id);
@@ -137,8 +134,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Looks at a record that is due as far as the selection saw. `None` if there is nothing to
-    /// try.
+    /// `None` if there is nothing to try.
     fn inspect(&mut self, id: Id, claim: Claim) -> Result<Option<Claimed>> {
         match claim {
             Claim::Held(record) => {
@@ -166,10 +162,8 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Looks at a claimed record once more: another pass may have settled it since it was
-    /// selected.
+    /// Another pass may have settled it since it was selected.
     fn recheck(&mut self, record: Record) -> Result<Option<Claimed>> {
-        // Something may have stopped the pass since its claim.
         if self.is_cut_short() {
             return Ok(None);
         }
@@ -197,9 +191,9 @@ impl Dispatcher {
         Ok(is_rehearsed.then_some(Claimed { record, slot }))
     }
 
-    /// Rehearses with a record that the table takes all that may have to be written, before any
-    /// handler runs for nothing; once one record has shown it, it is believed of the others. False
-    /// if the record is not to be tried: it changed meanwhile, which shows nothing, or was refused.
+    /// Rehearses that the table takes all that may have to be written, before any handler runs for
+    /// nothing; once one record has shown it, it is believed of the others. False if the record is
+    /// not to be tried: it changed meanwhile, which shows nothing, or was refused.
     fn rehearse(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
         if self.takes_errors.is_some() {
             return Ok(true);

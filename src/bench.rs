@@ -14,25 +14,19 @@ use crate::record::Capabilities;
 use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
 use crate::stop::Stop;
 use crate::store::{Access, Location, Server};
-use crate::time::Clock;
-use crate::time::{DAY, Instant};
+use crate::time::{Clock, DAY, Instant};
 
 /// The instant at which the pass looks at the records.
 pub const NOW_SECS: i64 = 1_795_232_400;
 const NOW: Instant = Instant(NOW_SECS);
 
-struct Silent;
-
-impl Observer for Silent {}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn clock() -> Clock {
-    Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now }
-}
+impl Observer for () {}
 
 /// Works the table off and says how many records succeeded. `counts` says whether failures are
 /// counted, that is whether each attempt is charged before it runs.
 pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };
     let server = Arc::new(Server::new(url, &|_| None)?);
     let opened = Location::Server(server).open(&Mapping::default(), Access::ReadWrite)?;
     let state = opened.state_dir(Some(state_dir))?;
@@ -40,17 +34,17 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let capabilities =
         Capabilities { has_counter: counts, can_snooze: counts, ..Capabilities::default() };
     let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
-    let stop = Stop::new(clock(), Duration::ZERO, None)?;
+    let stop = Stop::new(clock, Duration::ZERO, None)?;
     let pass = Pass {
-        store: opened.into_store(&state, None, clock())?,
+        store: opened.into_store(&state, None, clock)?,
         line: CronLine::new(schedule, capabilities),
         began_at: NOW,
         order: Order::Newest,
         limits: PassLimits::default(),
-        clock: clock(),
+        clock,
         stop: stop.clone(),
         token: None,
-        observer: Box::new(Silent),
+        observer: Box::new(()),
     };
     let tally = engine::run(pass, |_| Ok(Handlers::scripted(Script::After(0), &stop)))?;
     Ok(tally.succeeded)

@@ -30,22 +30,23 @@ pub fn mulhi(fraction: u64, whole: u64) -> u64 {
 /// them as multiples of the golden ratio, each block of 256 turned by a hash. Text has no
 /// neighbours, so its phase is a hash.
 pub fn phase(id: &Id, salt: u64) -> u64 {
+    let bits = bits(id);
     match id {
-        Id::Integer(id) => {
-            let id = id.cast_unsigned();
-            id.wrapping_mul(GOLDEN).wrapping_add(splitmix64((id >> 8) ^ salt))
-        }
-        Id::Text(_) | Id::Composite(_) => splitmix64(fnv1a64(id.text().as_bytes()) ^ salt),
+        Id::Integer(_) => bits.wrapping_mul(GOLDEN).wrapping_add(splitmix64((bits >> 8) ^ salt)),
+        Id::Text(_) | Id::Composite(_) => splitmix64(bits ^ salt),
+    }
+}
+
+fn bits(id: &Id) -> u64 {
+    match id {
+        Id::Integer(id) => id.cast_unsigned(),
+        Id::Text(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()),
     }
 }
 
 /// What stands for a random number: drawn once for all from a seed, a record and a count.
 pub fn draw(seed: u64, id: &Id, n: u32) -> u64 {
-    let id = match id {
-        Id::Integer(id) => id.cast_unsigned(),
-        Id::Text(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()),
-    };
-    splitmix64(splitmix64(splitmix64(seed) ^ id) ^ u64::from(n))
+    splitmix64(splitmix64(splitmix64(seed) ^ bits(id)) ^ u64::from(n))
 }
 
 #[cfg(test)]

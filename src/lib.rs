@@ -67,7 +67,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
-    let clock = clock(typed.cli.global.now);
+    #[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]
+    let (wall, monotonic) = (|| Instant(chrono::Utc::now().timestamp()), Monotonic::now);
+    let clock = Clock { fixed: typed.cli.global.now, wall, monotonic };
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let mut console = Console { clock, terminal, out: &mut out };
     let exit = commands::run(typed, Environment::own(), &mut console)?;
@@ -90,12 +92,6 @@ impl Write for Stdout {
 
 fn of_stdout(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("could not write to standard output: {error}"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place where the clocks are read")]
-fn clock(fixed: Option<Instant>) -> Clock {
-    let wall = || Instant(chrono::Utc::now().timestamp());
-    Clock { fixed, wall, monotonic: Monotonic::now }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -128,11 +128,6 @@ pub struct Kept {
     pub begun: u32,
 }
 
-impl Kept {
-    /// More attempts for one slot are not begun: the record may be what kills the passes.
-    pub const MOST_BEGUN: u32 = 3;
-}
-
 /// One of several parts of the records, each of which is worked off by itself. Each record is in one,
 /// the same on every machine and in every version, and the parts are of about one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

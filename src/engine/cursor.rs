@@ -38,7 +38,7 @@ impl CronLine {
 
     pub fn due_rule(&self, now: Instant, drain: bool) -> DueRule {
         let time = self.pass_time(now, drain);
-        let kept = self.cursor.kept.iter().filter(|kept| kept.begun < Kept::MOST_BEGUN);
+        let kept = self.cursor.kept.iter().filter(|kept| kept.begun < MOST_BEGUN);
         let kept = kept.map(|kept| (kept.id.clone(), kept.clone())).collect();
         DueRule { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
     }
@@ -46,10 +46,13 @@ impl CronLine {
     /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
     /// short, and for slots.
     pub fn plan(&self, order: Order, limits: &PassLimits) -> Plan {
+        let may_be_cut_short = limits.max_records.is_some()
+            || limits.max_runtime.is_some()
+            || limits.max_consecutive_failures.is_some();
         let kind = match &self.schedule.policy {
             _ if self.capabilities.keeps_schedule => PlanKind::Full,
             Policy::Slots(_) => PlanKind::Slots,
-            Policy::Age(_) | Policy::Counted(_) if limits.may_cut_short() => {
+            Policy::Age(_) | Policy::Counted(_) if may_be_cut_short => {
                 let cursor = self.cursor.reached.as_ref().and_then(Position::key);
                 PlanKind::Capped { cursor: cursor.cloned() }
             }
@@ -68,6 +71,8 @@ impl CronLine {
 /// cut in two. What is more than that is listed apart, and a cursor is noted that does not go past
 /// it, for the case that the rest is lost.
 const MOST_LISTED: usize = 2_048;
+/// More attempts for one slot are not begun: the record may be what kills the passes.
+const MOST_BEGUN: u32 = 3;
 /// What an entry takes besides its id.
 const ENTRY: usize = 48;
 

@@ -28,13 +28,11 @@ use crate::handlers::{Handler, Script, Submit};
 use crate::lock;
 use crate::query::{Cursor, Order};
 use crate::record::Attempt;
-use crate::schedule::DueRule;
 use crate::stop::Stop;
 use crate::store::Store;
 use crate::time::{Clock, Instant};
 use cursor::PassCursor;
 use dispatcher::Dispatcher;
-use due_queue::Plan;
 
 /// By default all that is due is tried, and handlers that are stopped end at once.
 #[derive(Debug, Clone, Default)]
@@ -49,15 +47,6 @@ pub struct PassLimits {
     /// So many failures in a row say that what the handler needs is down.
     pub max_consecutive_failures: Option<u32>,
     pub rate: Option<RateLimit>,
-}
-
-impl PassLimits {
-    /// Whether the pass may end before all that is due was tried.
-    pub fn may_cut_short(&self) -> bool {
-        self.max_records.is_some()
-            || self.max_runtime.is_some()
-            || self.max_consecutive_failures.is_some()
-    }
 }
 
 pub struct Pass {
@@ -182,9 +171,12 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let mut due = DueQueue::new(&plan, rule.clone());
     let any = due.any(pass.store.reader());
     let any = if pass.stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
-    if let Some(cursor) = first_cursor(&rule, &plan, any) {
+    let span = rule.time.span;
+    if span.is_some() || !any && plan.stuck.is_some() {
         // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
-        pass.observer.reached(&cursor);
+        // Once there is nothing to do it is over where the last pass got stuck, and what it kept.
+        let kept = if any { rule.kept.clone() } else { HashMap::new() };
+        pass.observer.reached(&PassCursor::new(span, &plan, kept).come_to(span, any));
     }
     if !any {
         pass.observer.finished()?;
@@ -218,15 +210,6 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
 
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
                               more time, or an index (`backlog check` says which)";
-
-/// Where the next pass goes on if this one comes to nothing, or has nothing to do: then it is over
-/// where the last pass got stuck, and what it kept.
-fn first_cursor(rule: &DueRule, plan: &Plan, any: bool) -> Option<Cursor> {
-    let span = rule.time.span;
-    let kept = if any { rule.kept.clone() } else { HashMap::new() };
-    let is_news = span.is_some() || !any && plan.stuck.is_some();
-    is_news.then(|| PassCursor::new(span, plan, kept).come_to(span, any))
-}
 
 /// The main thread of a pass: waits for its end, and heeds signals and the time meanwhile.
 struct MainThread<'a> {

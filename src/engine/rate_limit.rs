@@ -7,7 +7,7 @@ use std::time::{Duration, Instant as Monotonic};
 /// The bucket holds what comes in this time, and at least one: attempts may come together so far.
 const BURST: Duration = Duration::from_millis(100);
 
-/// A rate: how long it takes until one more attempt is allowed.
+/// How long it takes until one more attempt is allowed: at least a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit(Duration);
 
@@ -31,7 +31,6 @@ impl FromStr for RateLimit {
 /// One token is one attempt.
 #[derive(Debug)]
 pub struct TokenBucket {
-    /// How long it takes for a token to come.
     interval: Duration,
     most: u32,
     /// When the bucket will be full again.
@@ -41,14 +40,13 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// A full one.
     pub fn new(RateLimit(interval): RateLimit, now: Monotonic) -> Self {
-        let most = BURST.as_nanos() / interval.as_nanos().max(1);
+        let most = BURST.as_nanos() / interval.as_nanos();
         Self { interval, most: u32::try_from(most).unwrap_or(u32::MAX).max(1), full_at: now }
     }
 
     pub fn tokens(&self, now: Monotonic) -> usize {
         let missing = self.full_at.saturating_duration_since(now).as_nanos();
-        let missing = missing.div_ceil(self.interval.as_nanos().max(1));
-        u128::from(self.most).saturating_sub(missing) as usize
+        u128::from(self.most).saturating_sub(missing.div_ceil(self.interval.as_nanos())) as usize
     }
 
     pub fn take(&mut self, now: Monotonic) {

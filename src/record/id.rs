@@ -22,8 +22,7 @@ impl Id {
     /// backslash before it.
     pub fn typed(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
-            let number = number(text).map(Self::Integer);
-            number.into_iter().chain([Self::Text(text.into())])
+            number(text).map(Self::Integer).into_iter().chain([Self::Text(text.into())])
         };
         let parts = if columns == 1 { vec![text.into()] } else { split(text) };
         if parts.len() != columns {
@@ -84,8 +83,7 @@ pub fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        let part = if c == ',' { None } else { parts.last_mut() };
-        match part {
+        match parts.last_mut().filter(|_| c != ',') {
             None => parts.push(String::new()),
             Some(part) => part.push(if c == '\\' { chars.next().unwrap_or(c) } else { c }),
         }

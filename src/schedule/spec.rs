@@ -27,17 +27,14 @@ pub struct Options {
 impl Options {
     /// What of this is not as usual, as it is typed behind the policy.
     pub fn line(&self, usual_every_secs: i64) -> String {
-        let mut line = String::new();
-        if self.every_secs != usual_every_secs {
-            line += &format!(" --every {}", duration(self.every_secs));
-        }
-        if let Some(percent) = self.spread {
-            line += &format!(" --spread {percent}%");
-        }
-        if self.salt != 0 {
-            line += &format!(" --salt {}", self.salt);
-        }
-        line
+        let Self { every_secs, salt, spread } = self;
+        let options = [
+            (*every_secs != usual_every_secs)
+                .then(|| format!(" --every {}", duration(*every_secs))),
+            spread.map(|percent| format!(" --spread {percent}%")),
+            (*salt != 0).then(|| format!(" --salt {salt}")),
+        ];
+        options.into_iter().flatten().collect()
     }
 
     fn backoff(self, name: &str, typed: &str, base: Delays, jitter: Jitter) -> Backoff {

@@ -59,7 +59,7 @@ impl Dispatcher {
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<usize> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
-            self.let_go(&mut claimed);
+            claimed.drain(..).for_each(|it| self.pass.store.release(&it.record.id));
             self.begin_no_more(error);
         }
         let count = claimed.len();
@@ -72,17 +72,11 @@ impl Dispatcher {
             }
             // It may be the charges that cannot be written.
             Err(error) if ended.is_empty() || !is_alone && exit::of(&error) != Exit::TryLater => {
-                self.let_go(&mut claimed);
+                claimed.iter().for_each(|it| self.pass.store.release(&it.record.id));
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| 0)
             }
             Err(error) => Err(error),
-        }
-    }
-
-    fn let_go(&mut self, claimed: &mut Vec<Claimed>) {
-        for Claimed { record, .. } in claimed.drain(..) {
-            self.pass.store.release(&record.id);
         }
     }
 

@@ -305,21 +305,15 @@ impl Spelling {
     /// How this value is spelt, if it is a date.
     pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
         dates.read(value)?;
-        let (number, as_text) = match value {
-            Value::Text(text) if is_compact(text) => {
+        let (number, as_text) = if let Value::Text(text) = value {
+            if is_compact(text) {
                 return Some(Self::Number { format: Format::Compact, as_text: true });
             }
-            Value::Text(text) => match text.parse() {
-                Ok(number) => (number, true),
-                Err(_) => return Some(Self::of_iso(text)),
-            },
-            Value::Integer(number) => (*number, false),
-            Value::Real(_)
-            | Value::Null
-            | Value::Bytes(_)
-            | Value::Blob(_)
-            | Value::Boolean(_)
-            | Value::Json(_) => return Some(Self::epoch()),
+            let Ok(number) = text.parse() else { return Some(Self::of_iso(text)) };
+            (number, true)
+        } else {
+            let Value::Integer(number) = value else { return Some(Self::epoch()) };
+            (*number, false)
         };
         let format = Format::NUMBERS.into_iter().find(|it| it.range().contains(&number))?;
         Some(Self::Number { format, as_text })

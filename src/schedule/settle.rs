@@ -1,6 +1,6 @@
 //! Settlements: what is written when an attempt begins, and when it ends.
 
-use crate::record::last_error::{Series, SeriesSource, not_snoozed, snoozed};
+use crate::record::last_error::{Series, not_snoozed, snoozed};
 use crate::record::{
     Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition,
 };
@@ -79,29 +79,22 @@ pub fn settle(
             (if last { Transition::Archived } else { Transition::Failed }, attempt, None)
         }
     };
-    let error = not_snoozed(&last_error(record, outcome, now, capabilities.series));
+    let error = outcome.error().unwrap_or_default();
+    let series = capabilities.series.map(|source| Series::of(record, source));
+    let error = match (series, outcome) {
+        (None, _) => error.into(),
+        (Some(series), Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }) => {
+            series.open(error)
+        }
+        (Some(series), Outcome::Unanswered { .. }) => series.unsent(error),
+        (Some(series), _) => series.answered(error, now),
+    };
+    let error = not_snoozed(&error);
     let error = match not_before {
         Some(until) => snoozed(until, &error),
         None => error,
     };
     Settlement { transition, counter: failed(failures, now, error), at: now, not_before }
-}
-
-/// What the last error says of an outcome, and of the series of attempts that it belongs to.
-fn last_error(
-    record: &Record,
-    outcome: &Outcome,
-    now: Instant,
-    series: Option<SeriesSource>,
-) -> String {
-    let error = outcome.error().unwrap_or_default();
-    let Some(source) = series else { return error.into() };
-    let series = Series::of(record, source);
-    let Outcome::Unanswered { reach, .. } = outcome else { return series.answered(error, now) };
-    match reach {
-        Reach::MayHaveWorked => series.open(error),
-        Reach::NotSent | Reach::Nobody => series.unsent(error),
-    }
 }
 
 /// All that a pass may come to write for a record, one settlement after the other: what a table
@@ -143,7 +136,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::{fixture, last_error::snoozed_until};
+    use crate::record::fixture;
+    use crate::record::last_error::{SeriesSource, snoozed_until};
 
     const NOW: Instant = Instant(1_795_232_400);
     const COUNTED: Capabilities = Capabilities {

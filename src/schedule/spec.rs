@@ -50,14 +50,8 @@ pub fn duration(secs: i64) -> String {
     humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
-/// The shape of a policy: base delays and jitter.
-pub struct Shape {
-    base: Delays,
-    /// Where the policy draws its waits unless it is told to spread them.
-    drawn: Option<Jitter>,
-    /// The waits to spread, where they are not the plain ones.
-    mean: Option<Delays>,
-}
+/// The waits of a policy to spread; and to draw, where it does that unless it is told to spread them.
+pub type Shape = (Delays, Option<(Delays, Jitter)>);
 
 const FORMS: [Form; 10] = [
     form("constant", &["delay"], "constant:delay=5m", constant),
@@ -122,14 +116,14 @@ pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backof
         ));
     };
     let keys = Keys::parse(form, rest)?;
-    let shape = (form.make)(&keys, options)?;
+    let (base, drawn) = (form.make)(&keys, options)?;
     let percent = keys.get("spread", percent)?.or(options.spread);
-    let (base, jitter) = match (shape.drawn, percent) {
-        (Some(drawn), None) => (shape.base, drawn),
+    let (base, jitter) = match (drawn, percent) {
+        (Some(drawn), None) => drawn,
         (Some(_), Some(_)) if keys.has("jitter") => {
             return Err(format!("{name}: jitter and spread exclude each other; leave one out"));
         }
-        _ => (shape.mean.unwrap_or(shape.base), spread(percent)),
+        _ => (base, spread(percent)),
     };
     Ok(options.backoff(spec, &typed, base, jitter))
 }
@@ -158,19 +152,15 @@ pub fn plain_fibonacci(options: Options) -> Backoff {
 
 const MINUTE_MS: u64 = 60_000;
 
-fn plain(base: Delays) -> Shape {
-    Shape { base, drawn: None, mean: None }
-}
-
 fn constant(keys: &Keys, _: Options) -> Result<Shape, String> {
     let delay = keys.need("delay", milliseconds)?;
     keys.max_above("delay", delay)?;
-    Ok(plain(Delays::listed([delay])))
+    Ok((Delays::listed([delay]), None))
 }
 
 fn fibonacci(keys: &Keys, _: Options) -> Result<Shape, String> {
     let unit = keys.get("unit", above_zero)?.unwrap_or(MINUTE_MS);
-    Ok(plain(fibonacci_up_to(unit, keys.max_above("unit", unit)?)))
+    Ok((fibonacci_up_to(unit, keys.max_above("unit", unit)?), None))
 }
 
 /// Fibonacci(1), Fibonacci(2), ... units: 1, 1, 2, 3, 5, 8.
@@ -195,9 +185,9 @@ fn exponential(keys: &Keys, _: Options) -> Result<Shape, String> {
     let base = Delays::rising(max, (0..).map(wait));
     let drawn = keys.get("jitter", percent)?.map(|percent| {
         let widths = base.waits.iter().map(|wait| wait * u64::from(percent) / 100);
-        Jitter::Drawn { unit_ms: 1, widths: Delays::listed(widths) }
+        (base.clone(), Jitter::Drawn { unit_ms: 1, widths: Delays::listed(widths) })
     });
-    Ok(Shape { base, drawn, mean: None })
+    Ok((base, drawn))
 }
 
 /// From the first wait by a ratio, in whole ticks; or the Zaqar specification's from min to max.
@@ -228,7 +218,7 @@ fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: Options) -
     };
     let waits =
         successors(Some(first.div_ceil(tick)), grown).map(|ticks| ticks.saturating_mul(tick));
-    plain(Delays::rising(max.div_ceil(tick).saturating_mul(tick), waits))
+    (Delays::rising(max.div_ceil(tick).saturating_mul(tick), waits), None)
 }
 
 /// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
@@ -258,12 +248,12 @@ fn drawn_in_secs(
     let width = |(n, low)| high(n).saturating_mul(1000).min(max) - low;
     let widths = (0..).zip(&base.waits).map(width);
     let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
-    Shape { base, drawn: Some(drawn), mean }
+    (mean.unwrap_or_else(|| base.clone()), Some((base, drawn)))
 }
 
 /// `list:0s,10m,1h`: the n-th entry, then the last.
 fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
-    Ok(plain(Delays::listed(keys.entries()?)))
+    Ok((Delays::listed(keys.entries()?), None))
 }
 
 /// Waits from min to max in `retries` steps.
@@ -275,5 +265,6 @@ fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
         Curve::Geometric | Curve::Exponential => keys.need("min", above_zero)?,
     };
     let max = keys.in_order("min", min, keys.need("max", milliseconds)?)?;
-    Ok(plain(Delays::listed(zaqar::between(curve, min, max, keys.need("retries", retries)?))))
+    let waits = zaqar::between(curve, min, max, keys.need("retries", retries)?);
+    Ok((Delays::listed(waits), None))
 }

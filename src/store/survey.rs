@@ -172,8 +172,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 
     fn any_mapped(&mut self) -> Result<bool> {
         let _acting = self.engine.take_rights()?;
-        let any = self.table.any(&self.table.status_in(&Status::OURS));
-        let any = self.engine.any(&any);
+        let any = self.engine.any(&self.table.any(&self.table.status_in(&Status::OURS)));
         self.reading(any)
     }
 

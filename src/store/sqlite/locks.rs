@@ -126,11 +126,11 @@ impl Locks<SqliteEngine> for SqliteLocks {
         };
         let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let found = self.read_claimed(on, ids, &claimed);
-        let mut claims = self.claims();
-        for (index, id) in ids.iter().enumerate().filter(|(index, _)| claimed[*index]) {
-            let claim = found.as_ref().ok().and_then(|found| found.get(index));
-            if !matches!(claim, Some((_, Claim::Held(_)))) {
-                claims.release(id);
+        let is_held =
+            |index: usize| matches!(&found, Ok(it) if matches!(it[index].1, Claim::Held(_)));
+        for (index, id) in ids.iter().enumerate() {
+            if claimed[index] && !is_held(index) {
+                self.claims().release(id);
             }
         }
         found

@@ -129,14 +129,10 @@ impl Engine for SqliteEngine {
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
-        let Table { failures, last_failure, statuses, .. } = table;
-        let (Some(failures), Some(status), Some(last_failure)) =
-            (failures, &statuses.column, last_failure)
-        else {
-            return Ok(None);
-        };
-        let is_needed = statuses.tell() && !index_walk::is_served(&self.connection, table)?;
-        Ok(is_needed.then(|| names([failures, status, last_failure])))
+        let columns = [&table.failures, &table.statuses.column, &table.last_failure];
+        let can_be = columns.iter().all(|it| it.is_some()) && table.statuses.tell();
+        let is_missing = can_be && !index_walk::is_served(&self.connection, table)?;
+        Ok(is_missing.then(|| names(columns.into_iter().flatten())))
     }
 
     /// One in which other columns come first is read as a whole, or once for each value of those.

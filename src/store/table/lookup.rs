@@ -189,14 +189,12 @@ impl Lookup<'_> {
         let samples = self.catalog.samples(&self.table, &column)?;
         let spelling = samples.iter().find_map(|value| Spelling::of(value, &mapping.dates));
         let other = samples.iter().find(|value| !is_never(value));
-        match (spelling, other) {
-            (Some(spelling), _) => column.spelling = spelling,
-            (None, Some(value)) if mapping.inserted.is_given => {
-                let format = mapping.dates.format;
-                let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-                bail!("{what} holds no date{format}, but {}", value.shown());
-            }
-            (None, _) => {}
+        if let Some(spelling) = spelling {
+            column.spelling = spelling;
+        } else if let Some(value) = other.filter(|_| mapping.inserted.is_given) {
+            let format = mapping.dates.format;
+            let format = format.map_or(String::new(), |format| format!(" in format {format}"));
+            bail!("{what} holds no date{format}, but {}", value.shown());
         }
         Ok(column)
     }

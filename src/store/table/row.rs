@@ -210,10 +210,8 @@ pub fn has_failed(
     inserted_at: Option<Instant>,
 ) -> Option<bool> {
     let dated = last_failure.map(|at| at.is_some() && at > inserted_at);
-    match (failures, dated) {
-        (None, None) => None,
-        (failures, dated) => Some(failures > Some(0) || dated == Some(true)),
-    }
+    let counted = failures.map(|failures| failures > 0);
+    counted.into_iter().chain(dated).reduce(|counted, dated| counted || dated)
 }
 
 /// One column's part of an id; the error says what cannot be one.

@@ -17,7 +17,6 @@ use crate::secure_file::ActingAs;
 
 /// A database: how it runs a statement, and what it has in its own way.
 pub trait Engine: Sized + Send + 'static {
-    /// A row as a statement hands it out.
     type Row<'r>: Cells;
     type Locks: Locks<Self>;
 
@@ -107,7 +106,6 @@ pub trait Engine: Sized + Send + 'static {
     /// What creates an index, on the rows only for which the condition holds, if that can be.
     fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError>;
 
-    /// Inspects what only this database has.
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
     /// Begins a transaction; one that rehearses meets at once what it would meet at its end.
@@ -141,7 +139,6 @@ pub trait Engine: Sized + Send + 'static {
 
 /// The locks of an engine: what makes a claim end with its process.
 pub trait Locks<E: Engine>: Send {
-    /// How many claims are held at a time.
     fn most(&self) -> usize;
 
     /// Called before each claim.
@@ -196,7 +193,6 @@ pub struct Index {
 /// The question that is asked about the rows of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// Make the changes.
     Write,
     /// Make them, and say of each end whether its row is still pending.
     Rehearse,
@@ -204,13 +200,11 @@ pub enum Ask {
     IsExpected,
     /// Say which rows are as the changes make them.
     IsWritten,
-    /// Say which rows are there.
     IsThere,
 }
 
 /// A row for which the answer is yes, as it is then.
 pub struct Seen {
-    /// Which of the changes it is the row of.
     pub number: usize,
     /// Whether it is pending, where nothing but the condition says so, or this is a rehearsal.
     pub is_pending: bool,

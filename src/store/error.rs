@@ -12,7 +12,6 @@ use super::{RowWrite, StoreStop, WriteResult};
 use crate::exit::try_later;
 use crate::time::Clock;
 
-/// A failure of a database.
 #[derive(Debug, Default)]
 pub struct DbError {
     pub kind: Kind,
@@ -34,9 +33,7 @@ pub enum Kind {
     Busy,
     /// A value cannot be one of the type that it is compared with, so that no row has it.
     NoValue,
-    /// This user may not do that.
     Forbidden,
-    /// The transaction cannot write.
     ReadOnly,
     #[default]
     Other,
@@ -110,7 +107,6 @@ pub trait Reconnecting: Sized {
     /// Makes the sessions anew that are lost, with the claims that they held.
     fn recover(&mut self, why: DbError) -> Result<()>;
 
-    /// Does something that nobody waits for.
     fn just_looking<T>(
         &mut self,
         verb: &str,

@@ -15,15 +15,12 @@ use crate::mapping::Mapping;
 
 #[derive(Debug, Clone)]
 pub enum Location {
-    /// A SQLite database.
     File(PathBuf),
-    /// A PostgreSQL database.
     Server(Arc<Server>),
     /// A queue of pgmq there.
     Queue(Arc<Server>, String),
 }
 
-/// The access that a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// No statement can write: a condition is SQL, and calls whatever it likes.

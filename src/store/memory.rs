@@ -46,12 +46,10 @@ impl MemoryStore {
         Self(Arc::new(Mutex::new(Memory { rows, by_id, agenda, next_at, now })))
     }
 
-    /// Which of the rows it was made of has this id.
     pub fn position(&self, id: &Id) -> Option<usize> {
         lock(&self.0).by_id.get(id).copied()
     }
 
-    /// When there is something to do next.
     pub fn next_at(&self) -> Option<Instant> {
         lock(&self.0).agenda.first_key_value().map(|(at, _)| *at)
     }
@@ -128,7 +126,6 @@ impl Store for MemoryStore {
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
-    /// Puts the row on the agenda again.
     fn release(&mut self, id: &Id) {
         let memory = &mut *lock(&self.0);
         let Some(&index) = memory.by_id.get(id) else { return };

@@ -49,7 +49,6 @@ pub use watchdog::{TOKEN, run_watchdog};
 /// The last word on whether a record is due, of those that a query selects.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 
-/// The work on each record of a scan, which an error ends.
 pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<()>;
 
 /// The reads of a pass. Nothing here writes or locks.
@@ -80,7 +79,6 @@ pub trait Survey {
 pub trait Database: Reader + Survey {
     fn table(&self) -> &Table;
 
-    /// Where it is, as messages have it.
     fn place(&self) -> String;
 
     /// Where claims and cursors are kept, unless the user names a place.
@@ -194,7 +192,6 @@ pub struct Page {
     pub unusable: u64,
 }
 
-/// The result of a claim.
 #[derive(Debug)]
 pub enum Claim {
     Held(Box<Record>),
@@ -278,12 +275,10 @@ pub const NOT_TAKEN: &str = "the table did not take the change";
 /// What a mapping did that finishes a record, and leaves it pending.
 pub const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
 
-/// The result of a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {
     Taken,
     /// The row is not what the record says any more.
     ChangedMeanwhile,
-    /// What the table refuses, and why.
     Refused(String),
 }

@@ -10,7 +10,6 @@ use super::{IsDue, Page};
 use crate::query::Query;
 use crate::record::{Id, Key, counted};
 
-/// One selection, while its rows come in.
 pub struct PageBuilder<'a> {
     selection: &'a Query,
     is_due: IsDue<'a>,

@@ -11,20 +11,17 @@ use crate::time::{DAY, Instant};
 /// What holds for every row. A column may be called `true`, and SQLite would take that.
 pub const EVERY: &str = "1 = 1";
 
-/// What holds for no row.
 pub const NEVER: &str = "1 = 0";
 
 /// How many characters of an error are read to see whether the record is snoozed.
 const SNOOZED: usize = 64;
 
-/// How many are read to be shown.
 const SHOWN_ERROR: usize = 4_096;
 
 /// The spelling of a database.
 pub trait Dialect: Sync {
     fn literal(&self, value: &Value) -> String;
 
-    /// A column, as it is read.
     fn cell(&self, column: &Column) -> String;
 
     /// The same, compared byte by byte whatever its collation.
@@ -106,7 +103,6 @@ impl Table {
         names(&self.id)
     }
 
-    /// An id that more than one row has.
     pub fn duplicate(&self) -> String {
         let (cells, ids, name) = (self.cells(&self.id), self.ids(), &self.sql);
         let has_ids = self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name)));
@@ -237,7 +233,6 @@ impl Table {
         joined(columns.map(|(column, place)| self.dialect.selected(column, place)), ", ")
     }
 
-    /// What lies between the keys of a search.
     pub fn bounds(&self, query: &Query) -> String {
         let mut sql = String::new();
         let mut first = 1;
@@ -290,7 +285,6 @@ impl Table {
         format!("{}, {}", self.is_in_queue(), self.selected(&self.columns))
     }
 
-    /// These columns of the row with an id.
     pub fn of_id(&self, columns: &str) -> String {
         let ids = self.id.iter().zip(1..);
         let terms = ids.map(|(column, number)| {

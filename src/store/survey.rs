@@ -16,9 +16,7 @@ use crate::time::Instant;
 
 #[derive(Debug, Default)]
 pub struct Inspection {
-    /// What else there is to say of it.
     pub aside: String,
-    /// None if they could not be counted.
     pub rows: Option<u64>,
     /// Most frequent first; none without a status column.
     pub values: Vec<StatusValue>,
@@ -40,7 +38,6 @@ pub struct Inspection {
 pub struct Unread(BTreeMap<String, Vec<&'static str>>);
 
 impl Unread {
-    /// What was found in one place, if it could be looked at.
     pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
         found.unwrap_or_else(|why| {
             self.0.entry(format!("{why:#}")).or_default().push(place);
@@ -60,11 +57,9 @@ pub struct Pending {
     pub is_cut: bool,
     /// How many have no usable id, and what one of them has instead.
     pub without_id: Option<(u64, String)>,
-    /// Those that no age can be told of.
     pub undated: Undated,
     /// The formats of their dates, how many have them, and the id of one.
     pub formats: BTreeMap<String, (u64, String)>,
-    /// The insertion date of the newest.
     pub newest: Option<Instant>,
 }
 
@@ -91,7 +86,6 @@ impl Pending {
     }
 }
 
-/// One value of the status column.
 #[derive(Debug)]
 pub struct StatusValue {
     pub shown: String,
@@ -226,7 +220,6 @@ impl<E: Engine> SqlDatabase<E> {
     }
 }
 
-/// The indexes without which a pass reads the whole table.
 fn missing_indexes(
     engine: &mut impl Engine,
     table: &Table,

@@ -83,7 +83,6 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(Some(undated))
     }
 
-    /// Gathers what the statements of a search find, until the page is full.
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
         let columns = FactColumns::new(&self.table, &query.window);
         let params = due_params(query);

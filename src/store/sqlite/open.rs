@@ -32,7 +32,6 @@ const FULL_TEXT: [(&str, i32); 7] = [
     ("matchinfo", 2),
 ];
 
-/// An open database.
 pub struct SqliteEngine {
     pub connection: Owned,
     pub path: PathBuf,
@@ -141,7 +140,6 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
     }
 }
 
-/// A connection that waits for a lock no longer than `limit`.
 fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let open = || -> rusqlite::Result<_> {
@@ -191,7 +189,6 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Pauses between two looks at a lock, in milliseconds: those of SQLite's own handler.
 const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
-/// Has a connection to `path` wait for a lock, no longer than `limit`, or than the stop says.
 pub fn wait_for_locks(
     connection: &mut Connection,
     path: &Path,

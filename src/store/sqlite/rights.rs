@@ -21,7 +21,6 @@ const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// With whose rights a database is worked on.
 #[derive(Debug, Clone)]
 pub enum Rights {
-    /// One's own.
     Own,
     /// One's own, where others can put something beside the database.
     OwnAmongOthers(PathBuf, Box<Metadata>),
@@ -30,7 +29,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Those that are due over a database, or where one is to be made. Fails if they are of no use.
+    /// Those over a database, or where one is to be made. Fails if they are of no use.
     pub fn over(database: &Resolved) -> Result<Self> {
         let Resolved { path, found, directory } = database;
         require_files(path, found.as_ref())?;
@@ -57,7 +56,6 @@ impl Rights {
         Ok(own())
     }
 
-    /// Takes them, for as long as the value lives.
     pub fn take(&self) -> Result<Option<ActingAs>> {
         match self {
             Self::Own => Ok(None),

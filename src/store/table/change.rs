@@ -28,9 +28,7 @@ pub struct Term<'a> {
 pub enum Role {
     /// It names the row.
     Id,
-    /// It must hold the value.
     Guard,
-    /// It is set to the value.
     Set,
     /// It grows by so much, NULL being 0, and has no value of its own.
     Grow(i64),
@@ -65,18 +63,15 @@ impl<'a> Sets<'a> {
             Counter::AsBefore | Counter::Reset => None,
         };
         for Effect { column, to } in effects {
-            let value = match (to, error) {
-                (Assigned::Constant(value), _) => value.clone(),
-                (Assigned::Now, _) => column.spelling.write(settlement.at, zone),
-                (Assigned::Error, Some(error)) => Value::Text(column.cut(error)),
+            let (role, value) = match (to, error) {
+                (Assigned::Constant(value), _) => (Role::Set, value.clone()),
+                (Assigned::Now, _) => (Role::Set, column.spelling.write(settlement.at, zone)),
+                (Assigned::Error, Some(error)) => (Role::Set, Value::Text(column.cut(error))),
                 // There is none, so the last one stays for people to read.
                 (Assigned::Error, None) => continue,
-                (Assigned::Add(number), _) => {
-                    self.set(column, Role::Grow(*number), Value::Null);
-                    continue;
-                }
+                (Assigned::Add(number), _) => (Role::Grow(*number), Value::Null),
             };
-            self.set(column, Role::Set, value);
+            self.set(column, role, value);
         }
     }
 }
@@ -85,13 +80,11 @@ impl Table {
     /// The terms of what is asked about the row of a change. A row that is not what it was expected to
     /// be is left alone. If there is nothing to write, it is asked whether the row is there.
     pub fn terms<'a>(&'a self, change: &'a RowWrite, ask: Ask) -> (Verb, Vec<Term<'a>>) {
-        let ids = self.id.iter().zip(change.record.id.parts());
-        let ids = ids.map(|(column, part)| Term {
-            column,
-            role: Role::Id,
-            value: Cow::Owned(id_param(part)),
-        });
-        let mut terms: Vec<_> = ids.collect();
+        let id = |(column, part)| {
+            let value = Cow::Owned(id_param(part));
+            Term { column, role: Role::Id, value }
+        };
+        let mut terms: Vec<_> = self.id.iter().zip(change.record.id.parts()).map(id).collect();
         if matches!(ask, Ask::IsExpected | Ask::Write | Ask::Rehearse) {
             terms.extend(self.expected(change));
         }
@@ -201,7 +194,6 @@ impl Table {
     }
 }
 
-/// What a column held when the record was read.
 fn before(record: &Record, column: &Column) -> Value {
     record.row.get(&column.name).cloned().unwrap_or(Value::Null)
 }

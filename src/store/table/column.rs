@@ -18,7 +18,6 @@ pub struct Column {
     pub legal: Option<Vec<String>>,
     /// How many characters of text it takes, if its type says so.
     pub most_chars: Option<usize>,
-    /// The largest number that it takes, if its type says so.
     pub most_number: Option<i64>,
     /// Whether the database gives a value where none is inserted.
     pub has_default: bool,
@@ -27,7 +26,6 @@ pub struct Column {
     pub spelling: Spelling,
 }
 
-/// The values that a type holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     Integers,
@@ -36,14 +34,12 @@ pub enum Holds {
     Numbers,
     Text,
     Booleans,
-    /// JSON.
     Documents,
     Bytes,
     /// Points in time; the database itself orders and compares them.
     Instants,
     /// What a clock showed that does not say where it stood.
     ClockTimes,
-    /// What it is given.
     Anything,
 }
 
@@ -64,7 +60,6 @@ impl Holds {
 }
 
 impl Column {
-    /// A value as the column would hold it.
     pub fn hold(&self, value: &Value) -> Value {
         match (self.holds, value) {
             (Holds::Text | Holds::Instants | Holds::ClockTimes, Value::Integer(number)) => {
@@ -125,7 +120,6 @@ pub fn quote(name: &str) -> String {
     Quoted(name).to_string()
 }
 
-/// A quoted name, as a part of a statement.
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -173,7 +167,6 @@ impl Statuses {
         Ok(Self { column: Some(column), values })
     }
 
-    /// The value that is written for a status.
     pub fn value(&self, status: Status) -> Option<&Value> {
         self.values(status).first()
     }
@@ -184,7 +177,6 @@ impl Statuses {
         index.map_or(&[], |index| &self.values[index])
     }
 
-    /// The values of these statuses, each once.
     pub fn all_values(&self, statuses: &[Status]) -> Vec<&Value> {
         let mut all = Vec::new();
         for value in statuses.iter().flat_map(|status| self.values(*status)) {

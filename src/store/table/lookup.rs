@@ -19,7 +19,6 @@ const PAYLOAD: &str = "PAYLOAD";
 /// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
 const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
 
-/// The catalog of a database.
 pub trait Catalog {
     /// The table with this name, however its case is.
     fn table(&self, name: &str) -> Result<Listed>;
@@ -31,7 +30,6 @@ pub trait Catalog {
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
 }
 
-/// A table as its database has it.
 pub struct Listed {
     /// As messages have it.
     pub name: String,
@@ -291,7 +289,6 @@ fn check_roles(table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// What stands for no date at all.
 pub fn is_never(value: &Value) -> bool {
     let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
     matches!(value, Value::Null | Value::Integer(0))
@@ -304,7 +301,6 @@ const BEHIND: &str = "\nTHEN 1 END FROM ";
 pub struct Trial<'a> {
     pub sql: String,
     condition: &'a str,
-    /// Where the condition ends.
     end: usize,
 }
 

@@ -53,7 +53,6 @@ pub struct Table {
     pub on_archive: Vec<Effect>,
 }
 
-/// A column to be set.
 pub struct Effect {
     pub column: Column,
     pub to: Assigned,
@@ -91,7 +90,6 @@ impl Table {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
     }
 
-    /// The columns that have a meaning, each with what that is.
     pub fn roles(&self) -> impl Iterator<Item = (&'static str, &Column)> {
         let optional = [
             ("status", &self.statuses.column),
@@ -104,7 +102,6 @@ impl Table {
         ids.chain([("date_inserted", &self.inserted)]).chain(optional)
     }
 
-    /// All columns that a settlement may write.
     pub fn written_columns(&self) -> Vec<&Column> {
         let effects = [&self.on_success, &self.on_failure, &self.on_archive];
         let effects = effects.into_iter().flatten().map(|effect| &effect.column);
@@ -130,7 +127,6 @@ impl Table {
         in_vain.map(|(key, _)| key).collect()
     }
 
-    /// Whether a status can be written.
     pub fn can_be(&self, status: Status) -> bool {
         self.statuses.value(status).is_some()
             || match status {
@@ -169,7 +165,6 @@ impl Table {
         Ok(())
     }
 
-    /// Fails if an attempt would be counted where something else stands.
     pub fn require_sound_counters(&self) -> Result<()> {
         self.complaints.first().map_or(Ok(()), |complaint| bail!("{complaint}"))
     }

@@ -12,7 +12,6 @@ use crate::time::Instant;
 /// The text of a cell, or what else is in it.
 pub type Cell<'a> = Result<&'a str, Value>;
 
-/// A row as a database hands it out.
 pub trait Cells {
     /// The cell at a place, which is one of this column.
     fn cell(&self, column: &Column, index: usize) -> Cell<'_>;
@@ -28,7 +27,6 @@ pub trait Cells {
     /// Whether something holds.
     fn truth(&self, index: usize) -> bool;
 
-    /// A number of rows.
     fn count(&self, index: usize) -> u64 {
         self.number(index).map_or(0, i64::unsigned_abs)
     }
@@ -192,7 +190,6 @@ impl<'a> Selected<'a> {
         Self::new(table, &table.columns)
     }
 
-    /// The record whose cells begin at `first`, if it can be one.
     pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
         let places = self.columns.iter().zip(first + 1..);
         let values = places.map(|(column, index)| row.value(column, index)).collect();

@@ -70,10 +70,7 @@ impl Location {
     /// What tells it from others, whoever asks.
     pub fn identity(&self) -> String {
         match self {
-            Self::File(path) => {
-                let real = path.canonicalize();
-                real.as_deref().unwrap_or(path).display().to_string()
-            }
+            Self::File(path) => path.canonicalize().as_ref().unwrap_or(path).display().to_string(),
             Self::Server(server) => server.identity(),
             Self::Queue(server, queue) => format!("{} {queue}", server.identity()),
         }

@@ -10,9 +10,7 @@ use crate::date::Stretch;
 use crate::query::{Order, Query, Window};
 use crate::record::Value;
 use crate::store::sql::{Dialect, EVERY, due_params};
-use crate::store::table::{
-    Cell, Cells, Column, Holds, Quoted, Role, Table, Term, Verb, names, quote,
-};
+use crate::store::table::{Cell, Cells, Column, Holds, Role, Table, Term, Verb, names, quote};
 use crate::time::Instant;
 
 /// The bytes of the longest last error that is read where it is only shown.
@@ -86,10 +84,8 @@ impl Dialect for Sqlite {
             }
             places.push(format!("{lower}{column} < ''"));
         }
-        places
-            .iter()
-            .map(|place| format!("{place} AND backlog_instant({column}) IS NULL"))
-            .collect()
+        let is_none = format!("backlog_instant({column}) IS NULL");
+        places.iter().map(|place| format!("{place} AND {is_none}")).collect()
     }
 
     fn inserted_at(&self, table: &Table) -> Option<String> {
@@ -172,7 +168,7 @@ pub fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (Strin
     let status = table.statuses.column.as_ref().map(|column| &column.name);
     let (mut sets, mut conditions, mut params) = (String::new(), String::new(), Vec::new());
     for term in terms {
-        let column = Quoted(&term.column.name);
+        let column = quote(&term.column.name);
         let number = params.len() + 1;
         // Writing to a string cannot fail.
         let _ = match term.role {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -47,10 +47,6 @@ impl SqliteLocks {
         let by_id = table.of_id(&format!("{}, *", table.is_in_queue()));
         let (state, names) = (state.clone(), Arc::from([]));
         Ok(Self { watchdog: None, claims, wal_sync: None, state, by_id, names })
-    }
-
-    fn claims(&self) -> MutexGuard<'_, Claims> {
-        lock(&self.claims)
     }
 
     /// Reads what is claimed, all of it as it is at one moment after it was claimed.
@@ -120,7 +116,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
         ids: &[Id],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
         let claim = |id: &Id| {
-            let claimed = self.claims().claim(id);
+            let claimed = lock(&self.claims).claim(id);
             let words = |why| format!("could not claim record {id}: {why}");
             claimed.map_err(|why| DbError { words: words(why), ..DbError::default() })
         };
@@ -130,7 +126,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
             |index: usize| matches!(&found, Ok(it) if matches!(it[index].1, Claim::Held(_)));
         for (index, id) in ids.iter().enumerate() {
             if claimed[index] && !is_held(index) {
-                self.claims().release(id);
+                lock(&self.claims).release(id);
             }
         }
         found
@@ -139,12 +135,12 @@ impl Locks<SqliteEngine> for SqliteLocks {
     fn release(&mut self, id: &Id) {
         match &self.wal_sync {
             Some(wal_sync) => wal_sync.release(id),
-            None => self.claims().release(id),
+            None => lock(&self.claims).release(id),
         }
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<SqliteEngine>, token: &str) -> Result<()> {
-        let claims = self.claims().as_fd().try_clone_to_owned();
+        let claims = lock(&self.claims).as_fd().try_clone_to_owned();
         let claims = claims.context("could not duplicate the claims")?;
         self.watchdog = Some(Watchdog::start(Some(claims), token)?);
         let deferred = on.engine.defer_sync();
@@ -155,7 +151,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
 
     fn require_in_place(&self, on: &SqlDatabase<SqliteEngine>) -> Result<(), Moved> {
         on.engine.require_in_place().map_err(Moved::Database)?;
-        let in_place = self.state.require_in_place(&on.table.name, self.claims().as_fd());
+        let in_place = self.state.require_in_place(&on.table.name, lock(&self.claims).as_fd());
         in_place.map_err(Moved::Claims)
     }
 

@@ -1,7 +1,5 @@
 //! Columns: their names as SQL, the values that they take, and the statuses that one of them holds.
 
-use std::fmt;
-
 use anyhow::{Result, ensure};
 
 use crate::date::Spelling;
@@ -61,21 +59,23 @@ impl Holds {
 
 impl Column {
     pub fn hold(&self, value: &Value) -> Value {
-        match (self.holds, value) {
-            (Holds::Text | Holds::Instants | Holds::ClockTimes, Value::Integer(number)) => {
-                Value::Text(number.to_string())
+        let text = || value.to_string();
+        let held = match (self.holds, value) {
+            (Holds::Text | Holds::Instants | Holds::ClockTimes, Value::Integer(_)) => {
+                Some(Value::Text(text()))
             }
             (Holds::Integers | Holds::Numbers, Value::Text(text)) => {
-                text.parse().map_or_else(|_| value.clone(), Value::Integer)
+                text.parse().ok().map(Value::Integer)
             }
             (Holds::Reals, Value::Integer(_) | Value::Text(_)) => {
-                value.to_string().parse().map_or_else(|_| value.clone(), Value::Real)
+                text().parse().ok().map(Value::Real)
             }
             (Holds::Booleans, Value::Integer(_) | Value::Text(_)) => {
-                boolean(&value.to_string()).map_or_else(|| value.clone(), Value::Boolean)
+                boolean(&text()).map(Value::Boolean)
             }
-            _ => value.clone(),
-        }
+            _ => None,
+        };
+        held.unwrap_or_else(|| value.clone())
     }
 
     /// Whether a value, as the column would hold it, is one of its type.
@@ -117,15 +117,7 @@ pub fn distinct<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a Co
 }
 
 pub fn quote(name: &str) -> String {
-    Quoted(name).to_string()
-}
-
-pub struct Quoted<'a>(pub &'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.replace('"', "\"\""))
-    }
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {

@@ -6,7 +6,7 @@ mod lookup;
 mod row;
 
 pub use change::{Charged, Role, Term, Verb};
-pub use column::{Column, Holds, Quoted, Statuses, distinct, joined, names, quote};
+pub use column::{Column, Holds, Statuses, distinct, joined, names, quote};
 pub use lookup::{Catalog, Listed, Trial};
 pub use row::{Cell, Cells, FactColumns, Selected, count, has_failed};
 

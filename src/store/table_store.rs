@@ -52,6 +52,10 @@ impl<E: Engine> SqlDatabase<E> {
         added.map_err(|error| self.engine.explain(error, "add records to"))
     }
 
+    fn ask(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
+        self.engine.ask(&self.table, changes, ask)
+    }
+
     /// Mostly there is none.
     fn has_any(&mut self, statuses: &[Status]) -> Result<bool> {
         match self.engine.any(&self.table.any(&self.table.of_statuses(statuses))) {
@@ -148,12 +152,10 @@ impl<E: Engine> TableStore<E> {
 
     /// Asks to make changes; a charge is told as the row is at the end.
     fn change(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
-        let SqlDatabase { engine, table, .. } = &mut self.database;
-        let mut seen = engine.ask(table, changes, ask)?;
+        let mut seen = self.database.ask(changes, ask)?;
         let begun: Vec<_> = changes.iter().copied().filter(|(_, it)| it.begins()).collect();
         if !begun.is_empty() && self.looks_again()? {
-            let SqlDatabase { engine, table, .. } = &mut self.database;
-            for again in engine.ask(table, &begun, Ask::IsThere)? {
+            for again in self.database.ask(&begun, Ask::IsThere)? {
                 if let Some(it) = seen.iter_mut().find(|it| it.number == again.number) {
                     it.charged = again.charged;
                 }
@@ -212,17 +214,16 @@ impl<E: Engine> TableStore<E> {
         again: bool,
         written: &mut [WriteResult],
     ) -> Result<(), DbError> {
-        let SqlDatabase { engine, table, .. } = &mut self.database;
-        for Seen { number, .. } in engine.ask(table, open, Ask::IsExpected)? {
+        for Seen { number, .. } in self.database.ask(open, Ask::IsExpected)? {
             written[number] = WriteResult::Refused(NOT_TAKEN.into());
         }
         if !again {
             return Ok(());
         }
-        let as_written = engine.ask(table, open, Ask::IsWritten)?;
+        let as_written = self.database.ask(open, Ask::IsWritten)?;
         for (number, change) in open {
             let seen = as_written.iter().find(|it| it.number == *number);
-            if seen.is_some() != table.deletes(change) {
+            if seen.is_some() != self.database.table.deletes(change) {
                 let charged = seen.map(|seen| seen.charged.clone()).unwrap_or_default();
                 written[*number] = change.written(charged);
             }
@@ -260,26 +261,22 @@ impl<E: Engine> TableStore<E> {
         for settlement in chain {
             let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
             let one = [(0, &change)];
-            let why = match self.change(&one, Ask::Rehearse).map(|mut seen| seen.pop()) {
-                Ok(Some(seen)) if change.ends() && seen.is_pending => STILL_PENDING.into(),
-                Ok(Some(seen)) => {
-                    if change.begins() {
-                        charged = Some(seen.charged);
+            let why = match self.change(&one, Ask::Rehearse) {
+                Err(error) if error.is_refusal => error.words,
+                seen => match seen?.pop() {
+                    Some(seen) if change.ends() && seen.is_pending => STILL_PENDING.into(),
+                    Some(seen) => {
+                        charged = change.begins().then_some(seen.charged).or(charged);
+                        continue;
                     }
-                    continue;
-                }
-                Ok(None) => {
-                    let SqlDatabase { engine, table, .. } = &mut self.database;
                     // Once it is charged nobody else can change it, until the transaction ends.
-                    let is_there =
-                        charged.is_some() || !engine.ask(table, &one, Ask::IsExpected)?.is_empty();
-                    if !is_there {
+                    None if charged.is_none()
+                        && self.database.ask(&one, Ask::IsExpected)?.is_empty() =>
+                    {
                         return Ok(Some(Rehearsal::ChangedMeanwhile));
                     }
-                    NOT_TAKEN.into()
-                }
-                Err(error) if error.is_refusal => error.words,
-                Err(error) => return Err(error),
+                    None => NOT_TAKEN.into(),
+                },
             };
             let SqlDatabase { engine, table, .. } = &self.database;
             let (place, name) = (engine.place(), &table.name);

@@ -76,12 +76,11 @@ impl Table {
         // A queue notes an error only where it puts a message away.
         self.last_error.as_ref().filter(|_| self.due_at.is_none())?;
         // The server cuts what is written to a day, and some floating-point numbers are short.
-        let is_cut = |column: &Column| {
-            let is_day = column.holds == Holds::ClockTimes && column.declared == "date";
-            column.holds == Holds::Reals || is_day
+        let is_exact = |Column { holds, declared, spelling, .. }: &Column| {
+            let is_cut =
+                *holds == Holds::Reals || *holds == Holds::ClockTimes && declared == "date";
+            !is_cut && spelling.reads_back(&self.other_dates)
         };
-        let is_exact =
-            |column: &Column| !is_cut(column) && column.spelling.reads_back(&self.other_dates);
         let is_exact = self.failures.is_some() && self.last_failure.as_ref().is_some_and(is_exact);
         Some(if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError })
     }

@@ -230,9 +230,7 @@ pub fn count(value: &Value) -> u32 {
         Value::Integer(count) => *count,
         #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]
         Value::Real(count) => *count as i64,
-        Value::Json(number) => {
-            return number.parse().map_or(0, |number| count(&Value::Real(number)));
-        }
+        Value::Json(number) => number.parse().map_or(0, |it| count(&Value::Real(it))).into(),
         Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => 0,
     };
     u32::try_from(found.max(0)).unwrap_or(u32::MAX)

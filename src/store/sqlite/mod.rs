@@ -273,13 +273,11 @@ impl Database for SqlDatabase<SqliteEngine> {
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
         let SqliteEngine { connection, path, found } = &mut self.engine;
-        let names = found.nlink();
-        // Each has a journal, and claims, of its own.
+        let (names, shown) = (found.nlink(), path.display());
         ensure!(
             names <= 1,
-            "could not use {}: the file has {names} names (hard links), and passes under one would \
-             not see the claims and the journal of the other; keep one",
-            path.display()
+            "could not use {shown}: the file has {names} names (hard links), and passes under one \
+             would not see the claims and the journal of the other; keep one"
         );
         // What ends a pass before that ends the waiting as well.
         let waits = wait_for_locks(connection, path, PASS, stop.clone());

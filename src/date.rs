@@ -78,8 +78,7 @@ impl Format {
 
     /// Numbers that can be an instant in this format: of units the years 1973 to 2286, of
     /// nanoseconds to 2262. So a number's size says which format it has, and what lies outside (0, a
-    /// year, 20261120) is not taken for an instant. Those that can be `YYYYMMDDHHMMSS` lie between
-    /// the milliseconds and the microseconds.
+    /// year, 20261120) is not taken for an instant.
     fn range(self) -> Range<i64> {
         let Some(unit) = self.per_second() else { return COMPACT };
         100_000_000 * unit..10_000_000_000_i64.saturating_mul(unit)
@@ -96,7 +95,7 @@ impl Format {
     }
 }
 
-/// `YYYYMMDDHHMMSS` from 1970 on.
+/// `YYYYMMDDHHMMSS` from 1970 on: between the milliseconds and the microseconds.
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
 
 impl Default for Dates {
@@ -239,10 +238,7 @@ impl Zone {
 
     /// How many seconds ahead of UTC it always is; `None` for one that is set now and then.
     pub fn fixed_secs(&self) -> Option<i64> {
-        match self {
-            Self::Fixed(ahead) => Some(*ahead),
-            Self::Named(_) => None,
-        }
+        if let Self::Fixed(ahead) = self { Some(*ahead) } else { None }
     }
 
     fn ahead(&self, at: i64) -> i64 {

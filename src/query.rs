@@ -7,23 +7,16 @@ use crate::hash::{draw, mulhi};
 use crate::record::{Id, Key, Status};
 use crate::time::Instant;
 
-/// The pending records that can be due. A store may return more than that, never
-/// fewer: the exact verdict on each is the policy's.
+/// The pending records that can be due. A store may return more than that, never fewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Window {
+    /// Every record with one of the statuses.
     All,
     /// From `from` on, and before `until`.
-    Inserted {
-        from: Instant,
-        until: Option<Instant>,
-    },
-    /// NEW; or last failed before `before[f - 1]` after f failures (the last entry
-    /// holds for every higher count); or last failed at `future` or later, which
-    /// only a clock that was set back explains; or with no readable last failure.
-    Failed {
-        before: Vec<Instant>,
-        future: Instant,
-    },
+    Inserted { from: Instant, until: Option<Instant> },
+    /// NEW; or last failed before `before[f - 1]` after f or, by the last entry, more failures; or
+    /// last failed at `future` or later, by a clock that was set back; or with no readable failure.
+    Failed { before: Vec<Instant>, future: Instant },
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
-use crate::schedule::{DueRule, End, Reason, Span, Verdict};
+use crate::schedule::{DueRule, End, Span, Verdict};
 use crate::store::{Reader, Store};
 use crate::time::Instant;
 
@@ -39,11 +39,7 @@ pub enum PlanKind {
     Slots,
 }
 
-#[derive(Debug, Clone)]
-struct Search {
-    selection: Query,
-    kind: Kind,
-}
+type Search = (Query, Kind);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -68,11 +64,10 @@ impl Plan {
             up_to: None,
             limit: PAGE,
         };
-        let due = |selection| Search { selection, kind: Kind::Due };
         // What is behind a key, and what is before it.
         let behind = |statuses: &[Status], key: Option<&Key>| {
-            let before = key.map(|_| due(Query { up_to: key.cloned(), ..query(statuses) }));
-            (due(Query { after: key.cloned(), ..query(statuses) }), before)
+            let before = key.map(|_| (Query { up_to: key.cloned(), ..query(statuses) }, Kind::Due));
+            ((Query { after: key.cloned(), ..query(statuses) }, Kind::Due), before)
         };
         let errors = &[Status::Error];
         let is_full = matches!(self.kind, PlanKind::Full);
@@ -88,8 +83,7 @@ impl Plan {
             PlanKind::Slots if rule.time.span.is_some_and(Span::is_empty) => {}
             PlanKind::Slots => {
                 // What is to be sorted is read at once.
-                let selection = Query { limit: usize::MAX, ..query(errors) };
-                searches.push_back(Search { selection, kind: Kind::Slots });
+                searches.push_back((Query { limit: usize::MAX, ..query(errors) }, Kind::Slots));
             }
         }
         // What got nowhere comes behind everything else.
@@ -97,7 +91,7 @@ impl Plan {
         searches.extend(rule.schedule.limits.max_age_secs.map(|max_age| {
             let until = Some(rule.time.now.saturating_sub(max_age));
             let window = Window::Inserted { from: Instant(i64::MIN), until };
-            Search { selection: Query { window, ..query(errors) }, kind: Kind::TooOld }
+            (Query { window, ..query(errors) }, Kind::TooOld)
         }));
         searches
     }
@@ -175,26 +169,23 @@ impl DueQueue {
         Ok(!self.ids.is_empty())
     }
 
-    fn read(&mut self, search: Search, reader: &mut dyn Reader) -> Result<()> {
-        let Search { selection, kind } = search;
+    fn read(&mut self, (query, kind): Search, reader: &mut dyn Reader) -> Result<()> {
         let mut slots = Vec::new();
         let rule = &self.rule;
-        let page = reader.due(&selection, &mut |facts| {
+        let page = reader.due(&query, &mut |facts| {
             let verdict = rule.verdict(facts);
             let is_wanted = match verdict {
                 Verdict::Archive(End::Age) => kind == Kind::TooOld,
                 Verdict::Due(_) | Verdict::Archive(End::Attempts) => kind != Kind::TooOld,
                 Verdict::Wait { .. } | Verdict::Never(_) => false,
             };
-            if kind != Kind::Slots {
+            if kind != Kind::Slots || !is_wanted {
                 return is_wanted;
             }
             // What has kept its slot is tried for that one; what is given up goes first.
-            let is_wanted = is_wanted && !rule.kept.contains_key(facts.id);
-            let slot =
-                if let Verdict::Due(Reason::Slot(slot)) = verdict { Some(slot) } else { None };
-            slots.extend(is_wanted.then_some(slot));
-            is_wanted
+            let is_kept = rule.kept.contains_key(facts.id);
+            slots.extend((!is_kept).then_some(verdict.slot()));
+            !is_kept
         })?;
         if kind == Kind::Slots {
             let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
@@ -206,8 +197,7 @@ impl DueQueue {
         self.broken = self.broken.take().or(page.broken);
         self.unusable += page.unusable;
         if let Some(key) = page.next {
-            let selection = Query { after: Some(key), ..selection };
-            self.searches.push_back(Search { selection, kind });
+            self.searches.push_back((Query { after: Some(key), ..query }, kind));
         }
         Ok(())
     }

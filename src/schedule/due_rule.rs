@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{End, Obstacle, PassTime, Reason, Schedule, exhausted};
-use crate::query::Kept;
+use crate::query::{Kept, Slot};
 use crate::record::{Capabilities, Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
 
@@ -27,6 +27,13 @@ pub enum Verdict {
     Archive(End),
     Wait { until: Instant },
     Never(Obstacle),
+}
+
+impl Verdict {
+    /// The slot that the record is due by.
+    pub fn slot(self) -> Option<Slot> {
+        if let Self::Due(Reason::Slot(slot)) = self { Some(slot) } else { None }
+    }
 }
 
 impl DueRule {

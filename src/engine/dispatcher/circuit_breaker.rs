@@ -10,7 +10,6 @@ use crate::engine::Stopped;
 use crate::engine::due_queue::PlanKind;
 use crate::query::Slot;
 use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
-use crate::schedule::{Reason, Verdict};
 use crate::store::Found;
 
 /// So many different records in a row end a pass.
@@ -146,7 +145,7 @@ impl Dispatcher {
         if self.rule.time.span.is_some()
             && !self.rule.kept.contains_key(id)
             && let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
-            && let Verdict::Due(Reason::Slot(slot)) = self.rule.verdict(record.facts())
+            && let Some(slot) = self.rule.verdict(record.facts()).slot()
         {
             let kept = self.cursor.keep(id, slot).clone();
             self.rule.kept.insert(id.clone(), kept);

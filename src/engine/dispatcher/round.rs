@@ -15,11 +15,8 @@ use crate::schedule::{self, End, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
-struct Claimed {
-    record: Record,
-    /// If it is due by one.
-    slot: Option<Slot>,
-}
+/// A record, and the slot that it is due by, if any.
+type Claimed = (Record, Option<Slot>);
 
 impl Dispatcher {
     /// Settles what has come in and fills the free places. Whatever becomes of the claims, the
@@ -59,7 +56,7 @@ impl Dispatcher {
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<usize> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
-            claimed.drain(..).for_each(|it| self.pass.store.release(&it.record.id));
+            claimed.drain(..).for_each(|(it, _)| self.pass.store.release(&it.id));
             self.begin_no_more(error);
         }
         let count = claimed.len();
@@ -72,7 +69,7 @@ impl Dispatcher {
             }
             // It may be the charges that cannot be written.
             Err(error) if ended.is_empty() || !is_alone && exit::of(&error) != Exit::TryLater => {
-                claimed.iter().for_each(|it| self.pass.store.release(&it.record.id));
+                claimed.iter().for_each(|(it, _)| self.pass.store.release(&it.id));
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| 0)
             }
@@ -180,9 +177,9 @@ impl Dispatcher {
                 record.id
             );
         }
-        let slot = if let Reason::Slot(slot) = reason { Some(slot) } else { None };
+        let slot = verdict.slot();
         let is_rehearsed = self.rehearse(&record, slot, now)?;
-        Ok(is_rehearsed.then_some(Claimed { record, slot }))
+        Ok(is_rehearsed.then_some((record, slot)))
     }
 
     /// Rehearses that the table takes all that may have to be written, before any handler runs for
@@ -263,9 +260,7 @@ impl Dispatcher {
             if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_counter);
-        changes.extend(
-            charged.map(|Claimed { record, .. }| RowWrite::new(record, None, charge(record))),
-        );
+        changes.extend(charged.map(|(record, _)| RowWrite::new(record, None, charge(record))));
         let mut applied = apply(&mut *self.pass.store, &changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
         let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();
@@ -287,7 +282,7 @@ impl Dispatcher {
         submit: &Submit,
     ) {
         let mut jobs = Vec::new();
-        for (Claimed { record, slot }, charged) in claimed {
+        for ((record, slot), charged) in claimed {
             let charged = match charged {
                 WriteResult::Written => None,
                 WriteResult::Charged(charged) => Some(charged),

@@ -26,9 +26,8 @@ pub fn mulhi(fraction: u64, whole: u64) -> u64 {
     u64::try_from((u128::from(fraction) * u128::from(whole)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// A record's own fixed fraction of 2^64. Neighbouring numbers get phases that lie evenly: 256 of
-/// them as multiples of the golden ratio, each block of 256 turned by a hash. Text has no
-/// neighbours, so its phase is a hash.
+/// A record's own fixed fraction of 2^64. 256 neighbouring numbers lie evenly, as multiples of the
+/// golden ratio, each such block turned by a hash. Text has no neighbours: its phase is a hash.
 pub fn phase(id: &Id, salt: u64) -> u64 {
     let bits = bits(id);
     match id {

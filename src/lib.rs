@@ -51,7 +51,7 @@ use options::Environment;
 use terminal::Terminal;
 use time::{Clock, Instant};
 
-/// Runs the program with these arguments, the first of which is its own name, and says how it ended.
+/// The first of the arguments is the program's own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let typed = Typed::parse(args).unwrap_or_else(|error| error.exit());
     let terminal = Terminal::new(typed.cli.global.verbose);

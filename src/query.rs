@@ -53,10 +53,8 @@ impl Slot {
     }
 
     pub fn before(self) -> Self {
-        match self.phase.checked_sub(1) {
-            Some(phase) => Self { phase, ..self },
-            None => Self::end_of(self.tick.saturating_sub(1)),
-        }
+        let lower = self.phase.checked_sub(1).map(|phase| Self { phase, ..self });
+        lower.unwrap_or_else(|| Self::end_of(self.tick.saturating_sub(1)))
     }
 }
 

@@ -35,7 +35,7 @@ impl Scenario {
     }
 }
 
-/// No simulation goes on behind this many attempts: they are kept, in 16 bytes each.
+/// They are kept, in 16 bytes each.
 const MOST_ATTEMPTS: usize = 30_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,7 +291,7 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
     (evenness.unevenness.is_finite() && evenness.deviation.is_finite()).then_some(evenness)
 }
 
-/// No more waits of one record are looked at: a policy that waits for next to nothing has no end.
+/// Of one record: a policy that waits for next to nothing has no end.
 const MOST_WAITS: usize = 10_000;
 
 /// Of the bins, from M(1) to the end.

@@ -71,8 +71,7 @@ impl Terminal {
         self.write(&format!("{}{line}", self.queue()));
     }
 
-    /// Writes the last word of a pass or of the program. Behind the path of backlog.toml the queue
-    /// is named as well, and once is enough.
+    /// Behind the path of backlog.toml the queue is named as well, and once is enough.
     pub fn say_error(&self, error: &anyhow::Error) {
         let queue = self.queue();
         let error = format!("{error:#}").replacen(&format!(": {queue}"), ": ", 1);

@@ -15,9 +15,8 @@ pub struct Instant(pub i64);
 pub const DAY: i64 = 86_400;
 
 impl Instant {
-    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same with `Z`, `
-    /// UTC`, `+02:00` or `+0200` behind it. Dates must sort as text among each other, so 2026-9-5
-    /// is none.
+    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same with `Z`, ` UTC`,
+    /// `+02:00` or `+0200` behind it. Dates must sort as text, so 2026-9-5 is none.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(instant) = Self::parse_own(text) {
             return Some(instant);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject};
@@ -13,9 +13,7 @@ pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
     let found = read()
         .map_err(|error| anyhow!("could not read the certificate {shown}: {}", words(&error)))?;
-    if found.is_empty() {
-        bail!("there is no certificate in {shown}; it must be a PEM file");
-    }
+    ensure!(!found.is_empty(), "there is no certificate in {shown}; it must be a PEM file");
     Ok(found)
 }
 
@@ -33,9 +31,7 @@ pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
 pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(found.iter().cloned());
-    if added == 0 {
-        bail!("none of the authorities' certificates can be used");
-    }
+    ensure!(added > 0, "none of the authorities' certificates can be used");
     Ok(roots)
 }
 

@@ -17,8 +17,7 @@ use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineState, Purpose, StateDir, Table,
 };
-use crate::time::Clock;
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 
 #[cfg(feature = "webhook")]
 use crate::{

@@ -19,8 +19,7 @@ use crate::report;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
 use crate::store::Access;
-use crate::time::Clock;
-use crate::time::{DAY, Instant};
+use crate::time::{Clock, DAY, Instant};
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, out, .. } = console;

@@ -92,9 +92,8 @@ pub struct PassCursor {
 }
 
 impl PassCursor {
-    /// That of a pass that is to work off a span, if it goes by slots, or to go on behind a failed
-    /// record: where it comes to none, because new ones use up its limit, the next one goes on from
-    /// there too.
+    /// Where a limited pass comes to no failed record, because new ones use up its limit, the next
+    /// one goes on from there too.
     pub fn new(span: Option<Span>, plan: &Plan, kept: HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
         let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };
@@ -139,7 +138,7 @@ impl PassCursor {
         }
     }
 
-    /// Where the next pass would go on if this one were killed now, if that is news.
+    /// Where the next pass would go on if this one were killed now.
     pub fn news(&mut self) -> Option<Cursor> {
         std::mem::take(&mut self.is_news).then(|| self.cursor(self.last.clone()))
     }

@@ -63,14 +63,14 @@ pub struct Pass {
     pub observer: Box<dyn Observer + Send>,
 }
 
-/// An observer, who is told how a pass goes.
+/// Is told how a pass goes.
 pub trait Observer {
     /// So many records are due, as far as they have been counted.
     fn selected(&mut self, _due: usize) {}
 
     fn attempted(&mut self, _attempt: &SettledAttempt) {}
 
-    /// The pass has come so far: the next one of its line should go on from there.
+    /// The next pass of its line should go on from there.
     fn reached(&mut self, _cursor: &Cursor) {}
 
     fn finished(&mut self) -> Result<()> {

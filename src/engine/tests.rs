@@ -20,8 +20,7 @@ use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, 
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;
 use crate::store::{Access, Location};
-use crate::time::Clock;
-use crate::time::{DAY, Instant};
+use crate::time::{Clock, DAY, Instant};
 
 const MIDNIGHT: i64 = 1_795_219_200;
 const MINUTE: i64 = 60;

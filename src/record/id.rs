@@ -17,9 +17,8 @@ pub enum Id {
 }
 
 impl Id {
-    /// The ids of `columns` columns that a person may mean: each part a number, or else text.
-    /// The parts of a composite one have commas between them; one that is part of the text has a
-    /// backslash before it.
+    /// The ids of `columns` columns that a person may mean, with commas between their parts, each a
+    /// number or else text. A comma that is part of the text has a backslash before it.
     pub fn typed(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
             number(text).map(Self::Integer).into_iter().chain([Self::Text(text.into())])

@@ -43,8 +43,7 @@ pub enum Value {
     Integer(i64),
     Real(f64),
     Text(String),
-    /// Text that is not UTF-8. People are shown it with what is none replaced; all else gets these
-    /// very bytes, or refuses them.
+    /// Text that is not UTF-8. People are shown it with what is none replaced.
     Bytes(Vec<u8>),
     Blob(Vec<u8>),
     Boolean(bool),
@@ -114,7 +113,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The four that the program writes and reads, in the order of a record's life.
+    /// In the order of a record's life.
     pub const OURS: [Self; 4] = [Self::New, Self::Error, Self::Success, Self::Archived];
     pub const PENDING: [Self; 2] = [Self::New, Self::Error];
 
@@ -138,11 +137,11 @@ impl Status {
 pub struct Record {
     pub id: Id,
     pub status: Status,
-    /// The name of the status, or what the row holds instead if it is foreign.
+    /// Its name, or what the row holds instead if it is foreign.
     pub status_text: String,
-    /// The insertion date as the row holds it: what records are ordered by.
+    /// As the row holds it: what records are ordered by.
     pub inserted: Value,
-    /// The same as an instant; `None` if it is NULL or cannot be read as one.
+    /// `None` if that is NULL or cannot be read as an instant.
     pub inserted_at: Option<Instant>,
     /// 0 where the table has no such column.
     pub failures: u32,

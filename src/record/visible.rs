@@ -9,7 +9,6 @@ use serde_json::ser::{Formatter, Serializer};
 /// How many characters of a value a message shows.
 const SHOWN: usize = 200;
 
-/// The text as far as a message shows it.
 pub fn cut(text: String) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -17,9 +16,8 @@ pub fn cut(text: String) -> String {
     }
 }
 
-/// Characters that are escaped where text is shown: control characters, of C0 and C1; those that
-/// set the direction of text; line and paragraph separators; and what takes no room at all. Variation
-/// selectors are part of the sign before them.
+/// Control characters, of C0 and C1; those that set the direction of text; line and paragraph
+/// separators; and what takes no room. Variation selectors are part of the sign before them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -51,7 +49,6 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// A text of any length as a message shows it.
 pub fn cut_line(text: &str) -> String {
     cut(one_line(text))
 }

@@ -8,8 +8,7 @@ use crate::query::Window;
 use crate::record::{Facts, Id, Status};
 use crate::time::Instant;
 
-/// A backoff. Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of
-/// cron.
+/// Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of cron.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     /// The specification alone.
@@ -26,9 +25,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The wait after failure `failures`, in ticks. A record in ERROR without a failure to its
-    /// name, because it was snoozed, waits as after the first. A wait of more than nothing
-    /// lasts at least until the next tick.
+    /// The wait after failure `failures`, in ticks; a snoozed record without one waits as after the
+    /// first. A wait of more than nothing lasts at least until the next tick.
     pub fn delay(&self, id: &Id, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
         self.exact_delay(id, n).max(self.shortest(n))
@@ -167,9 +165,8 @@ impl Backoff {
 /// Jitter without random draws: how the waits of several records that fail together are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jitter {
-    /// By this much of 100 %: each record reads the policy between two counts, at a
-    /// fraction of its own, its phase ([`phase`]). At 100 % retry n of such records fills exactly the
-    /// time from P(n) to P(n + 1), at 0 all of them wait alike.
+    /// Each record reads the policy between two counts, at a fraction of its own, its phase. At 100 %
+    /// retry n fills exactly the time from P(n) to P(n + 1), at 0 all records wait alike.
     Spread { percent: u8 },
     /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
     /// drawn for this record and this count.
@@ -180,7 +177,6 @@ impl Jitter {
     /// The fraction of 2^64 at which a record with this phase reads the policy.
     pub fn fraction(&self, phase: u64) -> u64 {
         match self {
-            Self::Spread { percent: 100 } => phase,
             Self::Spread { percent } => {
                 let scaled = u128::from(phase) * u128::from(*percent) / 100;
                 u64::try_from(scaled).unwrap_or(u64::MAX)
@@ -215,14 +211,12 @@ impl Delays {
         {
             waits.pop();
         }
-        let sums = waits
-            .iter()
-            .scan(0, |sum, wait| {
-                *sum += u128::from(*wait);
-                Some(*sum)
-            })
-            .collect();
-        Self { waits, sums }
+        let mut sum = 0;
+        let sums = waits.iter().map(|wait| {
+            sum += u128::from(*wait);
+            sum
+        });
+        Self { sums: sums.collect(), waits }
     }
 
     /// Waits that rise until they reach `max`, where they stay.

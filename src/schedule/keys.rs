@@ -68,15 +68,13 @@ impl<'a> Keys<'a> {
 
     /// Fails if there are other keys, which belong to the policy's other form.
     pub fn only(&self, keys: &[&str]) -> Result<(), String> {
-        let name = self.form.name;
-        match self.values.keys().find(|key| !keys.contains(key) && !COMMON.contains(key)) {
-            None => Ok(()),
-            Some(other) => Err(format!(
-                "{name}: {other} does not go with min and retries; write either {name}:min=5s,\
-                 max=260s,retries=10 or {}",
-                self.form.example
-            )),
-        }
+        let Form { name, example, .. } = self.form;
+        let is_other = |key: &&&str| !keys.contains(key) && !COMMON.contains(key);
+        let Some(other) = self.values.keys().find(is_other) else { return Ok(()) };
+        Err(format!(
+            "{name}: {other} does not go with min and retries; write either {name}:min=5s,\
+             max=260s,retries=10 or {example}"
+        ))
     }
 
     pub fn get<T>(&self, key: &str, parse: Parse<T>) -> Result<Option<T>, String> {

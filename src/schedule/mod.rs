@@ -69,16 +69,14 @@ pub enum Reason {
     ClockSetBack,
 }
 
-/// The obstacle that keeps a record from ever being due under a policy.
+/// What keeps a record from ever being due under a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     NotPending,
     TooOld,
-    /// It has had all the retries that its age gives it.
     OutOfSlots,
     /// The insertion date is NULL or cannot be read.
     Undated,
-    /// It belongs to another part of the records.
     OtherShard,
 }
 
@@ -116,25 +114,24 @@ impl Policy {
         }
     }
 
-    /// When a record that has just failed, as `facts` has it, is due again, if the policy alone
-    /// decides that: the instant, and what a pass looks at then. `time` is that of the pass
-    /// in which it failed.
+    /// What a pass looks at when a record is due again that has just failed in a pass at `time`, as
+    /// `facts` has it, if the policy alone decides that.
     pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
-        match self {
-            Self::Age(_) => None,
+        let (at, span) = match self {
+            Self::Age(_) => return None,
             Self::Counted(backoff) => {
-                let at = backoff.next_attempt_at(facts.id, facts.failures, facts.last_failure_at?);
-                Some(PassTime { selected_at: at, now: at, span: None })
+                let failed_at = facts.last_failure_at?;
+                (backoff.next_attempt_at(facts.id, facts.failures, failed_at), None)
             }
             Self::Slots(slots) => {
                 let span = time.span.unwrap_or_else(|| slots.span(None, time.now, false));
                 let slot = slots.next(facts.id, facts.inserted_at?, Slot::end_of(span.until))?;
                 let now = time.now.tick(slots.every_secs());
                 let (tick, span) = slots.pass_for(slot, span, now);
-                let at = slots.instant(tick);
-                Some(PassTime { selected_at: at, now: at, span: Some(span) })
+                (slots.instant(tick), Some(span))
             }
-        }
+        };
+        Some(PassTime { selected_at: at, now: at, span })
     }
 
     /// The tick in which the policy counts, in seconds; by plain age it is one second.

@@ -20,8 +20,8 @@ pub enum End {
     Age,
 }
 
-/// Why a failed record that is still pending is not tried again, if it is not: the pass that made
-/// its last attempt never lived to write its end, or it has grown too old since.
+/// Why a failed record that is still pending is not tried again, if it is not: the pass of its last
+/// attempt was killed, or it has grown too old since.
 pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<End> {
     if facts.status != Status::Error {
         return None;
@@ -50,7 +50,7 @@ pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Sett
     Settlement { transition: Transition::Begun, counter, at: now, not_before: None }
 }
 
-/// What is written when the handler has answered. `now` is the instant of the answer.
+/// `now` is the instant of the answer.
 pub fn settle(
     record: &Record,
     outcome: &Outcome,
@@ -118,7 +118,7 @@ pub fn possible_writes(
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
 }
 
-/// What is written when a record is given up without another attempt.
+/// Given up without another attempt.
 pub fn expire(now: Instant) -> Settlement {
     not_counted(Transition::Archived, now)
 }

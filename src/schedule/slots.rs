@@ -61,7 +61,7 @@ impl Slots {
         }
     }
 
-    /// The record's first slot behind `after`; `None` if there is none any more.
+    /// The record's first slot behind `after`.
     pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
         let phase = match self {
             Self::Progressive(tiers) => phase(id, tiers.salt),
@@ -114,7 +114,7 @@ impl Slots {
     }
 }
 
-/// The tiers unless others are typed: the six lines of the progressive schedule.
+/// The six lines of the progressive schedule.
 pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
 
 /// The shortest interval of these, which is the tick unless `--every` says otherwise.
@@ -200,9 +200,8 @@ impl Tiers {
         None
     }
 
-    /// Where in each tier's interval the record has its slot: the digits of its phase in
-    /// the mixed radix of the intervals. Each begins with those of the tier before, which is why
-    /// the tiers fit together.
+    /// Where in each tier's interval the record has its slot: the digits of its phase in the mixed
+    /// radix of the intervals. Each begins with those of the tier before, so the tiers fit together.
     pub fn places(&self, phase: u64) -> impl Iterator<Item = i64> {
         let start = (phase, 0u64, 1u64);
         let places = self.tiers.iter().scan(start, |(rest, place, width), tier| {

@@ -29,8 +29,7 @@ use anyhow::Result;
 
 use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
-use crate::time::Clock;
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 
 #[cfg(not(feature = "postgres"))]
 pub use location::no_server::{Server, without_password};

@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn by_slots() -> Plan {
-        Plan { kind: PlanKind::Slots, ..Plan::full(Order::Newest) }
+        Plan { order: Order::Newest, kind: PlanKind::Slots, stuck: None }
     }
 
     fn by_slots_cursor() -> PassCursor {

@@ -51,10 +51,6 @@ enum Kind {
 }
 
 impl Plan {
-    pub fn full(order: Order) -> Self {
-        Self { order, kind: PlanKind::Full, stuck: None }
-    }
-
     fn searches(&self, rule: &DueRule) -> VecDeque<Search> {
         let query = |statuses: &[Status]| Query {
             window: rule.schedule.policy.window(rule.time, statuses),
@@ -103,7 +99,6 @@ pub struct DueQueue {
     ids: VecDeque<Id>,
     /// What comes when there is nothing else: records that may have killed a pass.
     last: VecDeque<Id>,
-    order: Order,
     /// Why records may be missing, if a search could not be read to its end.
     pub broken: Option<String>,
     /// Records that were left out because their id is none.
@@ -119,14 +114,14 @@ impl DueQueue {
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
         let [ids, last] =
             [first, last].map(|kept| kept.into_iter().map(|it| it.id.clone()).collect());
-        Self { rule, searches, ids, last, order: plan.order, broken: None, unusable: 0 }
+        Self { rule, searches, ids, last, broken: None, unusable: 0 }
     }
 
     /// The queue of a drain's next search: what was busy, then what is due now. Without
     /// `errors` only NEW records count.
-    pub fn again(&self, rule: DueRule, busy: Vec<Id>, errors: bool) -> Self {
+    pub fn again(order: Order, rule: DueRule, busy: Vec<Id>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due = Self::new(&Plan { kind, ..Plan::full(self.order) }, rule);
+        let mut due = Self::new(&Plan { order, kind, stuck: None }, rule);
         if !errors {
             due.searches.truncate(1);
         }

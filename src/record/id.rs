@@ -56,7 +56,8 @@ impl Id {
             Self::Integer(id) => id.to_string().into(),
             Self::Text(id) => id.as_ref().into(),
             Self::Composite(parts) => {
-                parts.iter().map(|part| escaped(&part.text())).collect::<Vec<_>>().join(",").into()
+                let escaped = |part: &Self| part.text().replace('\\', "\\\\").replace(',', "\\,");
+                parts.iter().map(escaped).collect::<Vec<_>>().join(",").into()
             }
         }
     }
@@ -70,11 +71,6 @@ impl Id {
 /// The number that a text is; what is spelt otherwise, as 007, is just text.
 pub fn number(text: &str) -> Option<i64> {
     text.parse::<i64>().ok().filter(|number| number.to_string() == text)
-}
-
-/// The text with a backslash before each comma and each backslash.
-pub fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace(',', "\\,")
 }
 
 /// What stands between commas that have no backslash before them.

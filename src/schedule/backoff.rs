@@ -5,7 +5,7 @@
 use super::{Reason, Verdict};
 use crate::hash::{draw, mulhi, phase};
 use crate::query::Window;
-use crate::record::{Facts, Id, Status};
+use crate::record::{Facts, Id};
 use crate::time::Instant;
 
 /// Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of cron.
@@ -135,12 +135,9 @@ impl Backoff {
         Instant(tick.saturating_mul(self.every_secs))
     }
 
-    /// Ticks are compared, not seconds: a pass that starts 59.9 s after the last one does not
+    /// Of a failed record. Ticks are compared, not seconds: a pass that starts 59.9 s after the last one does not
     /// miss a wait of one minute.
     pub fn verdict(&self, facts: Facts<'_>, now: Instant) -> Verdict {
-        if facts.status == Status::New {
-            return Verdict::Due(Reason::New);
-        }
         let Some(last_failure_at) = facts.last_failure_at else {
             return Verdict::Due(Reason::NoLastFailure);
         };

@@ -106,6 +106,7 @@ impl Policy {
         }
         match self {
             Self::Age(age) => age.verdict(facts.inserted_at, time.selected_at),
+            _ if facts.status == Status::New => Verdict::Due(Reason::New),
             Self::Counted(backoff) => backoff.verdict(facts, time.now),
             Self::Slots(slots) => {
                 let span = time.span.unwrap_or_else(|| slots.span(None, time.now, false));

@@ -6,7 +6,7 @@ use super::spec::{Options, duration};
 use super::{Obstacle, Reason, Verdict};
 use crate::hash::phase;
 use crate::query::Slot;
-use crate::record::{Facts, Id, Status};
+use crate::record::{Facts, Id};
 use crate::time::{DAY, Instant};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,10 +92,8 @@ impl Slots {
         (tick, Span { after: Slot::end_of(reached), until })
     }
 
+    /// On a failed record.
     pub fn verdict(&self, facts: Facts<'_>, span: Span, now: Instant) -> Verdict {
-        if facts.status == Status::New {
-            return Verdict::Due(Reason::New);
-        }
         let Some(inserted_at) = facts.inserted_at else {
             return Verdict::Never(Obstacle::Undated);
         };

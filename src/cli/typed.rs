@@ -34,11 +34,35 @@ impl Typed {
 
     fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let cli = Cli::from_arg_matches(matches)?;
-        let options = match matches.subcommand() {
-            Some((name, matches)) if !matches!(cli.command, Command::Watchdog) => {
-                options(command.find_subcommand(name), matches, &cli)?
+        let named = matches.subcommand().filter(|_| !matches!(cli.command, Command::Watchdog));
+        let Some((name, matches)) = named else {
+            return Ok(Self { cli, options: TypedOptions::default() });
+        };
+        let (mut layer, mut known) = (Layers::default(), HashSet::new());
+        let command = command.find_subcommand(name);
+        for arg in command.into_iter().flat_map(clap::Command::get_arguments) {
+            let Some(key) = arg.get_long().and_then(key_of) else { continue };
+            known.insert(key);
+            if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
+                layer.insert(key, value(arg, matches), Origin::CommandLine);
             }
-            _ => TypedOptions::default(),
+        }
+        let path = |key| Some((key, matches.try_get_one::<PathBuf>(key).ok()??.clone()));
+        let handler = matches.try_get_many::<OsString>("command").ok().flatten();
+        let handler: Vec<_> = handler.into_iter().flatten().cloned().collect();
+        if !handler.is_empty() {
+            layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
+        }
+        let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
+        layer.conditions.extend(condition);
+        let options = TypedOptions {
+            layer,
+            known,
+            set,
+            name: cli.global.queue.clone(),
+            handler,
+            paths: PATHS.into_iter().filter_map(path).collect(),
+            is_about_a_table: cli.command.is_about_a_table(),
         };
         Ok(Self { cli, options })
     }
@@ -66,39 +90,6 @@ fn with_variable(arg: Arg) -> Arg {
     let (Some(long), Some(help)) = (long, arg.get_help()) else { return arg };
     let help = format!("{help} [env: {}]", variable(long));
     arg.help(help)
-}
-
-/// The layer of options that were typed behind a subcommand, and what they are about.
-fn options(
-    command: Option<&clap::Command>,
-    matches: &ArgMatches,
-    cli: &Cli,
-) -> Result<TypedOptions, clap::Error> {
-    let (mut layer, mut known) = (Layers::default(), HashSet::new());
-    for arg in command.into_iter().flat_map(clap::Command::get_arguments) {
-        let Some(key) = arg.get_long().and_then(key_of) else { continue };
-        known.insert(key);
-        if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
-            layer.insert(key, value(arg, matches), Origin::CommandLine);
-        }
-    }
-    let path = |key| Some((key, matches.try_get_one::<PathBuf>(key).ok()??.clone()));
-    let handler = matches.try_get_many::<OsString>("command").ok().flatten();
-    let handler: Vec<_> = handler.into_iter().flatten().cloned().collect();
-    if !handler.is_empty() {
-        layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
-    }
-    let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
-    layer.conditions.extend(condition);
-    Ok(TypedOptions {
-        layer,
-        known,
-        set,
-        name: cli.global.queue.clone(),
-        handler,
-        paths: PATHS.into_iter().filter_map(path).collect(),
-        is_about_a_table: cli.command.is_about_a_table(),
-    })
 }
 
 /// What was typed for an option, as a layer holds it.

@@ -80,8 +80,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     exit(&tally, settings.strict)
 }
 
-/// What a pass would do now. The same candidates in the same order, but nothing is claimed, and
-/// nothing is written.
+/// What a pass would do now: the same candidates in the same order. Nothing is claimed or written.
 pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
     let mut reader = open(queue, Access::ReadOnly)?;
     reader.table().require_sound_counters()?;

@@ -93,8 +93,7 @@ pub struct QueueOptions {
     pub condition: Option<String>,
 }
 
-/// A key of backlog.toml with its value, as `--set` has them. What is typed may be a key in a table,
-/// `status.new`.
+/// A key of backlog.toml, maybe one in a table (`status.new`), with its value, as `--set` has them.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub text: String,
@@ -260,8 +259,7 @@ fn all_assigned(value: Value, legal: &str) -> Result<Vec<Assignment>, String> {
     columns.into_iter().map(one).collect()
 }
 
-/// The value that a column is set to. Constants stand for themselves; what stands for something
-/// else is in braces.
+/// Constants stand for themselves; what stands for something else is in braces.
 fn assigned(value: Value) -> Result<Assigned, String> {
     let constant = |value| Ok(Assigned::Constant(value));
     match value {

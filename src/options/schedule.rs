@@ -156,8 +156,7 @@ pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Sched
     Ok(policies.into_iter().map(|policy| Schedule::limited(policy, chosen)).collect())
 }
 
-/// The policies other than by plain age: those with an option of their own first, then those of
-/// `--policy`.
+/// The policies other than by plain age, those of `--policy` last.
 fn policies(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Policy>, ExitError> {
     let options = options(&chosen.pace, schedule::EVERY_SECS);
     let mut policies = Vec::new();

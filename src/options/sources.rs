@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -188,8 +189,9 @@ impl File {
         found.map(|path| read_found(&path).and_then(|read| Self::new(path, read))).transpose()
     }
 
-    fn new(path: PathBuf, (text, standing): (String, Standing)) -> Result<Self, ExitError> {
+    fn new(path: PathBuf, (bytes, standing): (Vec<u8>, Standing)) -> Result<Self, ExitError> {
         let shown = path.display();
+        let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
             usage(format!("{shown}: line {line}: {}", one_line(error.message())))
@@ -231,31 +233,31 @@ impl File {
 
 /// The text of a file that was named. What root is to do must be root's word, also where a link has
 /// led to it.
-fn read_named(path: &Path) -> Result<(String, Standing), ExitError> {
+fn read_named(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
     let read = || if is_root() { Followed::new(path)?.read() } else { secure_file::read(path) };
-    let (text, standing) = read().and_then(decoded).map_err(|error| not_read(path, &error))?;
+    let (bytes, standing) = read().map_err(|error| not_read(path, &error))?;
     let why = standing.why_untrusted().filter(|_| is_root());
-    let Some(why) = why else { return Ok((text, standing)) };
+    let Some(why) = why else { return Ok((bytes, standing)) };
     let (shown, hint) = (path.display(), hint(path, &standing));
     Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
 }
 
 /// The same of one that nobody has named.
-fn read_found(path: &Path) -> Result<(String, Standing), ExitError> {
+fn read_found(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
     let read = || {
         let followed = Followed::new(path)?;
-        let (text, standing) = followed.read().and_then(decoded)?;
+        let (bytes, standing) = followed.read()?;
         let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
-        Ok((text, standing, [named, followed.directory_standing()?]))
+        io::Result::Ok((bytes, standing, [named, followed.directory_standing()?]))
     };
-    let (text, standing, directories) = read().map_err(|error| not_read(path, &error))?;
+    let (bytes, standing, directories) = read().map_err(|error| not_read(path, &error))?;
     let of_file = standing.why_untrusted();
     // Root may not name such a file either.
     let first = of_file.as_ref().filter(|_| is_root());
     let first = first.map_or_else(String::new, |_| format!("{}; then ", hint(path, &standing)));
     let of_directory = || directories.iter().find_map(Standing::why_untrusted);
     let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
-    let Some(why) = why else { return Ok((text, standing)) };
+    let Some(why) = why else { return Ok((bytes, standing)) };
     let shown = path.display();
     Err(usage(format!(
         "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
@@ -271,13 +273,8 @@ fn hint(path: &Path, standing: &Standing) -> String {
     }
 }
 
-fn decoded((bytes, standing): (Vec<u8>, Standing)) -> io::Result<(String, Standing)> {
-    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
-    Ok((text, standing))
-}
-
-fn not_read(path: &Path, error: &io::Error) -> ExitError {
-    usage(format!("could not read {}: {error}", path.display()))
+fn not_read(path: &Path, why: &dyn Display) -> ExitError {
+    usage(format!("could not read {}: {why}", path.display()))
 }
 
 /// The layer of all queues, and those of each.

@@ -29,7 +29,8 @@ use crate::{
 pub struct Assembly {
     pub line: CronLine,
     pub state: StateDir,
-    /// What tells the line from others in the state directory.
+    /// What tells the line from others in the state directory. The handler does not count, because
+    /// two lines with different ones would be after the same records.
     pub name: String,
     /// What the last pass left.
     pub last: LineState,
@@ -63,8 +64,15 @@ impl Assembly {
         require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let state = database.state_dir(queue.state_dir.as_deref())?;
-        let name = name(queue, &schedule, database);
-        let line = CronLine::new(schedule, database.table().capabilities());
+        let (table, policy) = (database.table(), schedule.policy.line());
+        let mut name = format!("{} {} {policy}", queue.name, table.name);
+        for condition in &queue.mapping.conditions {
+            name += &format!(" --where {condition}");
+        }
+        if let Some(shard) = &queue.shard {
+            name += &format!(" --shard {shard}");
+        }
+        let line = CronLine::new(schedule, table.capabilities());
         Ok(Self { line, state, name, last: LineState::default() })
     }
 
@@ -104,19 +112,6 @@ impl Assembly {
             observer,
         })
     }
-}
-
-/// What tells a line from others: queue, table, policy, conditions and shard. The handler does not
-/// count, because two lines with different ones would be after the same records.
-fn name(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> String {
-    let mut name = format!("{} {} {}", queue.name, database.table().name, schedule.policy.line());
-    for condition in &queue.mapping.conditions {
-        name += &format!(" --where {condition}");
-    }
-    if let Some(shard) = &queue.shard {
-        name += &format!(" --shard {shard}");
-    }
-    name
 }
 
 /// The table of a queue, to be looked at, and what a pass would begin with, if a schedule is chosen.
@@ -179,8 +174,10 @@ pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table
     Ok(())
 }
 
-/// Fails if the table has not what the handler goes by, or a command would run what a record says.
-pub fn require(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
+/// Fails if the table has not what the handler, if there is one, goes by, or a command would run what
+/// a record says.
+pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
+    let Some(handler) = handler else { return Ok(()) };
     refuse_injection(handler, queue, table)?;
     if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;

@@ -77,8 +77,8 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
         {
             findings.ok("schedule", schedule.policy.line());
         }
-        if let Ok(Some(handler)) = &handler {
-            findings.wrong("handler", require(handler, &queue, table));
+        if let Ok(handler) = &handler {
+            findings.wrong("handler", require(handler.as_ref(), &queue, table));
         }
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
@@ -292,16 +292,6 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
     if let Some(id) = &found.duplicate {
         findings.error("ids", format!("more than one row has the id {id}: none of them is tried"));
     }
-    the_indexes(findings, found);
-    for trigger in &found.triggers {
-        findings.warning("trigger", format!("{trigger} runs with what is written"));
-    }
-    for why in &found.refused {
-        findings.error("trigger", format!("the table refuses what a pass writes: {why}"));
-    }
-}
-
-fn the_indexes(findings: &mut Findings, found: &Inspection) {
     for missing in found.missing.iter().flatten() {
         let is_small = found.rows.is_some_and(|rows| rows < SMALL);
         findings.0.push(Finding {
@@ -313,6 +303,12 @@ fn the_indexes(findings: &mut Findings, found: &Inspection) {
     }
     if found.missing.as_ref().is_some_and(Vec::is_empty) {
         findings.ok("index", "pending records and single ones are found by an index");
+    }
+    for trigger in &found.triggers {
+        findings.warning("trigger", format!("{trigger} runs with what is written"));
+    }
+    for why in &found.refused {
+        findings.error("trigger", format!("the table refuses what a pass writes: {why}"));
     }
 }
 

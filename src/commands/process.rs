@@ -31,9 +31,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     let database = open(queue, Access::Pass(most_wait))?;
     database.table().require_success()?;
     database.table().require_sound_counters()?;
-    if let Some(handler) = &settings.handler {
-        require(handler, queue, database.table())?;
-    }
+    require(settings.handler.as_ref(), queue, database.table())?;
     let locked = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
     let Some((mut assembly, _lock)) = locked else {
         log::warn!("a pass of this line is running; --wait waits for its end");
@@ -84,9 +82,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
 pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
     let mut reader = open(queue, Access::ReadOnly)?;
     reader.table().require_sound_counters()?;
-    if let Some(handler) = &settings.handler {
-        require(handler, queue, reader.table())?;
-    }
+    require(settings.handler.as_ref(), queue, reader.table())?;
     let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
     let limits = &settings.limits;
     let plan = line.plan(settings.order, limits);

@@ -70,13 +70,11 @@ impl Typed {
 
 /// The command line as clap has to know it, as far as it names subcommands.
 fn command(argv: &[OsString]) -> clap::Command {
-    let command = Cli::command();
-    let names = command.get_subcommands().map(|it| it.get_name().to_string());
-    let named: Vec<_> = names.filter(|name| argv.iter().any(|arg| arg == name.as_str())).collect();
+    let is_named = |command: &clap::Command| argv.iter().any(|arg| arg == command.get_name());
     let is_help = |arg: &OsString| ["-h", "--help", "help"].iter().any(|it| arg == it);
     let shows_help = argv.iter().take_while(|arg| *arg != "--").any(is_help);
-    let augment = |command: clap::Command, name| command.mut_subcommand(name, Command::augment);
-    let command = named.iter().fold(command, augment);
+    let augment = |command| if is_named(&command) { Command::augment(command) } else { command };
+    let command = Cli::command().mut_subcommands(augment);
     if !shows_help {
         return command;
     }

@@ -340,7 +340,14 @@ impl Handler {
         }
         require_program(&argv).map_err(usage)?;
         if !args.stream {
-            return Ok(Some(Self::Exec { argv, give_up_on: exits(args.give_up_on.as_ref())? }));
+            let exit = |text: &String| match text.trim().parse::<u8>() {
+                Ok(code) if code > 0 => Ok(code.into()),
+                _ => Err(usage(format!(
+                    "--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"
+                ))),
+            };
+            let exits = args.give_up_on.iter().flat_map(|it| &it.0).map(exit);
+            return Ok(Some(Self::Exec { argv, give_up_on: exits.collect::<Result<_, _>>()? }));
         }
         Ok(Some(Self::Stream(StreamSettings {
             argv,
@@ -370,14 +377,4 @@ impl Handler {
             Self::Stream(_) => None,
         }
     }
-}
-
-fn exits(given: Option<&Several>) -> Result<Vec<i32>, ExitError> {
-    let exit = |text: &String| match text.trim().parse::<u8>() {
-        Ok(code) if code > 0 => Ok(code.into()),
-        _ => Err(usage(format!(
-            "--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"
-        ))),
-    };
-    given.into_iter().flat_map(|it| &it.0).map(exit).collect()
 }

@@ -352,8 +352,8 @@ fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instan
     }
     if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
         let text = format!(
-            "the newest pending record is from {newest}, {} from now: another clock, another zone of \
-             date_inserted, or a date to come",
+            "the newest pending record is from {newest}, {} from now: another clock, another zone \
+             of date_inserted, or a date to come",
             span(newest.0 - now.0)
         );
         findings.warning("clock", text);

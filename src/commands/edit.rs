@@ -1,5 +1,5 @@
-//! `backlog init`, `add`, `archive`, `restore` and `retry`: what a person writes to a table by hand. Like a
-//! pass, an edit changes a row only under its claim and only if its status is the expected one.
+//! `backlog init`, `add`, `archive`, `restore` and `retry`: what a person writes to a table by hand.
+//! Like a pass, an edit changes a row only under its claim and only if its status is the expected one.
 
 use std::io::{self, BufRead, Write};
 

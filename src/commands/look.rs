@@ -1,5 +1,5 @@
-//! `backlog status`, `list` and `explain`: how many records there are, which, and why one of them was or
-//! was not tried.
+//! `backlog status`, `list` and `explain`: how many records there are, which, and why one of them was
+//! or was not tried.
 
 use anyhow::{Result, bail};
 

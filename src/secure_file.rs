@@ -109,6 +109,10 @@ impl Followed {
 
     /// Follows a path, and asks about the owner of each link on it.
     fn walk(path: &Path, ask: &mut dyn FnMut(&OsStr, u32) -> io::Result<()>) -> io::Result<Self> {
+        let beginning = |path: &Path| {
+            let directory = if path.is_absolute() { "/" } else { "." };
+            openat(CWD, directory, OPEN_PATH, Mode::empty())
+        };
         let mut left: VecDeque<_> = components(path).collect();
         let mut directory = beginning(path)?;
         let mut links = 0;
@@ -192,11 +196,6 @@ pub fn resolve(path: &Path) -> io::Result<Resolved> {
 
 /// Looks at what a name stands for, without opening it.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-fn beginning(path: &Path) -> io::Result<OwnedFd> {
-    let directory = if path.is_absolute() { "/" } else { "." };
-    Ok(openat(CWD, directory, OPEN_PATH, Mode::empty())?)
-}
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {

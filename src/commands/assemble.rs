@@ -210,23 +210,22 @@ pub fn handlers(
     on_archive: Option<Vec<OsString>>,
     context: &HandlerContext,
     of_pass: Arc<Stop>,
-    clock: Clock,
 ) -> Result<Handlers> {
     let part = of_pass.part().context("could not make an eventfd")?;
     let (all, stop) = (context.clone(), part.clone());
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
         options::Handler::Exec { argv, give_up_on } => {
-            Arc::new(Exec::new(argv, give_up_on, all, stop, clock)?)
+            Arc::new(Exec::new(argv, give_up_on, all, stop)?)
         }
-        options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop, clock)?),
+        options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
         options::Handler::Post(_) => return Err(options::Handler::none().into()),
         #[cfg(feature = "webhook")]
-        options::Handler::Post(webhook) => Arc::new(Post::new(*webhook, all, stop, clock)?),
+        options::Handler::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let one = HandlerContext { jobs: 1, ..context.clone() };
-        Ok(Arc::new(Exec::new(argv, Vec::new(), one, of_pass, clock)?))
+        Ok(Arc::new(Exec::new(argv, Vec::new(), one, of_pass)?))
     });
     Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
 }

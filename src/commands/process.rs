@@ -66,7 +66,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     let tally = engine::run(pass, |wake| {
         heed_signals(wake)?;
         _running = assembly.state.begin_pass(&token)?;
-        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop, clock)
+        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop)
     })?;
     if tally.found_nothing {
         say_if_unmapped(queue, &assembly, now, terminal)?;

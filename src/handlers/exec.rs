@@ -21,7 +21,6 @@ use super::unstartable::{could_not_run, obstacle_of, program, shown};
 use super::{Handler, HandlerContext, Job, Workers};
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
-use crate::time::Clock;
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
@@ -38,10 +37,9 @@ impl Exec {
         give_up_on: Vec<i32>,
         context: HandlerContext,
         stop: Arc<Stop>,
-        clock: Clock,
     ) -> Result<Self> {
         let jobs = context.jobs;
-        let worker = Worker { argv, give_up_on, context, clock, stop: stop.clone() };
+        let worker = Worker { argv, give_up_on, context, stop: stop.clone() };
         let workers = Workers::start(jobs, move |job| worker.work(&job))?;
         Ok(Self { workers, stop })
     }
@@ -73,14 +71,7 @@ struct Worker {
     argv: Vec<OsString>,
     give_up_on: Vec<i32>,
     context: HandlerContext,
-    clock: Clock,
     stop: Arc<Stop>,
-}
-
-struct Running {
-    process: Process<Why>,
-    stdout: Tail,
-    stderr: Tail,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,13 +82,13 @@ enum Why {
 
 impl Worker {
     fn work(&self, job: &Job) {
-        let began = self.clock.monotonic();
+        let began = self.stop.clock.monotonic();
         let (outcome, exit) = if self.stop.stage() > Stage::Running {
             (Outcome::Interrupted, None)
         } else {
             self.attempt(job).unwrap_or_else(|outcome| (outcome, None))
         };
-        let duration = self.clock.monotonic().saturating_duration_since(began);
+        let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         (job.submit)(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
     }
 
@@ -109,8 +100,8 @@ impl Worker {
         // Not kept while the command runs.
         drop(body);
         let ended = input.and_then(|input| self.run(self.command(job), input));
-        let (status, ended) = ended.map_err(|error| self.spawn_failure(&error))?;
-        Ok(self.outcome(status, &ended))
+        let (status, process, said) = ended.map_err(|error| self.spawn_failure(&error))?;
+        Ok(self.outcome(status, &process, said))
     }
 
     /// The payload is on its standard input only: the environment and the arguments have limits.
@@ -130,60 +121,63 @@ impl Worker {
         command
     }
 
-    /// Starts the command with this standard input and stays with it until its end. Its process
-    /// group ends with it: what it leaves in the background is killed.
-    fn run(&self, command: Command, input: OwnedFd) -> io::Result<(ExitStatus, Running)> {
-        let process = Process::start(command, input)?;
-        let mut running = Running { process, stdout: Tail::default(), stderr: Tail::default() };
-        let stayed = self.stay(&mut running);
-        running.process.kill_rest();
-        let Running { process, stdout, stderr } = &mut running;
-        read_leftovers(&process.stdout, |chunk| stdout.push(chunk));
-        read_leftovers(&process.stderr, |chunk| stderr.push(chunk));
-        let status = process.reap()?;
-        stayed?;
-        Ok((status, running))
-    }
-
-    /// Reads what the command says until it has ended, and makes it end when its time is up.
-    fn stay(&self, running: &mut Running) -> io::Result<()> {
-        let Self { context, clock, stop, .. } = self;
+    /// Starts the command with this standard input, and stays with it until its end. Its process
+    /// group ends with it. Returns what it has said last as well.
+    fn run(
+        &self,
+        command: Command,
+        input: OwnedFd,
+    ) -> io::Result<(ExitStatus, Process<Why>, Option<String>)> {
+        let Self { context, stop, .. } = self;
+        let clock = stop.clock;
+        let mut process = Process::start(command, input)?;
+        let [mut output, mut errors] = [Tail::default(), Tail::default()];
         let timeout = context.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
-        loop {
+        let stayed = loop {
             let stage = stop.stage().max(Stage::Closing);
             // The command of --on-archive heeds the stop of the pass, which has a deadline of its own.
             if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
-                running.process.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
+                process.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
             }
-            let Process { why, deadline, is_forced, .. } = running.process;
-            let timeout = timeout.filter(|_| why.is_none());
-            let left = deadline.or(timeout).map(|at| clock.until(at));
+            let timeout = timeout.filter(|_| process.why.is_none());
+            let left = process.deadline.or(timeout).map(|at| clock.until(at));
             // One that was asked to end has its time, whatever comes.
-            let stopped = stop.fd_above(stage).filter(|_| !is_forced);
+            let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
             let stopped = stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN));
-            let [ended, stdout, stderr, ..] = running.process.wait(stopped, left)?;
-            if ended {
-                return Ok(());
-            }
-            if stdout {
-                read(&running.process.stdout, |chunk| running.stdout.push(chunk));
-            }
-            if stderr {
-                read(&running.process.stderr, |chunk| running.stderr.push(chunk));
+            match process.wait(stopped, left) {
+                Err(error) => break Err(error),
+                Ok([true, ..]) => break Ok(()),
+                Ok([_, has_output, has_errors, ..]) => {
+                    if has_output {
+                        read(&process.stdout, |chunk| output.push(chunk));
+                    }
+                    if has_errors {
+                        read(&process.stderr, |chunk| errors.push(chunk));
+                    }
+                }
             }
             let now = clock.monotonic();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                running.process.ask(Why::Timeout, now + stop.grace);
+                process.ask(Why::Timeout, now + stop.grace);
             }
-            running.process.step(now);
-        }
+            process.step(now);
+        };
+        process.kill_rest();
+        read_leftovers(&process.stdout, |chunk| output.push(chunk));
+        read_leftovers(&process.stderr, |chunk| errors.push(chunk));
+        let status = process.reap()?;
+        let said = errors.last_line().or_else(|| output.last_line());
+        stayed.map(|()| (status, process, said))
     }
 
-    fn outcome(&self, status: ExitStatus, ended: &Running) -> (Outcome, Option<i32>) {
-        let Process { why, is_forced, .. } = ended.process;
-        let said = |otherwise: String| {
-            ended.stderr.last_line().or_else(|| ended.stdout.last_line()).unwrap_or(otherwise)
-        };
+    fn outcome(
+        &self,
+        status: ExitStatus,
+        ended: &Process<Why>,
+        said: Option<String>,
+    ) -> (Outcome, Option<i32>) {
+        let Process { why, is_forced, .. } = *ended;
+        let said = |otherwise: String| said.unwrap_or(otherwise);
         let outcome = match (why.filter(|_| is_forced), status.code()) {
             (Some(Why::Stop), _) => Outcome::Interrupted,
             (Some(Why::Timeout), _) => {

@@ -14,7 +14,7 @@ use ureq::config::Config;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
-use ureq::{Agent, Error, ProxyProtocol};
+use ureq::{Agent, Error};
 
 use super::outcome::words;
 use crate::handlers::HandlerContext;
@@ -94,11 +94,6 @@ impl Proxy {
         let proxy = proxies.bypass.iter().fold(proxy, |proxy, entry| proxy.no_proxy(entry));
         let proxy = proxy.build().with_context(hint)?;
         Ok(Some(Self { origin: *name, proxy }))
-    }
-
-    /// Whether the way to the proxy itself is encrypted.
-    pub fn is_https(&self) -> bool {
-        self.proxy.protocol() == ProxyProtocol::Https
     }
 
     /// `host:port`, as messages name it.

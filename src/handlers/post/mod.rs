@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use http::{HeaderMap, HeaderValue, Response, Uri};
 use rustix::pipe::{PipeFlags, pipe_with};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, ProxyProtocol};
 
 use super::webhook::{self, Webhook};
 use super::{Handler, HandlerContext, Job, Workers};
@@ -23,7 +23,6 @@ use crate::lock;
 use crate::record::Series;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
 use crate::stop::{Stage, Stop};
-use crate::time::Clock;
 use crate::time::Instant;
 use outcome::{Reply, Request, of_failure, of_reply};
 
@@ -42,7 +41,6 @@ pub struct Post {
 
 struct Shared {
     client: Client,
-    clock: Clock,
     stop: Arc<Stop>,
     unreachable: AtomicU32,
     /// What is being sent. A request cannot be ended; its record can be taken away from it.
@@ -51,16 +49,10 @@ struct Shared {
 }
 
 impl Post {
-    pub fn new(
-        webhook: Webhook,
-        context: HandlerContext,
-        stop: Arc<Stop>,
-        clock: Clock,
-    ) -> Result<Self> {
+    pub fn new(webhook: Webhook, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
         let jobs = context.jobs;
         let shared = Arc::new(Shared {
             client: Client::new(webhook, context)?,
-            clock,
             stop,
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
@@ -101,10 +93,10 @@ impl Shared {
         let record = job.record.clone();
         // Before the look at the stop: whatever comes after it takes the record away.
         lock(&self.sending).insert(record.id.clone(), job);
-        let began = self.clock.monotonic();
+        let began = self.stop.clock.monotonic();
         let is_stopped = self.stop.stage() > Stage::Running;
         let outcome = if is_stopped { Outcome::Interrupted } else { self.send(&record) };
-        let duration = self.clock.monotonic().saturating_duration_since(began);
+        let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         let job = lock(&self.sending).remove(&record.id);
         if let Some(job) = job {
             reply(&job, outcome, duration);
@@ -116,7 +108,7 @@ impl Shared {
             Ok(body) => body,
             Err(error) => return not_sent(error),
         };
-        let outcome = self.client.send(record, &body, self.clock.now());
+        let outcome = self.client.send(record, &body, self.stop.clock.now());
         let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
             self.unreachable.store(0, Ordering::SeqCst);
             return outcome;
@@ -180,7 +172,8 @@ impl Client {
     fn new(webhook: Webhook, context: HandlerContext) -> Result<Self> {
         let is_https = webhook.target.is_https;
         let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
-        let needs_tls = is_https || proxy.as_ref().is_some_and(Proxy::is_https);
+        let is_secure = |it: &Proxy| it.proxy.protocol() == ProxyProtocol::Https;
+        let needs_tls = is_https || proxy.as_ref().is_some_and(is_secure);
         let tls = needs_tls.then(|| agent::tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
         // A host that a proxy looks up is for the proxy to judge.

@@ -105,19 +105,8 @@ impl CoProcess {
         self.send();
     }
 
-    fn leaves_input(&self) -> bool {
-        let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
-        !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0)
-    }
-
     pub fn is_serving(&self) -> bool {
         self.process.why.is_none()
-    }
-
-    pub fn answered_at(&mut self, now: Monotonic) {
-        self.quiet_since = now;
-        self.has_answered = true;
-        self.answers_late = matches!(self.process.why, Some(Why::Silent { .. }));
     }
 
     /// When its time is up, if nothing happens until then.
@@ -137,7 +126,8 @@ impl CoProcess {
     /// Makes it end if its time is up, and its end come sooner if that is late.
     pub fn step(&mut self, timeout: Option<Duration>, grace: Duration, now: Monotonic) {
         if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
-            let leaves_input = self.leaves_input();
+            let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
+            let leaves_input = !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0);
             self.finish_by(Why::Silent { leaves_input }, now + grace);
         } else {
             self.process.step(now);
@@ -180,8 +170,12 @@ impl CoProcess {
         if self.process.why == Some(Why::Broken) {
             self.received.clear();
         }
-        let mut taken = 0;
-        let mut result = Ok(());
+        // A line has come to its end, or is longer than any may be.
+        let end_of_line = |left: &[u8]| {
+            let end = left.iter().position(|byte| *byte == b'\n');
+            end.or((left.len() > LONGEST_LINE).then_some(left.len()))
+        };
+        let (mut taken, mut result) = (0, Ok(()));
         while result.is_ok()
             && let Some(length) = end_of_line(&self.received[taken..])
         {
@@ -209,12 +203,6 @@ impl CoProcess {
 /// Passes on what a co-process has said on its standard error.
 fn note(log: &mut Tail, chunk: &[u8]) {
     log.push_lines(chunk).iter().for_each(|line| log::info!("handler: {line}"));
-}
-
-/// How long the first line is, if it has come to its end or is longer than any may be.
-fn end_of_line(received: &[u8]) -> Option<usize> {
-    let end = received.iter().position(|byte| *byte == b'\n');
-    end.or((received.len() > LONGEST_LINE).then_some(received.len()))
 }
 
 /// The version of the protocol.
@@ -251,8 +239,12 @@ enum Said {
 
 /// The record that a reply is about, and its outcome; the error says what is wrong with it.
 pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
-    let Reply { id, outcome, error, after } =
-        serde_json::from_slice(line).map_err(|error| why(&error))?;
+    let read = serde_json::from_slice(line).map_err(|error| match error.is_data() {
+        // Where in the line it stands helps nobody who sees the line.
+        true => error.to_string().split(" at line ").next().unwrap_or_default().into(),
+        false => "not JSON".to_string(),
+    });
+    let Reply { id, outcome, error, after } = read?;
     // That of several columns is an array.
     let named = Id::deserialize(&id).ok().filter(|id| !id.parts().is_empty());
     let named = named.map(|id| Id::of(id.parts().to_vec())).ok_or_else(|| {
@@ -275,15 +267,6 @@ pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
         }
     };
     Ok((named, outcome))
-}
-
-fn why(error: &serde_json::Error) -> String {
-    if error.is_data() {
-        let error = error.to_string();
-        // Where in the line it stands helps nobody who sees the line.
-        return error.split(" at line ").next().unwrap_or_default().into();
-    }
-    "not JSON".into()
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use rustix::io;
 use super::{Handler, HandlerContext, Job, Threads};
 use crate::lock;
 use crate::stop::Stop;
-use crate::time::Clock;
 use supervisor::Supervisor;
 
 #[derive(Clone)]
@@ -45,7 +44,6 @@ struct Shared {
     settings: StreamSettings,
     context: HandlerContext,
     first_reply_within: Duration,
-    clock: Clock,
     stop: Arc<Stop>,
     closing: AtomicBool,
     restarts: AtomicU32,
@@ -53,17 +51,11 @@ struct Shared {
 }
 
 impl Stream {
-    pub fn new(
-        settings: StreamSettings,
-        context: HandlerContext,
-        stop: Arc<Stop>,
-        clock: Clock,
-    ) -> Result<Self> {
+    pub fn new(settings: StreamSettings, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
         let first_reply_within = context
             .timeout
             .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2));
         let shared = Arc::new(Shared {
-            clock,
             stop,
             closing: AtomicBool::new(false),
             restarts: AtomicU32::new(0),

@@ -87,7 +87,7 @@ impl Supervisor {
                         self.cannot_go_on(&job, error);
                         break;
                     }
-                    let at = self.shared.clock.monotonic();
+                    let at = self.shared.stop.clock.monotonic();
                     self.in_flight.add(Sent { job, bytes: line.len(), at });
                 }
                 Err(error) => {
@@ -106,7 +106,7 @@ impl Supervisor {
     fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
         let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
-            running.quiet_since = self.shared.clock.monotonic();
+            running.quiet_since = self.shared.stop.clock.monotonic();
         }
         running.text.extend(line);
         self.running = Some(running);
@@ -125,7 +125,7 @@ impl Supervisor {
         let mut command = command(argv, &context.env);
         // Else Python keeps its replies to itself.
         command.env("PYTHONUNBUFFERED", "1");
-        let process = CoProcess::start(command, self.shared.clock.monotonic());
+        let process = CoProcess::start(command, self.shared.stop.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, argv))?;
         process.text.extend(hello(context, &first.record).as_bytes());
         Ok(process)
@@ -140,7 +140,7 @@ impl Supervisor {
 
     /// Waits for something to happen, and heeds it. The stop was heeded as far as `stage`.
     fn attend(&mut self, mut running: CoProcess, stage: Stage) {
-        let clock = self.shared.clock;
+        let clock = self.shared.stop.clock;
         let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
         let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
         let stopped = self.shared.stop.fd_above(stage);
@@ -180,7 +180,7 @@ impl Supervisor {
 
     /// Says once of a process that it has not answered anything yet.
     fn doubt(&self, running: &mut CoProcess) {
-        if self.doubted_at(running).is_some_and(|at| self.shared.clock.until(at).is_zero()) {
+        if self.doubted_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.len() as u64, "record");
             let first_reply_within = humantime::format_duration(self.shared.first_reply_within);
             log::warn!(
@@ -196,7 +196,7 @@ impl Supervisor {
 
     /// Takes the replies that have come, all together. The error is a line that is none.
     fn listen(&mut self, running: &mut CoProcess) -> Result<(), String> {
-        let now = self.shared.clock.monotonic();
+        let now = self.shared.stop.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
         let heard = running.each_line(|number, line| {
             let wrong = |why: String| wrong_line(number, line, &why);
@@ -209,7 +209,9 @@ impl Supervisor {
         if !ended.is_empty() {
             self.submit(ended);
             // While its outcomes were written, which may take long, nobody listened.
-            running.answered_at(self.shared.clock.monotonic());
+            running.quiet_since = self.shared.stop.clock.monotonic();
+            running.has_answered = true;
+            running.answers_late = matches!(running.process.why, Some(Why::Silent { .. }));
         }
         heard
     }
@@ -278,7 +280,7 @@ impl Supervisor {
 
     fn blame_the_oldest(&mut self, outcome: Outcome, exit: Option<i32>) {
         let Some(Sent { job, at, .. }) = self.in_flight.take(0) else { return };
-        let duration = self.shared.clock.monotonic().saturating_duration_since(at);
+        let duration = self.shared.stop.clock.monotonic().saturating_duration_since(at);
         self.submit(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
     }
 

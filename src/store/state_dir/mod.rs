@@ -144,8 +144,6 @@ impl StateDir {
             pass_note::end_orphans(&shared, Some(owner))?;
         }
         let name = format!("{}.{PASSES}", directory.identity);
-        let mut written =
-            Err(anyhow!("could not note the pass: {ROOTS_NOTES}/{name} comes and goes"));
         for _ in 0..TRIES {
             let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
             let roots = Directory::make(&place).and_then(|it| it.file(&name, Purpose::Make));
@@ -155,11 +153,10 @@ impl StateDir {
             match PassNote::write(roots, token).map(|note| note.temporary(path)) {
                 // The file has gone with the note of a pass that has just ended.
                 Ok(None) => {}
-                Ok(note) => return Ok(note),
-                Err(error) => written = Err(error),
+                written => return Ok(noted(written).flatten()),
             }
         }
-        Ok(noted(written))
+        Ok(noted(Err(anyhow!("could not note the pass: {ROOTS_NOTES}/{name} comes and goes"))))
     }
 
     /// What the last pass of a line left; nothing if there was none. A pass is going to write it.

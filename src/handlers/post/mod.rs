@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use http::{HeaderMap, HeaderValue, Response, Uri};
+use http::{HeaderMap, HeaderValue, Response};
 use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body, ProxyProtocol};
 
@@ -164,7 +164,7 @@ struct Client {
     context: HandlerContext,
     direct: Agent,
     proxied: Option<(Proxy, Agent)>,
-    headers: HeaderMap,
+    common: HeaderMap,
 }
 
 impl Client {
@@ -179,9 +179,9 @@ impl Client {
         // A host that a proxy looks up is for the proxy to judge.
         let through = |proxy: &Proxy| agent::agent(&context, &tls, Some(proxy), false);
         let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
-        let headers = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
+        let common = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
         let direct = agent::agent(&context, &tls, None, webhook.names_any_host());
-        Ok(Self { direct, proxied, headers, webhook, context })
+        Ok(Self { direct, proxied, common, webhook, context })
     }
 
     /// Sends one record and waits for the answer. The request is sent once at most.
@@ -197,7 +197,8 @@ impl Client {
             hosts.check(uri.host().unwrap_or_default())?;
         }
         let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
-        let request = self.request(&uri, record, body, now)?;
+        let mut request = http::Request::post(&uri).body(body)?;
+        *request.headers_mut() = self.headers(record, body, now)?;
         let (proxy, agent) = proxied.map(|(proxy, agent)| (proxy, agent)).unzip();
         let timeout = self.context.timeout;
         Ok(match agent.unwrap_or(&self.direct).run(request) {
@@ -206,19 +207,13 @@ impl Client {
         })
     }
 
-    fn request<'b>(
-        &self,
-        uri: &Uri,
-        record: &Record,
-        body: &'b [u8],
-        now: Instant,
-    ) -> Result<http::Request<&'b [u8]>> {
+    fn headers(&self, record: &Record, body: &[u8], now: Instant) -> Result<HeaderMap> {
         let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
         let (id, inserted) = (record.id.text(), record.inserted.to_string());
         let name = webhook::name(webhook.key_prefix.as_deref(), table, &id, &inserted);
         let series = series.and_then(|source| Series::of(record, source).number);
         let value = &|column: &str| value(record, column);
-        let mut headers = self.headers.clone();
+        let mut headers = self.common.clone();
         if let Some(key) = webhook.key.fill(&name, series, value)? {
             headers.insert("idempotency-key", HeaderValue::from_str(&key)?);
         }
@@ -230,9 +225,7 @@ impl Client {
             headers.insert("webhook-timestamp", HeaderValue::from(now.0));
             headers.insert("webhook-signature", HeaderValue::from_str(&signatures)?);
         }
-        let mut request = http::Request::post(uri).body(body)?;
-        *request.headers_mut() = headers;
-        Ok(request)
+        Ok(headers)
     }
 
     /// The status has decided before the body is read.

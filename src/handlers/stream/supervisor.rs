@@ -199,7 +199,13 @@ impl Supervisor {
         let now = self.shared.stop.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
         let heard = running.each_line(|number, line| {
-            let wrong = |why: String| wrong_line(number, line, &why);
+            let wrong = |why: String| {
+                let line = cut_line(&String::from_utf8_lossy(line));
+                format!(
+                    "line {number} of the handler's output is no reply, {why}: {line}; what is no \
+                     reply belongs on standard error"
+                )
+            };
             let (id, outcome) = reply(line).map_err(wrong)?;
             let sent = in_flight.answered(&id).map_err(wrong)?;
             let duration = now.saturating_duration_since(sent.at);
@@ -238,30 +244,27 @@ impl Supervisor {
             (_, Err(error)) => self.fault(error),
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
-            (Some(Why::Over | Why::Stopped) | None, _) if self.in_flight.is_empty() => {
-                if !status.success() {
+            (Some(Why::Over | Why::Stopped) | None, _) => {
+                if self.in_flight.is_empty() && !status.success() {
                     log::warn!("the handler had answered all, and then ended with {end}");
                 }
-                self.last_end = Some(format!("the handler ended with {end}"));
+                let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
+                // A shell's word for what it cannot run: perhaps itself, perhaps what a record names.
+                let is_unable =
+                    !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
+                let outcome = if is_unable {
+                    Outcome::Unable { error: last_end.clone(), ends_pass: false }
+                } else {
+                    let error = format!("the handler ended before it answered: {end}");
+                    Outcome::Failure { error }
+                };
+                self.last_end = Some(last_end);
+                self.blame_the_oldest(outcome, exit);
             }
-            (Some(Why::Over | Why::Stopped) | None, _) => self.died(&running, status, &end),
         }
         for Sent { job, .. } in self.in_flight.drain().rev() {
             self.queue.push_front(Waiting { job, line: None });
         }
-    }
-
-    fn died(&mut self, running: &CoProcess, status: ExitStatus, end: &str) {
-        let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
-        // A shell's word for what it cannot run: perhaps itself, perhaps what one record names.
-        let is_unable = !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
-        let outcome = if is_unable {
-            Outcome::Unable { error: last_end.clone(), ends_pass: false }
-        } else {
-            Outcome::Failure { error: format!("the handler ended before it answered: {end}") }
-        };
-        self.last_end = Some(last_end);
-        self.blame_the_oldest(outcome, exit);
     }
 
     fn was_silent(&mut self, running: &CoProcess, leaves_input: bool) {
@@ -290,14 +293,6 @@ impl Supervisor {
             submit(ended);
         }
     }
-}
-
-fn wrong_line(number: u64, line: &[u8], why: &str) -> String {
-    let line = cut_line(&String::from_utf8_lossy(line));
-    format!(
-        "line {number} of the handler's output is no reply, {why}: {line}; what is no reply belongs \
-         on standard error"
-    )
 }
 
 /// `exit status 1: no route to host`

@@ -58,8 +58,7 @@ impl Hosts {
 fn canonical(host: &str) -> String {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let bare = inner.unwrap_or(host.strip_suffix('.').unwrap_or(host));
-    let address = bare.parse().map(|address: IpAddr| address.to_string());
-    address.unwrap_or_else(|_| bare.to_ascii_lowercase())
+    bare.parse().map_or(bare.to_ascii_lowercase(), |address: IpAddr| address.to_string())
 }
 
 /// Whether a host is an address in any spelling that a resolver takes: also `127.1`, `0x7f.1` and
@@ -75,11 +74,8 @@ fn is_address(bare: &str) -> bool {
 
 /// Whether a text is made of labels as names of hosts are, in ASCII.
 pub fn is_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        let mut bytes = label.bytes();
-        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
-    text.split('.').all(is_label)
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_legal))
 }
 
 /// The proxies that the environment names as curl reads it: `http_proxy` and its like, and in
@@ -125,17 +121,13 @@ impl Proxies {
 
 /// What an item of the list stands for: a host and all below it, or an address.
 fn entries(item: &str) -> Vec<String> {
-    if item == "*" {
-        return vec![item.into()];
-    }
     let name = item.trim_start_matches(['*', '.']).trim_end_matches('.');
-    if name.is_empty() {
-        return Vec::new();
+    match name {
+        "" if item == "*" => vec![item.into()],
+        "" => Vec::new(),
+        address if address.parse::<Ipv6Addr>().is_ok() => vec![format!("[{address}]")],
+        name => vec![name.into(), format!(".{name}")],
     }
-    if name.parse::<Ipv6Addr>().is_ok() {
-        return vec![format!("[{name}]")];
-    }
-    vec![name.into(), format!(".{name}")]
 }
 
 #[cfg(test)]

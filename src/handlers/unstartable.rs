@@ -59,8 +59,8 @@ pub fn obstacle(file: &Path, search: &OsStr) -> Option<String> {
         let why = "its first line ends with a carriage return: save it with Unix line ends";
         return Some(why.into());
     }
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let mut words = line.split(is_blank).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
+    let words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    let mut words = words.map(OsStr::from_bytes);
     let interpreter = Path::new(words.next()?);
     let its = |name: &OsStr, why| Some(format!("its interpreter {} {why}", shown(name)));
     if !interpreter.exists() {
@@ -81,11 +81,10 @@ pub fn obstacle(file: &Path, search: &OsStr) -> Option<String> {
 pub fn in_one_word(argv: &[OsString], search: &OsStr) -> Option<String> {
     let [program] = argv else { return None };
     let is_several = program.as_bytes().iter().any(u8::is_ascii_whitespace);
-    if !is_several || file_of(program, search).is_some() {
-        return None;
-    }
-    let shown = shown(program);
-    Some(format!("`{shown}` is one word, looked for as a file of that name: leave out the quotes"))
+    (is_several && file_of(program, search).is_none()).then(|| {
+        let shown = shown(program);
+        format!("`{shown}` is one word, looked for as a file of that name: leave out the quotes")
+    })
 }
 
 pub fn is_executable(path: &Path) -> bool {
@@ -94,12 +93,10 @@ pub fn is_executable(path: &Path) -> bool {
 
 /// The first line of a script, behind `#!`.
 fn first_line(file: &Path) -> Option<Vec<u8>> {
-    // To open anything else may take for ever.
-    if !file.is_file() {
-        return None;
-    }
     let mut begin = Vec::new();
-    File::open(file).ok()?.take(FIRST_LINE).read_to_end(&mut begin).ok()?;
+    // To open anything else may take for ever.
+    let file = File::open(Some(file).filter(|file| file.is_file())?).ok()?;
+    file.take(FIRST_LINE).read_to_end(&mut begin).ok()?;
     let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     Some(line.to_vec())
 }

@@ -13,7 +13,7 @@ use std::slice;
 
 use anyhow::{Result, bail};
 
-use self::runners::{Language, Runner, Takes, Wrapper, runner, takes_next};
+use self::runners::{Language, Runner, Takes, runner, takes_next};
 use super::exec::first_column;
 use super::unstartable::in_one_word;
 use crate::record::cut_line;
@@ -67,11 +67,11 @@ impl Search<'_> {
                 Runner::SwitchUser => search.switch_user(&mut left)?,
                 Runner::Remote => search.remote(&mut left)?,
                 Runner::Joined if is_run => search.refuse_code(left.clone())?,
-                Runner::Wrapper(wrapper) if is_run => {
-                    search.wrapper(wrapper, &mut left)?;
+                Runner::Wrapper { values, operands, has_code } if is_run => {
+                    search.wrapper(values, operands, has_code, &mut left)?;
                     is_command = true;
                 }
-                Runner::Joined | Runner::Wrapper(_) => {}
+                Runner::Joined | Runner::Wrapper { .. } => {}
             }
         }
         Ok(())
@@ -243,9 +243,9 @@ impl Search<'_> {
         })
     }
 
-    fn wrapper(self, wrapper: Wrapper, left: &mut Words) -> Result<()> {
-        let name = self.name;
-        let mut operands = 0;
+    /// The program stands behind so many operands; `values` are the flags that take something.
+    fn wrapper(self, values: &str, most: usize, has_code: bool, left: &mut Words) -> Result<()> {
+        let (name, mut operands) = (self.name, 0);
         while let Some(word) = left.peek().copied() {
             let flags = word.strip_prefix('-').filter(|flags| !flags.is_empty());
             let assigned = word.split_once('=').map_or("", |(variable, _)| variable);
@@ -253,13 +253,13 @@ impl Search<'_> {
                 && !assigned.is_empty()
                 && !assigned.contains('{');
             let is_operand = flags.is_none() && !is_assignment;
-            if is_operand && operands == wrapper.operands {
+            if is_operand && operands == most {
                 break;
             }
             left.next();
             operands += usize::from(is_operand);
             let Some(flags) = flags else { continue };
-            if flags == "-" && operands == wrapper.operands {
+            if flags == "-" && operands == most {
                 break;
             }
             let is_split = flags.trim_start_matches(['i', 'v', '0']).starts_with('S')
@@ -272,11 +272,11 @@ impl Search<'_> {
                     (long.starts_with('c') && !long.starts_with("conflict"), takes_next(word))
                 }
                 None => {
-                    let value = flags.find(|flag| wrapper.values.contains(flag));
+                    let value = flags.find(|flag| values.contains(flag));
                     (flags.contains('c'), value.is_some_and(|value| value + 1 == flags.len()))
                 }
             };
-            let is_code = is_code && wrapper.has_code;
+            let is_code = is_code && has_code;
             if is_code {
                 self.refuse_code(once(word).chain(left.peek().copied()))?;
             }

@@ -12,7 +12,14 @@ pub enum Runner {
     /// watch: all words are code for a shell.
     Joined,
     /// Programs that run the one behind them, `-S` and `-c` aside.
-    Wrapper(Wrapper),
+    Wrapper {
+        /// The flags that take something.
+        values: &'static str,
+        /// How many operands stand before the program.
+        operands: usize,
+        /// Whether `-c` stands before code for a shell.
+        has_code: bool,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -76,15 +83,6 @@ impl Language {
     }
 }
 
-/// The options of a program that runs another, and how many operands stand before that.
-#[derive(Clone, Copy)]
-pub struct Wrapper {
-    pub values: &'static str,
-    pub operands: usize,
-    /// Whether `-c` stands before code for a shell.
-    pub has_code: bool,
-}
-
 const PYTHON: Language = Language {
     code: "c",
     values: "WXm",
@@ -142,7 +140,7 @@ const AWK: Language = Language {
 };
 
 const fn wrapper(values: &'static str, operands: usize) -> Runner {
-    Runner::Wrapper(Wrapper { values, operands, has_code: false })
+    Runner::Wrapper { values, operands, has_code: false }
 }
 
 /// Programs by their names, with blanks between them.
@@ -173,8 +171,8 @@ const RUNNERS: [(&str, Runner); 28] = [
     ("chroot", wrapper("", 1)),
     ("unshare", wrapper("RSGw", 0)),
     ("systemd-run", wrapper("pHMEGu", 0)),
-    ("flock", Runner::Wrapper(Wrapper { values: "wE", operands: 1, has_code: true })),
-    ("script", Runner::Wrapper(Wrapper { values: "BIOTmo", operands: 1, has_code: true })),
+    ("flock", Runner::Wrapper { values: "wE", operands: 1, has_code: true }),
+    ("script", Runner::Wrapper { values: "BIOTmo", operands: 1, has_code: true }),
 ];
 
 /// Long options of programs that run others which take the next word.

@@ -2,11 +2,15 @@
 //! of requests that had none, in plain words.
 
 use std::io;
+use std::io::ErrorKind::{
+    AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
+    HostUnreachable, NetworkUnreachable, UnexpectedEof,
+};
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{StatusCode, Uri};
 use rustls::{CertificateError, Error as TlsError};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use ureq::{Error, Timeout};
 
 use super::agent::{NoAddress, Proxy};
@@ -72,8 +76,8 @@ fn error(reply: &Reply<'_>) -> String {
 
 /// What the server says about it, on one line.
 fn said(body: &[u8]) -> Option<String> {
-    let object: Option<Map<String, Value>> = serde_json::from_slice(body).ok();
-    let mut texts = KEYS.iter().filter_map(|key| object.as_ref()?.get(*key)?.as_str());
+    let object: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut texts = KEYS.iter().filter_map(|key| object.get(key)?.as_str());
     let from_json = texts.find_map(first_line);
     from_json.or_else(|| first_line(&String::from_utf8_lossy(body)))
 }
@@ -109,7 +113,8 @@ pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
             NoAddress::NotFound(message) => (of_proxy(message.clone()), Reach::Nobody),
         }
     } else if let Error::Io(error) = error
-        && is_no_connection(error)
+        && let AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable =
+            error.kind()
     {
         let place = request.proxy.map_or_else(|| place(request.uri), Proxy::place);
         let message = format!("could not connect to {place}: {}", words(error));
@@ -125,14 +130,6 @@ pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
     Outcome::Unanswered { error, reach }
 }
 
-fn is_no_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    matches!(
-        error.kind(),
-        AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable
-    )
-}
-
 /// An error of the system in lower case and without its number.
 pub fn words(error: &io::Error) -> String {
     let text = error.to_string();
@@ -140,11 +137,6 @@ pub fn words(error: &io::Error) -> String {
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
     let mut chars = text.chars();
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
-}
-
-fn is_hangup(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 /// `host:port`, as messages name a server.
@@ -169,11 +161,12 @@ fn message(error: &Error, request: &Request<'_>) -> String {
         format!("could not agree on TLS with {place}: {error}")
     } else if let Error::Tls(error) = error {
         format!("could not agree on TLS with {place}: {error}")
+    } else if let Error::Io(error) = error
+        && let BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof = error.kind()
+    {
+        "the connection was closed before an answer came".into()
     } else if let Error::Io(error) = error {
-        match is_hangup(error) {
-            true => "the connection was closed before an answer came".into(),
-            false => format!("the connection to {place} broke: {}", words(error)),
-        }
+        format!("the connection to {place} broke: {}", words(error))
     } else if let Error::Timeout(phase) = error {
         match request.timeout.filter(|_| *phase != Timeout::Connect) {
             Some(timeout) => format!("no answer within {}", humantime::format_duration(timeout)),

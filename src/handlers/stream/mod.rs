@@ -64,8 +64,11 @@ impl Stream {
             context,
             first_reply_within,
         });
-        let mailboxes: io::Result<Vec<_>> =
-            (0..shared.context.jobs).map(|_| Mailbox::new().map(Arc::new)).collect();
+        let mailbox = |_| {
+            let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            Ok(Arc::new(Mailbox { jobs: Mutex::default(), in_hand: AtomicUsize::new(0), wakeup }))
+        };
+        let mailboxes: io::Result<Vec<_>> = (0..shared.context.jobs).map(mailbox).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let runs = mailboxes.iter().map(|mailbox| {
             let (shared, mailbox) = (shared.clone(), mailbox.clone());
@@ -127,11 +130,6 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn new() -> io::Result<Self> {
-        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { jobs: Mutex::default(), in_hand: AtomicUsize::new(0), wakeup })
-    }
-
     fn wake(&self) {
         // It can fail only when it has been woken more often than anybody counts.
         let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());

@@ -84,7 +84,9 @@ impl Supervisor {
                 }
                 Ok(line) => {
                     if let Err(error) = self.push(&job, &line) {
-                        self.cannot_go_on(&job, error);
+                        // There will be no co-process any more, and that ends the pass.
+                        self.shared.stop.begin_no_more();
+                        refused.push(job.ended(Outcome::Unable { error, ends_pass: true }));
                         break;
                     }
                     let at = self.shared.stop.clock.monotonic();
@@ -131,13 +133,6 @@ impl Supervisor {
         Ok(process)
     }
 
-    /// There will be no co-process any more, and that ends the pass.
-    fn cannot_go_on(&mut self, first: &Job, error: String) {
-        self.shared.stop.begin_no_more();
-        self.submit(vec![first.ended(Outcome::Unable { error, ends_pass: true })]);
-        self.give_back();
-    }
-
     /// Waits for something to happen, and heeds it. The stop was heeded as far as `stage`.
     fn attend(&mut self, mut running: CoProcess, stage: Stage) {
         let clock = self.shared.stop.clock;
@@ -181,7 +176,7 @@ impl Supervisor {
     /// Says once of a process that it has not answered anything yet.
     fn doubt(&self, running: &mut CoProcess) {
         if self.doubted_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
-            let records = counted(self.in_flight.len() as u64, "record");
+            let records = counted(self.in_flight.sent.len() as u64, "record");
             let first_reply_within = humantime::format_duration(self.shared.first_reply_within);
             log::warn!(
                 "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
@@ -325,10 +320,6 @@ pub struct Sent {
 impl InFlight {
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
-    }
-
-    pub fn len(&self) -> usize {
-        self.sent.len()
     }
 
     /// Whether a line of so many bytes may go as well, of `window` in all. One alone always may.

@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::process::{
-    self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, read, read_leftovers,
+    self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program,
+    read, shown,
 };
-use super::unstartable::{could_not_run, obstacle_of, program, shown};
 use super::{Handler, HandlerContext, Job, Workers};
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
@@ -80,6 +80,9 @@ enum Why {
     Stop,
 }
 
+/// A command that has ended: its status, how it came to that, and its last words.
+type Ended = (ExitStatus, Process<Why>, Option<String>);
+
 impl Worker {
     fn work(&self, job: &Job) {
         let began = self.stop.clock.monotonic();
@@ -100,8 +103,7 @@ impl Worker {
         // Not kept while the command runs.
         drop(body);
         let ended = input.and_then(|input| self.run(self.command(job), input));
-        let (status, process, said) = ended.map_err(|error| self.spawn_failure(&error))?;
-        Ok(self.outcome(status, &process, said))
+        ended.map(|ended| self.outcome(ended)).map_err(|error| self.spawn_failure(&error))
     }
 
     /// The payload is on its standard input only: the environment and the arguments have limits.
@@ -121,13 +123,9 @@ impl Worker {
         command
     }
 
-    /// Starts the command with this standard input, and stays with it until its end. Its process
-    /// group ends with it. Returns what it has said last as well.
-    fn run(
-        &self,
-        command: Command,
-        input: OwnedFd,
-    ) -> io::Result<(ExitStatus, Process<Why>, Option<String>)> {
+    /// Starts the command with this standard input, and stays with it until its end, with which its
+    /// process group ends.
+    fn run(&self, command: Command, input: OwnedFd) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
         let mut process = Process::start(command, input)?;
@@ -162,21 +160,13 @@ impl Worker {
             }
             process.step(now);
         };
-        process.kill_rest();
-        read_leftovers(&process.stdout, |chunk| output.push(chunk));
-        read_leftovers(&process.stderr, |chunk| errors.push(chunk));
-        let status = process.reap()?;
+        let status = process.finish(|chunk| output.push(chunk), |chunk| errors.push(chunk))?;
         let said = errors.last_line().or_else(|| output.last_line());
         stayed.map(|()| (status, process, said))
     }
 
-    fn outcome(
-        &self,
-        status: ExitStatus,
-        ended: &Process<Why>,
-        said: Option<String>,
-    ) -> (Outcome, Option<i32>) {
-        let Process { why, is_forced, .. } = *ended;
+    fn outcome(&self, (status, process, said): Ended) -> (Outcome, Option<i32>) {
+        let Process { why, is_forced, .. } = process;
         let said = |otherwise: String| said.unwrap_or(otherwise);
         let outcome = match (why.filter(|_| is_forced), status.code()) {
             (Some(Why::Stop), _) => Outcome::Interrupted,

@@ -7,7 +7,6 @@ mod injection;
 mod post;
 mod process;
 mod stream;
-mod unstartable;
 mod webhook;
 
 use std::sync::mpsc::{Sender, channel};
@@ -29,8 +28,8 @@ pub use post::{Post, Proxy};
 
 pub use exec::{Exec, misspelt};
 pub use injection::check as check_injection;
+pub use process::{in_one_word, is_executable, obstacle};
 pub use stream::{Stream, StreamSettings};
-pub use unstartable::{in_one_word, is_executable, obstacle};
 pub use webhook::{
     Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook, without_login,
 };

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 
 use self::runners::{Language, Runner, Takes, runner, takes_next};
 use super::exec::first_column;
-use super::unstartable::in_one_word;
+use super::process::in_one_word;
 use crate::record::cut_line;
 
 /// ssh's options that take a value, which may be the next word.

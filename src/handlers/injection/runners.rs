@@ -65,10 +65,8 @@ impl Language {
             };
         }
         let flags = option.trim_start_matches('-');
-        let takes = |flag: char| {
-            [self.code, self.values, self.attached].iter().any(|flags| flags.contains(flag))
-        };
-        let Some((at, flag)) = flags.char_indices().find(|(_, flag)| takes(*flag)) else {
+        let taking = [self.code, self.values, self.attached].concat();
+        let Some((at, flag)) = flags.char_indices().find(|(_, flag)| taking.contains(*flag)) else {
             return Takes::Nothing;
         };
         let is_last = at + 1 == flags.len();

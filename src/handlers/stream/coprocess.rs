@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
-use crate::handlers::process::{Process, Tail, read, read_leftovers};
+use crate::handlers::process::{Process, Tail, read};
 use crate::record::{Id, Outcome, Record, one_line};
 
 /// How much is read of its output at a time: about what a pipe holds.
@@ -187,16 +187,14 @@ impl CoProcess {
         result
     }
 
-    /// Reaps it, kills what it leaves in the background, and reads what is left in the pipes.
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
-        self.process.kill_rest();
-        read_leftovers(&self.process.stdout, |chunk| self.received.extend_from_slice(chunk));
-        read_leftovers(&self.process.stderr, |chunk| note(&mut self.log, chunk));
+        let Self { process, received, log, .. } = self;
+        let status = process.finish(|it| received.extend_from_slice(it), |it| note(log, it));
         // The last line may lack its end.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
         }
-        self.process.reap()
+        status
     }
 }
 

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use super::coprocess::{CoProcess, Why, hello, reply};
 use super::{Mailbox, Shared, StreamSettings};
-use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command};
-use crate::handlers::unstartable::could_not_run;
+use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command, could_not_run};
 use crate::handlers::{Job, Submit, json_line};
 use crate::lock;
 use crate::record::{Attempt, Id, Outcome, counted, cut_line};

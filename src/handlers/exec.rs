@@ -38,9 +38,8 @@ impl Exec {
         context: HandlerContext,
         stop: Arc<Stop>,
     ) -> Result<Self> {
-        let jobs = context.jobs;
         let worker = Worker { argv, give_up_on, context, stop: stop.clone() };
-        let workers = Workers::start(jobs, move |job| worker.work(&job))?;
+        let workers = Workers::start(worker.context.jobs, move |job| worker.work(&job))?;
         Ok(Self { workers, stop })
     }
 }
@@ -280,15 +279,12 @@ pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'
     Some((name, meant(name)?))
 }
 
-/// How many bytes a character of UTF-8 takes at most.
-const LONGEST_CHAR: usize = 4;
-
 /// Whether a name is one slip of the finger away from a column's of four letters or more.
 fn is_near(name: &str, column: &str) -> bool {
     let (name, column) = (name.to_lowercase(), column.to_lowercase());
     column.chars().count() >= 4
         // What awk and jq have in braces may be long.
-        && name.len().abs_diff(column.len()) <= LONGEST_CHAR
+        && name.len().abs_diff(column.len()) <= char::MAX.len_utf8()
         && strsim::damerau_levenshtein(&name, &column) <= 1
 }
 

@@ -105,10 +105,7 @@ pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {
-    fn start<Run: FnOnce() + Send + 'static>(
-        name: &str,
-        runs: impl Iterator<Item = Run>,
-    ) -> Result<Self> {
+    fn start(name: &str, runs: impl Iterator<Item: FnOnce() + Send + 'static>) -> Result<Self> {
         let start = |(number, run)| {
             let thread = thread::Builder::new().name(format!("{name} {number}")).spawn(run);
             thread.context("could not start a thread for the handlers; lower --jobs")

@@ -147,10 +147,7 @@ impl<Why: Copy> Process<Why> {
 }
 
 /// A command with what all handlers of a pass have in common.
-pub fn command<Word: AsRef<OsStr>>(
-    argv: impl IntoIterator<Item = Word>,
-    env: &[(&str, String)],
-) -> Command {
+pub fn command(argv: impl IntoIterator<Item: AsRef<OsStr>>, env: &[(&str, String)]) -> Command {
     let mut argv = argv.into_iter();
     let mut command = argv.next().map_or_else(|| Command::new(""), Command::new);
     for name in NOT_INHERITED {

@@ -94,8 +94,8 @@ impl Interruptible {
                 Vec::new()
             };
             let failure = "could not start the thread that ends statements";
-            let thread = heartbeat("interrupter", failure, LOOK_INTERVAL, end_operation)?;
-            self.interrupter = Some(thread);
+            let interrupter = heartbeat("interrupter", failure, LOOK_INTERVAL, end_operation);
+            self.interrupter = Some(interrupter?);
         }
         Ok(())
     }

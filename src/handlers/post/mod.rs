@@ -50,7 +50,6 @@ struct Shared {
 
 impl Post {
     pub fn new(webhook: Webhook, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
-        let jobs = context.jobs;
         let shared = Arc::new(Shared {
             client: Client::new(webhook, context)?,
             stop,
@@ -59,7 +58,7 @@ impl Post {
             has_abandoned: AtomicBool::new(false),
         });
         let seen = shared.clone();
-        let workers = Workers::start(jobs, move |job| seen.attempt(job))?;
+        let workers = Workers::start(shared.client.context.jobs, move |job| seen.attempt(job))?;
         let (over, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let waiting = shared.clone();
         std::thread::Builder::new()
@@ -94,8 +93,10 @@ impl Shared {
         // Before the look at the stop: whatever comes after it takes the record away.
         lock(&self.sending).insert(record.id.clone(), job);
         let began = self.stop.clock.monotonic();
-        let is_stopped = self.stop.stage() > Stage::Running;
-        let outcome = if is_stopped { Outcome::Interrupted } else { self.send(&record) };
+        let outcome = match self.stop.stage() > Stage::Running {
+            true => Outcome::Interrupted,
+            false => self.send(&record).unwrap_or_else(not_sent),
+        };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         let job = lock(&self.sending).remove(&record.id);
         if let Some(job) = job {
@@ -103,28 +104,23 @@ impl Shared {
         }
     }
 
-    fn send(&self, record: &Record) -> Outcome {
-        let body = match self.body(record) {
-            Ok(body) => body,
-            Err(error) => return not_sent(error),
-        };
-        let outcome = self.client.send(record, &body, self.stop.clock.now());
+    /// The error says why there is no request for this record.
+    fn send(&self, record: &Record) -> Result<Outcome, String> {
+        let outcome = self.client.send(record, &self.body(record)?, self.stop.clock.now());
         let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
             self.unreachable.store(0, Ordering::SeqCst);
-            return outcome;
+            return Ok(outcome);
         };
         // A record is charged for a host that it names itself, and where so few in a row found
         // nobody there that it may be a moment's trouble.
         let is_charged = self.client.webhook.target.has_column_in_authority()
             || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
-        if is_charged {
-            Outcome::Unanswered { error, reach: Reach::Nobody }
-        } else {
-            Outcome::Unable { error, ends_pass: false }
-        }
+        Ok(match is_charged {
+            true => Outcome::Unanswered { error, reach: Reach::Nobody },
+            false => Outcome::Unable { error, ends_pass: false },
+        })
     }
 
-    /// The body of a record's request; the error says why there is none.
     fn body(&self, record: &Record) -> Result<Vec<u8>, String> {
         let Client { webhook: Webhook { target, key, signing, .. }, context, .. } = &self.client;
         let mut columns = target.columns().chain(key.columns()).chain(signing.column());

@@ -203,16 +203,13 @@ fn note(log: &mut Tail, chunk: &[u8]) {
     log.push_lines(chunk).iter().for_each(|line| log::info!("handler: {line}"));
 }
 
-/// The version of the protocol.
-const VERSION: u32 = 1;
-
-/// The hello line, the first that a co-process gets:
+/// The first line that a co-process gets, with the version of the protocol:
 /// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...]}`
 pub fn hello(context: &HandlerContext, record: &Record) -> String {
     let HandlerContext { queue, table, id, .. } = context;
     let columns = &record.row.columns;
     let hello = json!({
-        "backlog": VERSION, "queue": queue, "table": table, "id": id, "columns": &columns[..]
+        "backlog": 1, "queue": queue, "table": table, "id": id, "columns": &columns[..]
     });
     format!("{hello}\n")
 }

@@ -19,8 +19,8 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sha2::Sha256;
 
 pub use hosts::{Hosts, Proxies};
-use target::Template;
 pub use target::{Target, without_login};
+use target::{Template, Values};
 
 /// The webhook that records are posted to. It holds secrets, so neither it nor any of its parts can
 /// be printed for debugging.
@@ -46,7 +46,6 @@ impl Webhook {
     }
 }
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROGRAM: HeaderValue =
     HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
 
@@ -105,7 +104,7 @@ pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap>
     for header in user {
         headers.append(header.name.clone(), header.value.clone());
     }
-    headers.entry(CONTENT_TYPE).or_insert(JSON);
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     headers.entry(USER_AGENT).or_insert(PROGRAM);
     if let Some(login) = authorization {
         let mut login = HeaderValue::from_str(login)?;
@@ -151,12 +150,7 @@ impl IdempotencyKey {
 
     /// The key for the record of this name. A receiver that knows a key answers as it did before,
     /// with an error too: so it changes with each series of attempts.
-    pub fn fill(
-        &self,
-        name: &str,
-        series: Option<i64>,
-        value: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Option<String>> {
+    pub fn fill(&self, name: &str, series: Option<i64>, value: Values) -> Result<Option<String>> {
         match self {
             Self::Name => Ok(Some(match series {
                 None => name.into(),
@@ -181,11 +175,6 @@ pub fn name(prefix: Option<&str>, table: &str, id: &str, inserted: &str) -> Stri
     parts.join("/")
 }
 
-/// What tells a secret from other text.
-const PREFIX: &str = "whsec_";
-/// What the keys of the other kind of signature begin with.
-const ASYMMETRIC: [&str; 2] = ["whsk_", "whpk_"];
-
 /// Standard Webhooks asks for 24 to 64 bytes; a shorter key can be guessed.
 const SHORTEST: usize = 24;
 
@@ -201,12 +190,12 @@ type Key = Hmac<Sha256>;
 
 fn key(text: &str) -> Result<Key> {
     ensure!(
-        !ASYMMETRIC.iter().any(|prefix| text.starts_with(prefix)),
+        !text.starts_with("whsk_") && !text.starts_with("whpk_"),
         "a signing secret of the asymmetric kind cannot be used; give a whsec_ one"
     );
     let unlike = |why| format!("the signing secret {why}; it must look like whsec_<base64>");
     let encoded =
-        text.strip_prefix(PREFIX).with_context(|| unlike("does not begin with whsec_"))?;
+        text.strip_prefix("whsec_").with_context(|| unlike("does not begin with whsec_"))?;
     // The decoder's error would quote a part of the secret.
     let bytes = LENIENT.decode(encoded).ok().with_context(|| unlike("is no base64"))?;
     let length = bytes.len();
@@ -261,7 +250,7 @@ impl Signing {
     }
 
     /// One that is missing or cannot be used must not leave its request unsigned.
-    pub fn secret(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<Secret>> {
+    pub fn secret(&self, value: Values) -> Result<Option<Secret>> {
         Ok(match self {
             Self::None => None,
             Self::Shared(secret) => Some(secret.clone()),

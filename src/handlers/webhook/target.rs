@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// The URL without its user. A value that would make another one of it is an error.
-    pub fn fill(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Uri> {
+    pub fn fill(&self, value: Values) -> Result<Uri> {
         let authority = self.authority.fill(value, RESERVED)?;
         let rest = self.rest.fill(value, RESERVED)?;
         check_authority(&authority)?;
@@ -145,6 +145,9 @@ fn check_path(rest: &str) -> Result<()> {
     Ok(())
 }
 
+/// The value that a record has in a column.
+pub type Values<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Columns, and the text between.
 #[derive(Clone)]
 pub struct Template {
@@ -156,11 +159,7 @@ pub struct Template {
 
 impl Template {
     /// Cuts a text at its braces. `check` looks at what stands between them.
-    pub fn parse(
-        text: &str,
-        what: &'static str,
-        check: impl Fn(&str) -> Result<()>,
-    ) -> Result<Self> {
+    pub fn parse(text: &str, what: &'static str, check: fn(&str) -> Result<()>) -> Result<Self> {
         let mut columns = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
@@ -182,11 +181,7 @@ impl Template {
     }
 
     /// Of the values the characters of `encoded` are percent-encoded, and what is not ASCII.
-    pub fn fill(
-        &self,
-        value: &dyn Fn(&str) -> Option<String>,
-        encoded: &'static AsciiSet,
-    ) -> Result<String> {
+    pub fn fill(&self, value: Values, encoded: &'static AsciiSet) -> Result<String> {
         let what = self.what;
         let mut text = String::new();
         for (before, name) in &self.columns {

@@ -30,8 +30,6 @@ const MOST_READ: u64 = 64 * 1024;
 /// How often opening is tried again when others make and remove the file.
 const TRIES: u32 = 5;
 
-const READ_WRITE: Mode = Mode::from_bits_retain(0o666);
-
 /// What is wrong with a file that also stands elsewhere.
 const HARD_LINK: &str = "it has another name, a hard link";
 
@@ -227,7 +225,7 @@ impl Directory {
     fn create(&self, name: &str, of: &str) -> rustix::io::Result<OwnedFd> {
         let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = openat(&self.descriptor, name, flags, Mode::RUSR | Mode::WUSR)?;
-        let mode = self.place.database.as_ref().map_or(0o600, Metadata::mode) & READ_WRITE.bits();
+        let mode = self.place.database.as_ref().map_or(0o600, Metadata::mode) & 0o666;
         // Tokens are for those alone who may have the handlers ended that carry them.
         let is_secret = of.ends_with(PASSES);
         let others = if mode & GROUP_WRITE == 0 { 0o066 } else { 0o006 };

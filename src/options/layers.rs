@@ -55,6 +55,20 @@ pub struct Resolved<'a> {
     pub sources: &'a Sources,
 }
 
+impl TypedOptions {
+    /// The layer of `--set`. Several settings of one table make one.
+    fn set(&self) -> Result<Layers, String> {
+        let keys = self.set.iter().map(|it| (it.key.clone(), it.value.clone()));
+        let (conditions, keys): (Vec<_>, Vec<_>) = keys.partition(|(key, _)| key == "where");
+        let mut raw = Layers::default();
+        for (key, value) in keys {
+            raw.insert(key, value, Origin::Set);
+        }
+        let keys = raw.values.into_iter().map(|(key, (value, _))| (key, value));
+        layer(keys.chain(conditions), None, Origin::Set)
+    }
+}
+
 impl Sources {
     /// The options for this queue, or for the one that is named elsewhere.
     pub fn resolve<'a>(
@@ -69,8 +83,7 @@ impl Sources {
         let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
         let described = described.transpose()?.unwrap_or_default();
         let environment = self.environment.layer(&name)?;
-        let set = typed.set.iter().map(|it| (it.key.clone(), it.value.clone()));
-        let set = layer(set, None, Origin::Set).map_err(|why| usage(format!("--set {why}")))?;
+        let set = typed.set().map_err(|why| usage(format!("--set {why}")))?;
         let mut layers = typed.layer.clone().over(set).over(environment);
         let says_where = layers.says("db") || layers.says("table");
         let is_clear = named.is_some() || !typed.is_about_a_table || says_where;

@@ -302,8 +302,8 @@ fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Laye
     Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))
 }
 
-/// A layer of these keys, all of which must be legal. Several values of one table make one, and
-/// several conditions narrow each other. Paths are made absolute from the directory.
+/// A layer of these keys, all of which must be legal. Several conditions narrow each other. Paths are
+/// made absolute from the directory.
 pub fn layer(
     keys: impl IntoIterator<Item = (String, Value)>,
     directory: Option<&Path>,

@@ -123,8 +123,13 @@ pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
         // The server is not who it should be, and nothing was sent to it.
         let is_untrusted = matches!(of_tls(error), Some(TlsError::InvalidCertificate(_)));
         let is_late = matches!(error, Error::Timeout(Timeout::Resolve | Timeout::Connect));
-        let is_unsent = is_untrusted || is_late;
-        let reach = if is_unsent { Reach::Nobody } else { Reach::MayHaveWorked };
+        let reach = if matches!(error, Error::ConnectProxyFailed(_)) {
+            Reach::NotSent
+        } else if is_untrusted || is_late {
+            Reach::Nobody
+        } else {
+            Reach::MayHaveWorked
+        };
         (message(error, request), reach)
     };
     Outcome::Unanswered { error, reach }

@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use super::{broken, client_of, send, success, unreachable, webhook};
+use super::{client_of, send, success, unreachable, webhook};
 use crate::handlers::post::Client;
 use crate::handlers::webhook::{Proxies, Webhook};
+use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, Trusted, splice};
 
 fn client(url: &str, env: &[(&str, &str)], trusted: Option<&Trusted>) -> Client {
@@ -93,9 +94,9 @@ fn a_proxy_may_refuse() {
     let trusted = Trusted::new("127.0.0.1", "refused");
     let proxy = Server::new(&[("h:443", Answer::new("403 Forbidden", &[], ""))]);
     let at = proxy.url("/");
-    let expected = broken(
-        "the proxy of https_proxy made no connection to h:443: proxy server responded 403/403",
-    );
+    let error =
+        "the proxy of https_proxy made no connection to h:443: proxy server responded 403/403";
+    let expected = Outcome::Unanswered { error: error.into(), reach: Reach::NotSent };
     assert_eq!(send(&client("https://h/", &[("https_proxy", &at)], Some(&trusted))), expected);
 }
 

@@ -163,9 +163,9 @@ impl Session {
         self.connection.is_alive()
     }
 
-    /// See [`Connection::socket`].
+    /// See [`Handle::socket`].
     pub fn socket(&self) -> Arc<OwnedFd> {
-        self.connection.socket().clone()
+        self.connection.handle.socket.clone()
     }
 }
 

@@ -2,8 +2,7 @@
 //! stage at which a connection fails is known; the client of tokio-postgres is driven by whoever
 //! waits for an answer, without a thread of its own.
 
-use std::convert::Infallible;
-use std::future::{self, Ready};
+use std::future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,13 +15,13 @@ use std::time::Duration;
 use anyhow::Result;
 use nix::unistd::{Uid, User};
 use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, empty};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
-use tokio_postgres::config::{Config, SslMode, SslNegotiation};
+use tokio_postgres::config::Config;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{CancelToken, Client, Error as SqlError, NoTls};
+use tokio_postgres::{CancelToken, Client, Error as SqlError};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::{Kind, Refusal};
@@ -36,15 +35,6 @@ pub enum Address {
     Tcp(SocketAddr, String),
 }
 
-/// Whether a connection is to have TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encryption {
-    Never,
-    /// If the server has it.
-    Preferred,
-    Required,
-}
-
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
@@ -52,22 +42,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 type Plain = Box<dyn Stream>;
 type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Plain>>::Stream;
 
-/// What the protocol of PostgreSQL is spoken over.
-pub enum Wire {
-    Plain(Plain),
-    Encrypted(Box<Encrypted>),
+/// What begins TLS, where a connection can have it, and tells its failure from those of a login.
+pub struct Handshake(Option<Connector>);
+
+type Connector = <MakeRustlsConnect as MakeTlsConnect<Plain>>::TlsConnect;
+
+impl Handshake {
+    pub fn new(tls: Option<&MakeRustlsConnect>, address: &Address) -> Self {
+        let (Some(tls), Address::Tcp(_, name)) = (tls, address) else { return Self(None) };
+        let Ok(connector) = MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), name);
+        Self(Some(connector))
+    }
 }
 
-/// A handshake that is done already: the client takes the encrypted stream for its result.
-pub struct Handshaken(pub Encrypted);
-
-impl<S> TlsConnect<S> for Handshaken {
+impl TlsConnect<Plain> for Handshake {
     type Stream = Encrypted;
-    type Error = Infallible;
-    type Future = Ready<Result<Encrypted, Self::Error>>;
+    type Error = Refusal;
+    type Future = Pin<Box<dyn Future<Output = Result<Encrypted, Refusal>> + Send>>;
 
-    fn connect(self, _: S) -> Self::Future {
-        future::ready(Ok(self.0))
+    fn connect(self, stream: Plain) -> Self::Future {
+        Box::pin(async {
+            let no_tls = || Refusal::new(Kind::Tls, "there is no TLS on this connection", "");
+            let connected = self.0.ok_or_else(no_tls)?.connect(stream).await;
+            connected.map_err(|error| Refusal::of_handshake(&error))
+        })
     }
 }
 
@@ -141,64 +139,46 @@ impl SocketOptions {
     }
 }
 
-/// Agrees with the server on whether there is TLS, and has it begin.
-pub async fn encrypt(
-    mut stream: Plain,
-    tls: Option<&MakeRustlsConnect>,
-    address: &Address,
-    encryption: Encryption,
-) -> Result<Wire, Refusal> {
-    /// The request for TLS: its length and its code.
-    const REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
-    let (Some(tls), Address::Tcp(_, name), true) = (tls, address, encryption != Encryption::Never)
-    else {
-        return Ok(Wire::Plain(stream));
-    };
-    stream.write_all(&REQUEST).await?;
-    if stream.read_u8().await? == b'S' {
-        let Ok(connector) = MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), name);
-        let encrypted = connector.connect(stream).await;
-        let wire = |encrypted| Wire::Encrypted(Box::new(encrypted));
-        return encrypted.map(wire).map_err(|error| Refusal::of_handshake(&error));
-    }
-    if encryption == Encryption::Required {
-        let hint = "; sslmode=prefer goes on without";
-        return Err(Refusal::new(Kind::Tls, "the server does not support TLS", hint));
-    }
-    Ok(Wire::Plain(stream))
-}
-
 /// How long a living server takes to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Connection {
     // Dropped before the driver, which then takes leave of the server.
-    client: Client,
-    driver: Driver,
+    pub client: Client,
+    pub driver: Driver,
     /// What ends its statements, as long as it lives.
-    handle: Arc<Handle>,
+    pub handle: Arc<Handle>,
 }
 
 /// An open connection, as far as it takes to end what it is at.
 pub struct Handle {
     pub cancel: CancelToken,
     pub address: Address,
-    pub encryption: Encryption,
+    /// Whoever holds it keeps the session alive, and sees that it ends.
     pub socket: Arc<OwnedFd>,
 }
 
 /// What sends requests and receives answers.
-pub struct Exchange(Option<Unended>);
-
+///
 /// None of it is left once the connection has ended.
-type Unended = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
+pub struct Exchange(Option<tokio_postgres::Connection<Plain, Encrypted>>);
 
-struct Driver {
-    runtime: Runtime,
-    exchange: Exchange,
+pub struct Driver {
+    pub runtime: Runtime,
+    pub exchange: Exchange,
 }
 
 impl Exchange {
+    /// Logs in on a socket.
+    pub async fn begin(
+        config: &Config,
+        stream: Plain,
+        tls: Handshake,
+    ) -> Result<(Client, Self), SqlError> {
+        let (client, connection) = config.connect_raw(stream, tls).await?;
+        Ok((client, Self(Some(connection))))
+    }
+
     /// The answer to what is asked of the client. Meanwhile it sends and receives.
     pub async fn answer<T>(
         &mut self,
@@ -207,7 +187,7 @@ impl Exchange {
         let mut asked = pin!(asked);
         future::poll_fn(|cx| {
             if let Some(exchange) = &mut self.0
-                && let Poll::Ready(ended) = exchange.as_mut().poll(cx)
+                && let Poll::Ready(ended) = Pin::new(exchange).poll(cx)
             {
                 self.0 = None;
                 ended?;
@@ -219,10 +199,6 @@ impl Exchange {
 }
 
 impl Connection {
-    pub fn new(runtime: Runtime, client: Client, exchange: Exchange, handle: Arc<Handle>) -> Self {
-        Self { client, driver: Driver { runtime, exchange }, handle }
-    }
-
     /// Waits for an answer to what is asked of the client.
     pub fn wait<T>(
         &mut self,
@@ -235,11 +211,6 @@ impl Connection {
     pub fn is_alive(&mut self) -> bool {
         let ask = async |client: &Client| Ok(timeout(PATIENCE, client.simple_query("")).await);
         !self.client.is_closed() && self.wait(ask).is_ok_and(|it| matches!(it, Ok(Ok(_))))
-    }
-
-    /// Whoever holds it keeps the session alive, and sees that it ends.
-    pub fn socket(&self) -> &Arc<OwnedFd> {
-        &self.handle.socket
     }
 }
 
@@ -255,20 +226,4 @@ impl Drop for Driver {
 /// A runtime on the thread that waits.
 pub fn runtime() -> io::Result<Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
-}
-
-/// Logs in on a socket.
-pub async fn log_in(mut config: Config, wire: Wire) -> Result<(Client, Exchange), SqlError> {
-    match wire {
-        Wire::Plain(stream) => {
-            let (client, exchange) =
-                config.ssl_mode(SslMode::Disable).connect_raw(stream, NoTls).await?;
-            Ok((client, Exchange(Some(Box::pin(exchange)))))
-        }
-        Wire::Encrypted(stream) => {
-            config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
-            let (client, exchange) = config.connect_raw(empty(), Handshaken(*stream)).await?;
-            Ok((client, Exchange(Some(Box::pin(exchange)))))
-        }
-    }
 }

@@ -1,13 +1,15 @@
-//! The hosts of a URL: where each listens, and which password it gets.
+//! The hosts of a URL: where each listens, and which password it gets, by libpq's rules also from
+//! the password file.
 
+use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use super::failure::Refusal;
-use super::parameters::{Parameters, PassFile};
-use super::url;
+use super::parameters::{Parameters, encode};
 
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -28,6 +30,7 @@ pub enum Place {
     },
 }
 
+#[derive(Clone)]
 pub struct Password {
     pub secret: String,
     /// What it was read from, for messages.
@@ -38,9 +41,9 @@ impl Endpoint {
     /// For messages and for the identity.
     pub fn shown(&self) -> String {
         let host = match &self.place {
-            Place::Socket(directory) => url::encode(directory),
+            Place::Socket(directory) => encode(directory),
             Place::Tcp { name, .. } if name.contains(':') => format!("[{name}]"),
-            Place::Tcp { name, .. } => url::encode(&name.to_ascii_lowercase()),
+            Place::Tcp { name, .. } => encode(&name.to_ascii_lowercase()),
         };
         format!("{host}:{}", self.port)
     }
@@ -57,8 +60,13 @@ impl Endpoint {
     }
 }
 
-/// The hosts, without passwords.
-pub fn endpoints(parameters: &Parameters) -> Result<Vec<Endpoint>> {
+/// The hosts, each with its password.
+pub fn endpoints(
+    parameters: &Parameters,
+    home: Option<&Path>,
+    user: &str,
+    database: &str,
+) -> Result<Vec<Endpoint>> {
     let (hosts, addresses) = (parameters.list("host"), parameters.list("hostaddr"));
     let ports = parameters.ports()?;
     let count = hosts.len().max(addresses.len()).max(1);
@@ -72,6 +80,7 @@ pub fn endpoints(parameters: &Parameters) -> Result<Vec<Endpoint>> {
             bail!("{by} has a list of {found}, and there are {count} hosts");
         }
     }
+    let passwords = Passwords::of(parameters, home);
     let endpoint = |index: usize| {
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
         let address = match addresses.get(index).copied().unwrap_or_default() {
@@ -83,56 +92,27 @@ pub fn endpoints(parameters: &Parameters) -> Result<Vec<Endpoint>> {
         let place = match (hosts.get(index).copied().unwrap_or_default(), address) {
             ("", None) => default_place(&SOCKET_DIRECTORIES, port),
             // The certificate has to be for the address then.
-            ("", Some(address)) => Place::Tcp { name: address.to_string(), address: Some(address) },
-            (host, None) => place(host),
+            ("", Some(at)) => Place::Tcp { name: at.to_string(), address },
+            (host, None) if host.starts_with('/') => Place::Socket(host.into()),
             (host, address) => Place::Tcp { name: host.into(), address },
         };
-        Ok(Endpoint { place, port, password: None })
+        let mut endpoint = Endpoint { place, port, password: None };
+        endpoint.password = passwords.of_host(&endpoint, database, user);
+        Ok(endpoint)
     };
     (0..count).map(endpoint).collect()
 }
 
-fn place(host: &str) -> Place {
-    match host.starts_with('/') {
-        true => Place::Socket(host.into()),
-        false => Place::Tcp { name: host.into(), address: None },
-    }
+/// The socket of a server in a directory.
+pub fn socket_in(directory: &str, port: u16) -> PathBuf {
+    Path::new(directory).join(format!(".s.PGSQL.{port}"))
 }
 
 /// The first directory that has the socket of a server.
 pub fn default_place(directories: &[&str], port: u16) -> Place {
-    let has_socket =
-        |directory: &&&str| Path::new(directory).join(format!(".s.PGSQL.{port}")).exists();
-    place(directories.iter().find(has_socket).copied().unwrap_or("localhost"))
-}
-
-/// The password that is said is for all hosts; of the password file each host has its own line.
-pub fn give_passwords(
-    endpoints: &mut [Endpoint],
-    parameters: &Parameters,
-    home: Option<&Path>,
-    user: &str,
-    database: &str,
-) {
-    if let Some(secret) = parameters.text("password") {
-        let from = match parameters.said_by("password") {
-            "password" => "the URL",
-            variable => variable,
-        };
-        for endpoint in endpoints {
-            endpoint.password = Some(Password { secret: secret.into(), from: from.into() });
-        }
-        return;
-    }
-    let path = parameters.text("passfile").map(PathBuf::from);
-    let path = path.or_else(|| home.map(|home| home.join(".pgpass")));
-    let Some(file) = path.and_then(|path| PassFile::read(&path)) else {
-        return;
-    };
-    for endpoint in endpoints {
-        let secret = file.password(&endpoint.names(), endpoint.port, database, user);
-        let from = file.path.display().to_string();
-        endpoint.password = secret.map(|secret| Password { secret, from });
+    match directories.iter().find(|directory| socket_in(directory, port).exists()) {
+        Some(directory) => Place::Socket((*directory).into()),
+        None => Place::Tcp { name: "localhost".into(), address: None },
     }
 }
 
@@ -144,4 +124,94 @@ pub fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, Refusal> {
         if is_temporary { Refusal::no_answer(cause) } else { Refusal::unknown_host(cause) }
     })?;
     Ok(found.map(|address| address.ip()).collect())
+}
+
+/// The passwords of the hosts. Not to be shown.
+enum Passwords {
+    /// What is said is for all hosts.
+    Said(Password),
+    /// Of a password file each host has its own line.
+    File {
+        path: PathBuf,
+        text: String,
+    },
+    None,
+}
+
+impl Passwords {
+    fn of(parameters: &Parameters, home: Option<&Path>) -> Self {
+        if let Some(secret) = parameters.text("password") {
+            let from = match parameters.said_by("password") {
+                "password" => "the URL",
+                variable => variable,
+            };
+            return Self::Said(Password { secret: secret.into(), from: from.into() });
+        }
+        let path = parameters.text("passfile").map(PathBuf::from);
+        let path = path.or_else(|| home.map(|home| home.join(".pgpass")));
+        let text = path.as_deref().and_then(read_password_file);
+        path.zip(text).map_or(Self::None, |(path, text)| Self::File { path, text })
+    }
+
+    /// In a file, that of the first line that fits.
+    fn of_host(&self, endpoint: &Endpoint, database: &str, user: &str) -> Option<Password> {
+        let (path, text) = match self {
+            Self::Said(password) => return Some(password.clone()),
+            Self::File { path, text } => (path, text),
+            Self::None => return None,
+        };
+        let port = endpoint.port.to_string();
+        let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+        let password = lines.find_map(|line| {
+            let rest = endpoint.names().into_iter().find_map(|host| strip_field(line, host))?;
+            [&port, database, user].into_iter().try_fold(rest, strip_field)
+        })?;
+        // A comment may follow it.
+        let secret = Some(split_field(password).0).filter(|password| !password.is_empty())?;
+        Some(Password { secret, from: path.display().to_string() })
+    }
+}
+
+/// None if there is none, or one that others may read: such a file is not used, so that
+/// nobody gets used to it.
+fn read_password_file(path: &Path) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    let shown = path.display();
+    if !found.is_file() {
+        log::warn!("the password file {shown} is not used: it is no plain file");
+        return None;
+    }
+    if found.mode() & 0o077 != 0 {
+        log::warn!(
+            "the password file {shown} is not used: group or others have access to it; \
+             `chmod 600 {shown}` mends that"
+        );
+        return None;
+    }
+    let warn = |error: &_| log::warn!("could not read the password file {shown}: {error}");
+    let bytes = fs::read(path).inspect_err(warn).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What follows a field and its colon, if the field is `*` or this value.
+fn strip_field<'a>(line: &'a str, value: &str) -> Option<&'a str> {
+    if let Some(rest) = line.strip_prefix("*:") {
+        return Some(rest);
+    }
+    let (field, rest) = split_field(line);
+    rest.filter(|_| field == value)
+}
+
+/// The field up to the next colon, without its backslashes, and what follows the colon.
+fn split_field(text: &str) -> (String, Option<&str>) {
+    let mut field = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ':' => return (field, Some(chars.as_str())),
+            '\\' => field.push(chars.next().unwrap_or('\\')),
+            c => field.push(c),
+        }
+    }
+    (field, None)
 }

@@ -73,6 +73,8 @@ impl fmt::Display for Refusal {
     }
 }
 
+impl Error for Refusal {}
+
 const IS_IT_THERE: &str = "; is PostgreSQL running there, and do host and port say where?";
 const TRY_LATER: &str = "; try later";
 
@@ -91,25 +93,34 @@ impl Refusal {
 
     /// Of a login. Without a password, what neither the server nor the network refused is the lack
     /// of one.
-    pub fn of(error: &SqlError, has_password: bool) -> Self {
+    pub fn of(error: SqlError, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             let (kind, hint) = of_state(error.code().code());
             return Self::new(kind, error.message(), hint);
         }
-        let source = error.source();
-        if let Some(error) = source.and_then(|it| it.downcast_ref()) {
-            return Self::of_io(error, of_socket);
+        let (is_closed, shown) = (error.is_closed(), error.to_string());
+        let cause = match error.into_source().map(|it| it.downcast::<Self>()) {
+            Some(Ok(of_handshake)) => return *of_handshake,
+            Some(Err(other)) => match other.downcast_ref() {
+                Some(error) => return Self::of_io(error, of_socket),
+                None => other.to_string(),
+            },
+            None => shown,
+        };
+        if is_closed {
+            return Self::no_answer(cause);
         }
-        let cause = source.map_or_else(|| error.to_string(), ToString::to_string);
-        match (error.is_closed(), has_password) {
-            (true, _) => Self::no_answer(cause),
-            (false, true) => Self::new(Kind::Other, cause, ""),
-            (false, false) => Self::new(
-                Kind::Other,
-                "the server wants a password",
-                "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)",
-            ),
+        // The library's words, which it says by itself.
+        if cause == "server does not support TLS" {
+            let hint = "; sslmode=prefer goes on without";
+            return Self::new(Kind::Tls, format!("the {cause}"), hint);
         }
+        if has_password {
+            return Self::new(Kind::Other, cause, "");
+        }
+        let hint =
+            "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)";
+        Self::new(Kind::Other, "the server wants a password", hint)
     }
 
     /// Of an agreement on TLS.

@@ -8,11 +8,11 @@ mod parameters;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod url;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
@@ -20,26 +20,21 @@ use std::{fmt, thread};
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
 use rustix::net::{Shutdown, shutdown};
-use tokio::io::empty;
-use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use tokio_postgres::config::{ChannelBinding, Config};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::config::{ChannelBinding, Config, SslMode};
+use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::lock;
 use crate::store::Interrupter;
-use connection::{
-    Address, Encryption, Exchange, Handle, Handshaken, SocketOptions, Wire, encrypt, log_in,
-    runtime,
-};
-use endpoint::{Endpoint, Password, Place, endpoints, give_passwords, look_up};
+use connection::{Address, Driver, Exchange, Handle, Handshake, SocketOptions, runtime};
+use endpoint::{Endpoint, Password, Place, endpoints, look_up, socket_in};
 use failure::{Kind, Refusal, failure};
-use parameters::Parameters;
+use parameters::{Parameters, encode};
 use tls::Mode;
 
 pub use connection::Connection;
-pub use url::without_password;
+pub use parameters::without_password;
 
 /// How long one host may take to let us in, unless the user says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,8 +78,7 @@ impl Server {
             None => own_name()?,
         };
         let database = parameters.text("dbname").unwrap_or(&user).to_owned();
-        let mut endpoints = endpoints(&parameters)?;
-        give_passwords(&mut endpoints, &parameters, home.as_deref(), &user, &database);
+        let endpoints = endpoints(&parameters, home.as_deref(), &user, &database)?;
         let mode = Mode::of(&parameters)?;
         let versions = tls::versions(&parameters)?;
         let has_tls = mode != Mode::Disable
@@ -132,13 +126,10 @@ impl Server {
     /// Opens a connection to the first host that is within reach. An error that may pass with the
     /// time is one to try again later.
     pub fn connect(&self) -> Result<Connection> {
-        let runtime = runtime().context("could not set up a connection")?;
         let mut refusals = Vec::new();
         for endpoint in in_order(&self.endpoints, self.is_shuffled) {
-            match self.connect_to(&runtime, endpoint) {
-                Ok((client, exchange, handle)) => {
-                    return Ok(Connection::new(runtime, client, exchange, self.enlist(handle)));
-                }
+            match self.connect_to(endpoint) {
+                Ok(connection) => return Ok(connection),
                 Err(refusal) if refusal.kind.is_of_this_host() => {
                     refusals.push((endpoint.shown(), refusal));
                 }
@@ -154,10 +145,10 @@ impl Server {
 
     /// Where the database is, for messages.
     pub fn shown(&self) -> String {
-        let user = url::encode(&self.user);
+        let user = encode(&self.user);
         match &self.endpoints[..] {
             [Endpoint { place: Place::Socket(directory), port, .. }] => {
-                let database = url::encode(&self.database);
+                let database = encode(&self.database);
                 format!("postgres://{user}@/{database}?host={directory}&port={port}")
             }
             _ => format!("postgres://{user}@{}", self.identity()),
@@ -167,16 +158,16 @@ impl Server {
     /// What tells this database from others, whoever connects to it.
     pub fn identity(&self) -> String {
         let hosts: Vec<_> = self.endpoints.iter().map(Endpoint::shown).collect();
-        format!("{}/{}", hosts.join(","), url::encode(&self.database))
+        format!("{}/{}", hosts.join(","), encode(&self.database))
     }
 
-    fn connect_to(&self, runtime: &Runtime, endpoint: &Endpoint) -> Result<Opened, Refusal> {
+    fn connect_to(&self, endpoint: &Endpoint) -> Result<Connection, Refusal> {
         let Endpoint { place, port, password } = endpoint;
+        let password = password.as_ref();
         let (name, addresses) = match place {
             Place::Socket(directory) => {
-                let path = Path::new(directory).join(format!(".s.PGSQL.{port}"));
-                let (address, password) = (Address::Unix(path), password.as_ref());
-                return self.attempt(runtime, &address, password, Encryption::Never);
+                let address = Address::Unix(socket_in(directory, *port));
+                return self.attempt(&address, password, SslMode::Disable);
             }
             Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
             Place::Tcp { name, address: None } => (name, look_up(name, *port)?),
@@ -184,12 +175,9 @@ impl Server {
         let mut refused = Refusal::unknown_host("the host has no address");
         for address in in_order(&addresses, self.is_shuffled) {
             let address = Address::Tcp(SocketAddr::new(*address, *port), name.clone());
-            match self.negotiate(runtime, &address, password.as_ref()) {
-                Ok(opened) => return Ok(opened),
-                Err(refusal) => refused = refusal,
-            }
-            if !refused.kind.is_of_this_host() {
-                break;
+            match self.negotiate(&address, password) {
+                Err(refusal) if refusal.kind.is_of_this_host() => refused = refusal,
+                connected => return connected,
             }
         }
         Err(refused)
@@ -198,18 +186,16 @@ impl Server {
     /// Connects with TLS or without, and the other way round where the mode leaves that open.
     fn negotiate(
         &self,
-        runtime: &Runtime,
         address: &Address,
         password: Option<&Password>,
-    ) -> Result<Opened, Refusal> {
-        use Encryption::{Never, Preferred, Required};
+    ) -> Result<Connection, Refusal> {
         let (first, second) = match self.mode {
-            Mode::Disable => (Never, None),
-            Mode::Allow => (Never, Some(Required)),
-            Mode::Prefer => (Preferred, Some(Never)),
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (Required, None),
+            Mode::Disable => (SslMode::Disable, None),
+            Mode::Allow => (SslMode::Disable, Some(SslMode::Require)),
+            Mode::Prefer => (SslMode::Prefer, Some(SslMode::Disable)),
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (SslMode::Require, None),
         };
-        let attempt = |encryption| self.attempt(runtime, address, password, encryption);
+        let attempt = |mode| self.attempt(address, password, mode);
         match (attempt(first), second) {
             (Err(refused), Some(second)) if refused.kind.may_differ_without_tls() => {
                 attempt(second).map_err(|again| refused.or_second(again))
@@ -220,33 +206,37 @@ impl Server {
 
     fn attempt(
         &self,
-        runtime: &Runtime,
         address: &Address,
         password: Option<&Password>,
-        encryption: Encryption,
-    ) -> Result<Opened, Refusal> {
-        let open = self.open(address, password, encryption);
-        let Some(limit) = self.timeout else { return runtime.block_on(open) };
-        runtime
+        mode: SslMode,
+    ) -> Result<Connection, Refusal> {
+        let runtime = runtime()?;
+        let limit = self.timeout.unwrap_or(Duration::MAX);
+        let open = self.open(address, password, mode);
+        let (client, exchange, socket) = runtime
             .block_on(async { timeout(limit, open).await })
-            .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))
+            .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))?;
+        let (cancel, address) = (client.cancel_token(), address.clone());
+        let handle = self.enlist(Handle { cancel, address, socket: Arc::new(socket) });
+        Ok(Connection { client, driver: Driver { runtime, exchange }, handle })
     }
 
     async fn open(
         &self,
         address: &Address,
         password: Option<&Password>,
-        encryption: Encryption,
-    ) -> Result<Opened, Refusal> {
+        mode: SslMode,
+    ) -> Result<(Client, Exchange, OwnedFd), Refusal> {
         let (stream, socket) = self.socket.open(address).await?;
-        let wire = encrypt(stream, self.tls.as_ref(), address, encryption).await?;
-        let is_encrypted = matches!(wire, Wire::Encrypted(_));
         let mut config = self.config.clone();
+        config.ssl_mode(mode);
         if let Some(password) = password {
             config.password(&password.secret);
         }
-        let refused = |error| Refusal::of(&error, password.is_some());
-        let (client, mut exchange) = log_in(config, wire).await.map_err(refused)?;
+        let refused = |error| Refusal::of(error, password.is_some());
+        let tls = Handshake::new(self.tls.as_ref(), address);
+        let (client, mut exchange) =
+            Exchange::begin(&config, stream, tls).await.map_err(refused)?;
         if let Some(wanted) = self.is_read_only {
             let sql = "SHOW transaction_read_only";
             let rows = exchange.answer(client.simple_query(sql)).await.map_err(refused)?;
@@ -259,15 +249,9 @@ impl Server {
                 return Err(Refusal::new(Kind::Passing, format!("database {cause}"), hint));
             }
         }
-        let encryption = if is_encrypted { Encryption::Required } else { Encryption::Never };
-        let (cancel, address) = (client.cancel_token(), address.clone());
-        let handle = Handle { cancel, address, encryption, socket: Arc::new(socket) };
-        Ok((client, exchange, handle))
+        Ok((client, exchange, socket))
     }
 }
-
-/// A connection that is logged in.
-type Opened = (Client, Exchange, Handle);
 
 /// The places in the order in which they are tried.
 fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
@@ -329,15 +313,9 @@ impl Server {
     fn cancel(&self, handle: &Handle) {
         let request = async {
             let (stream, _) = self.socket.open(&handle.address).await?;
-            let wire =
-                encrypt(stream, self.tls.as_ref(), &handle.address, handle.encryption).await?;
-            let sent = match wire {
-                Wire::Plain(stream) => handle.cancel.cancel_query_raw(stream, NoTls).await,
-                Wire::Encrypted(stream) => {
-                    handle.cancel.cancel_query_raw(empty(), Handshaken(*stream)).await
-                }
-            };
-            sent.map_err(|error| Refusal::of(&error, true))
+            let tls = Handshake::new(self.tls.as_ref(), &handle.address);
+            let sent = handle.cancel.cancel_query_raw(stream, tls).await;
+            sent.map_err(|error| Refusal::of(error, true))
         };
         if let Ok(runtime) = runtime() {
             let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });

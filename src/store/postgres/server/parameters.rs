@@ -1,18 +1,17 @@
-//! Connection parameters: those of the URL, and where that is silent, those of the environment; the
-//! password also from the password file, by libpq's rules.
+//! Connection parameters: those of a `postgres://` URL, which is read as libpq reads it, and where
+//! that is silent, those of the environment; and how a URL is shown without its password. No error
+//! quotes the URL: where it is malformed, any part of it may be the password.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::url;
+use crate::store::location::split_scheme;
 
 /// The parameters that a URL may have, by libpq's names, and the variables that stand in for them.
-pub const KNOWN: [(&str, Option<&str>); 32] = [
+const KNOWN: [(&str, Option<&str>); 32] = [
     ("host", Some("PGHOST")),
     ("hostaddr", Some("PGHOSTADDR")),
     ("port", Some("PGPORT")),
@@ -48,12 +47,8 @@ pub const KNOWN: [(&str, Option<&str>); 32] = [
     ("service", Some("PGSERVICE")),
 ];
 
-pub fn known(key: &str) -> Option<&'static str> {
+fn known(key: &str) -> Option<&'static str> {
     KNOWN.into_iter().map(|(known, _)| known).find(|known| *known == key)
-}
-
-pub fn legal() -> String {
-    KNOWN.map(|(key, _)| key).join(", ")
 }
 
 /// The values, none of them empty. Not to be shown: the password is one of them.
@@ -90,7 +85,7 @@ impl Parameters {
                 values.insert(key, Said { text, by });
             }
         }
-        for (key, text) in url::parse(url)? {
+        for (key, text) in parse(url)? {
             if !text.is_empty() {
                 values.insert(key, Said { text, by: key });
             }
@@ -193,72 +188,172 @@ impl Parameters {
     }
 }
 
-/// The lines of a password file. Not to be shown.
-pub struct PassFile {
-    pub path: PathBuf,
-    text: String,
+/// What to do about a URL that libpq would cut in places that nobody meant.
+const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
+                       database and a value with percent: @ as %40, / as %2F, ? as %3F, & as %26";
+
+/// What stands for something else in a URL.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What a URL says, under the names of libpq's parameters. The later of two wins, and what is empty
+/// leaves the word to the environment.
+fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
+    let (_, rest) = split_scheme(url).context("a database URL begins with postgres://")?;
+    let (credentials, rest) = split_credentials(rest)?;
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if place.contains('@') {
+        bail!(UNCLEAR);
+    }
+    let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+    let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    let (hosts, ports) = hosts_and_ports(authority)?;
+    let mut said = vec![
+        ("user", decode(user)?),
+        ("password", decode(password)?),
+        ("host", decode(&hosts)?),
+        ("port", decode(&ports)?),
+        ("dbname", decode(database)?),
+    ];
+    said.extend(parse_query(query)?);
+    Ok(said)
 }
 
-impl PassFile {
-    /// None if there is none, or one that others may read: such a file is not used, so that
-    /// nobody gets used to it.
-    pub fn read(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        let shown = path.display();
-        if !found.is_file() {
-            log::warn!("the password file {shown} is not used: it is no plain file");
-            return None;
-        }
-        if found.permissions().mode() & 0o077 != 0 {
-            log::warn!(
-                "the password file {shown} is not used: group or others have access to it; \
-                 `chmod 600 {shown}` mends that"
+/// `user:password` and the rest. Like libpq, the first `@` ends the credentials, if no `/` stands
+/// before it; unlike libpq, a `?` that begins a parameter is never part of them.
+fn split_credentials(rest: &str) -> Result<(&str, &str)> {
+    let found = rest.split_once('@').filter(|(credentials, _)| !credentials.contains('/'));
+    let Some((credentials, rest)) = found else { return Ok(("", rest)) };
+    let user = credentials.split(':').next().unwrap_or_default();
+    if user.contains('?') || credentials.split('?').skip(1).any(begins_parameter) {
+        bail!(UNCLEAR);
+    }
+    Ok((credentials, rest))
+}
+
+/// The hosts and the ports, each as a list with commas.
+fn hosts_and_ports(authority: &str) -> Result<(String, String)> {
+    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
+    for part in authority.split(',') {
+        let (host, port) = match part.strip_prefix('[') {
+            None => part.split_once(':').unwrap_or((part, "")),
+            Some(part) => {
+                let (host, after) = part
+                    .split_once(']')
+                    .filter(|(host, _)| !host.is_empty())
+                    .context("an IPv6 address in the database URL must end with `]`")?;
+                match after.strip_prefix(':') {
+                    Some(port) => (host, port),
+                    None if after.is_empty() => (host, ""),
+                    None => bail!("after the `]` of the database URL only a port may follow"),
+                }
+            }
+        };
+        hosts.push(host);
+        ports.push(port);
+    }
+    Ok((hosts.join(","), ports.join(",")))
+}
+
+fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
+    let mut said: Vec<(&'static str, String)> = Vec::new();
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let Some((key, value)) = part.split_once('=') else {
+            bail!(
+                "a parameter of the database URL has no value; write it as name=value, and the \
+                   sign & in a value as %26"
             );
-            return None;
+        };
+        if value.split('?').skip(1).any(begins_parameter) {
+            bail!(UNCLEAR);
         }
-        let warn = |error: &_| log::warn!("could not read the password file {shown}: {error}");
-        let bytes = fs::read(path).inspect_err(warn).ok()?;
-        Some(Self { path: path.into(), text: String::from_utf8_lossy(&bytes).into_owned() })
+        let (key, value) = (decode(key)?, decode(value)?);
+        // What JDBC's URLs say, which libpq understands as well.
+        if key == "ssl" && value == "true" {
+            said.push(("sslmode", "require".into()));
+            continue;
+        }
+        let Some(key) = known(&key) else {
+            // A name behind a password, or before an `@`, may be the password's second half.
+            let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+            let is_safe = is_plain
+                && !query.contains('@')
+                && said.last().is_none_or(|(before, _)| *before != "password");
+            let shown = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
+            let legal = KNOWN.map(|(key, _)| key).join(", ");
+            bail!("the database URL has {shown}, which is not known; legal are: {legal}");
+        };
+        said.push((key, value));
     }
-
-    /// The password of the first line that fits one of the host's names.
-    pub fn password(
-        &self,
-        hosts: &[&str],
-        port: u16,
-        database: &str,
-        user: &str,
-    ) -> Option<String> {
-        let port = port.to_string();
-        let mut lines = self.text.lines().filter(|line| !line.starts_with('#'));
-        let password = lines.find_map(|line| {
-            let rest = hosts.iter().find_map(|host| strip_field(line, host))?;
-            [&port, database, user].into_iter().try_fold(rest, strip_field)
-        })?;
-        // A comment may follow it.
-        Some(split_field(password).0).filter(|password| !password.is_empty())
-    }
+    Ok(said)
 }
 
-/// What follows a field and its colon, if the field is `*` or this value.
-fn strip_field<'a>(line: &'a str, value: &str) -> Option<&'a str> {
-    if let Some(rest) = line.strip_prefix("*:") {
-        return Some(rest);
-    }
-    let (field, rest) = split_field(line);
-    rest.filter(|_| field == value)
+/// Whether the text is `name=` and more, of a parameter that there is.
+fn begins_parameter(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, _)| decode(key).is_ok_and(|key| known(&key).is_some()))
 }
 
-/// The field up to the next colon, without its backslashes, and what follows the colon.
-fn split_field(text: &str) -> (String, Option<&str>) {
-    let mut field = String::new();
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ':' => return (field, Some(chars.as_str())),
-            '\\' => field.push(chars.next().unwrap_or('\\')),
-            c => field.push(c),
+fn decode(text: &str) -> Result<String> {
+    let is_code = |code: &str| code != "00" && code.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ensure!(
+        text.split('%').skip(1).all(|behind| behind.get(..2).is_some_and(is_code)),
+        "a % in the database URL must be followed by two hexadecimal digits, not 00; the sign \
+         itself is %25"
+    );
+    let decoded = percent_decode_str(text).decode_utf8().ok();
+    Ok(decoded.context("the database URL has bytes that are not UTF-8")?.into_owned())
+}
+
+/// A text with percent signs for what would end it in a URL.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// The URL as it was typed, without its password. Of a malformed one rather too much is left out
+/// than too little; what is no URL comes back as it is.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = split_scheme(url) else {
+        return url.into();
+    };
+    let mut questions = rest.match_indices('?').map(|(at, _)| at);
+    let query = questions.find(|at| begins_parameter(&rest[at + 1..])).unwrap_or(rest.len());
+    let (place, query) = rest.split_at(query);
+    let up_to_colon = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+    let place = match (place.rsplit_once('@'), rest.rsplit_once('@')) {
+        (Some((credentials, place)), _) => match up_to_colon(credentials) {
+            user if user.is_empty() => place.to_owned(),
+            user => format!("{user}@{place}"),
+        },
+        (None, Some((_, after))) if may_hide_password(place, query) => {
+            return without_password(&format!("{scheme}{}@{after}", up_to_colon(place)));
+        }
+        (None, None) if may_hide_password(place, query) => up_to_colon(place),
+        (None, _) => place.to_owned(),
+    };
+    format!("{scheme}{place}{}", query_without_password(query))
+}
+
+/// Whether what looks like a host and its port may be a user and a password with signs that cut
+/// the URL too early.
+fn may_hide_password(place: &str, query: &str) -> bool {
+    let authority = place.split('/').next().unwrap_or_default();
+    let is_port = |ports: String| ports.chars().all(|c| c.is_ascii_digit() || c == ',');
+    let has_ports = hosts_and_ports(authority).is_ok_and(|(_, ports)| is_port(ports));
+    !has_ports || query.contains('@') && authority == place && authority.contains(':')
+}
+
+/// `?a=b&c=d` without the password and whatever may be a part of it.
+fn query_without_password(query: &str) -> String {
+    let mut shown = String::new();
+    let mut is_password = false;
+    for part in query.split_inclusive(['?', '&']).map(|part| part.trim_end_matches(['?', '&'])) {
+        if begins_parameter(part) {
+            let key = part.split('=').next().and_then(|key| decode(key).ok());
+            is_password = key.as_deref() == Some("password");
+        }
+        if !is_password && !part.is_empty() {
+            shown.push(if shown.is_empty() { '?' } else { '&' });
+            shown.push_str(part);
         }
     }
-    (field, None)
+    shown
 }

@@ -545,7 +545,7 @@ mod live {
         let Some(cluster) = Cluster::start() else {
             return;
         };
-        let socket = format!("postgres@{}:PORT", url::encode(&cluster.path("")));
+        let socket = format!("postgres@{}:PORT", encode(&cluster.path("")));
         let url =
             format!("postgres://{}/postgres", socket.replace("PORT", &cluster.port.to_string()));
         let mut admin = server(&url, &[]).unwrap().connect().unwrap();

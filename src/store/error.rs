@@ -65,6 +65,8 @@ impl fmt::Display for DbError {
     }
 }
 
+impl std::error::Error for DbError {}
+
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);
 /// How long in a pass that is to stop: long enough for a server that is just being started.

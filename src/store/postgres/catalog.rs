@@ -10,7 +10,6 @@ use tokio_postgres::{Error as SqlError, Row};
 
 use super::PgEngine;
 use super::dialect::{Param, Postgres, value};
-use super::errors::{kind, words};
 use super::session::Session;
 use crate::date::Spelling;
 use crate::record::Value;
@@ -20,42 +19,31 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
 
-pub struct PgCatalog<'a>(pub RefCell<&'a mut Session>);
-
-impl PgCatalog<'_> {
-    fn query(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
-        Ok(self.0.borrow_mut().query(sql, params)?)
-    }
-
-    fn columns(&self, table: &str) -> Result<Vec<Column>> {
-        // A domain holds what the type behind it does.
-        let rows = self.query(
-            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
-             a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
-             a.atttypmod - 4, \
-             ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
-             ORDER BY e.enumsortorder) \
-             FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
-             JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
-             WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
-             ORDER BY a.attnum",
-            &[Param::text(table)],
-        )?;
-        Ok(rows.iter().map(column).collect())
-    }
-}
-
+/// A column, out of what the catalog says of it.
 fn column(row: &Row) -> Column {
     let base: String = row.get(2);
     let labels: Vec<String> = row.get(7);
-    let has_length = matches!(base.as_str(), "varchar" | "bpchar");
     let length: Option<i32> = row.get(6);
+    let most_chars = length.and_then(|length| usize::try_from(length).ok());
+    let (holds, spelling) = match base.as_str() {
+        "int2" | "int4" | "int8" => (Holds::Integers, Spelling::epoch()),
+        "float4" | "float8" => (Holds::Reals, Spelling::epoch()),
+        "numeric" => (Holds::Numbers, Spelling::epoch()),
+        "timestamp" => (Holds::ClockTimes, Spelling::sql()),
+        "date" => (Holds::ClockTimes, Spelling::date()),
+        "timestamptz" => (Holds::Instants, Spelling::rfc3339()),
+        "bool" => (Holds::Booleans, Spelling::rfc3339()),
+        "text" | "varchar" | "bpchar" | "name" => (Holds::Text, Spelling::rfc3339()),
+        "json" | "jsonb" => (Holds::Documents, Spelling::rfc3339()),
+        "bytea" => (Holds::Bytes, Spelling::rfc3339()),
+        _ => (Holds::Anything, Spelling::rfc3339()),
+    };
     Column {
         name: row.get(0),
         declared: row.get(1),
-        holds: holds(&base),
+        holds,
         legal: (!labels.is_empty()).then_some(labels),
-        most_chars: length.filter(|_| has_length).and_then(|length| usize::try_from(length).ok()),
+        most_chars: most_chars.filter(|_| matches!(base.as_str(), "varchar" | "bpchar")),
         most_number: match base.as_str() {
             "int2" => Some(i16::MAX.into()),
             "int4" => Some(i32::MAX.into()),
@@ -64,33 +52,14 @@ fn column(row: &Row) -> Column {
         has_default: row.get(3),
         is_generated: row.get(4),
         not_null: row.get(5),
-        spelling: match base.as_str() {
-            "timestamp" => Spelling::sql(),
-            "date" => Spelling::date(),
-            "int2" | "int4" | "int8" | "numeric" | "float4" | "float8" => Spelling::epoch(),
-            _ => Spelling::rfc3339(),
-        },
+        spelling,
     }
 }
 
-fn holds(base: &str) -> Holds {
-    match base {
-        "int2" | "int4" | "int8" => Holds::Integers,
-        "float4" | "float8" => Holds::Reals,
-        "numeric" => Holds::Numbers,
-        "bool" => Holds::Booleans,
-        "text" | "varchar" | "bpchar" | "name" => Holds::Text,
-        "timestamptz" => Holds::Instants,
-        "timestamp" | "date" => Holds::ClockTimes,
-        "json" | "jsonb" => Holds::Documents,
-        "bytea" => Holds::Bytes,
-        _ => Holds::Anything,
-    }
-}
-
-impl Catalog for PgCatalog<'_> {
+impl Catalog for RefCell<Session> {
     fn table(&self, name: &str) -> Result<Listed> {
-        let rows = self.query(
+        let session = &mut *self.borrow_mut();
+        let rows = session.query(
             "SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_table_is_visible(c.oid) \
              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
              WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
@@ -101,7 +70,7 @@ impl Catalog for PgCatalog<'_> {
             &[Param::text(name)],
         )?;
         let Some(row) = rows.first() else {
-            let others = self.query(
+            let others = session.query(
                 "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
                  ELSE n.nspname || '.' || c.relname END \
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -121,7 +90,21 @@ impl Catalog for PgCatalog<'_> {
         if ["v", "m"].contains(&kind.as_str()) {
             bail!("{name} is a view; name the table behind it");
         }
-        Ok(Listed { columns: self.columns(&sql)?, name, sql, dialect: &Postgres })
+        // A domain holds what the type behind it does.
+        let columns = session.query(
+            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
+             a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
+             a.atttypmod - 4, \
+             ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
+             ORDER BY e.enumsortorder) \
+             FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
+             JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
+             WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
+             ORDER BY a.attnum",
+            &[Param::text(&sql)],
+        )?;
+        let columns = columns.iter().map(column).collect();
+        Ok(Listed { name, sql, dialect: &Postgres, columns })
     }
 
     /// Of just any rows: which are the newest could only be told by reading the whole table, and
@@ -133,8 +116,8 @@ impl Catalog for PgCatalog<'_> {
         }
         let name = quote(&column.name);
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
-        let rows = match self.0.borrow_mut().query(&sql, &[]) {
-            Err(error) if kind(&error) == Kind::Forbidden => Vec::new(),
+        let rows = match self.borrow_mut().query(&sql, &[]) {
+            Err(error) if error.kind == Kind::Forbidden => Vec::new(),
             rows => rows?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
@@ -144,12 +127,8 @@ impl Catalog for PgCatalog<'_> {
     /// which only means that a row that changed there meanwhile is left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
-            match self.0.borrow_mut().query(&trial.sql, &[]) {
-                Ok(_) => {}
-                Err(error) if [Kind::Lost, Kind::Forbidden].contains(&kind(&error)) => {
-                    return Err(error.into());
-                }
-                Err(error) => return Err(complaint(&trial, &error)),
+            if let Err(error) = self.get_mut().ask(&trial.sql, &[]) {
+                return Err(complaint(&trial, error));
             }
         }
         let names = identifiers(condition);
@@ -159,7 +138,7 @@ impl Catalog for PgCatalog<'_> {
 }
 
 /// What is said of a condition that the server refuses.
-fn complaint(trial: &Trial, error: &SqlError) -> anyhow::Error {
+fn complaint(trial: &Trial, error: SqlError) -> anyhow::Error {
     let db = error.as_db_error();
     let place = db.and_then(|error| match error.position()? {
         ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
@@ -167,11 +146,13 @@ fn complaint(trial: &Trial, error: &SqlError) -> anyhow::Error {
     });
     // The server counts characters.
     let at = place.map(|place| trial.sql.chars().take(place).map(char::len_utf8).sum());
-    if let Some(error) = db.filter(|error| error.message().contains('\n')) {
-        return trial.complaint(error.message(), at);
+    let lines = db.map(|error| error.message().to_owned()).filter(|it| it.contains('\n'));
+    let error = DbError::from(error);
+    if [Kind::Lost, Kind::Forbidden].contains(&error.kind) {
+        return error.into();
     }
-    let words = words(error).replace("argument of CASE/WHEN must", "it must");
-    trial.complaint(&words, at)
+    let words = error.words.replace("argument of CASE/WHEN must", "it must");
+    trial.complaint(&lines.unwrap_or(words), at)
 }
 
 /// The parts of table `$1` in which no index leads to an id, whose columns are `$2`. One in which
@@ -234,8 +215,8 @@ impl PgEngine {
 
     /// Whether an index leads to what a statement looks for: no table is read from one end to the
     /// other, and none of what an index finds is left out because of its status.
-    pub fn is_served(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
-        let rows = self.session.plan("enable_seqscan = off", sql)?;
+    pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
+        let rows = self.session.explain(sql)?;
         let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
         Ok(rows.iter().all(|row| {
             let line: &str = row.get(0);

@@ -44,20 +44,27 @@ impl Param {
 pub struct Postgres;
 
 impl Dialect for Postgres {
+    /// It takes the type of what it is compared with.
     fn literal(&self, value: &Value) -> String {
-        literal(value)
+        param(value).map_or_else(|| "NULL".into(), |text| quoted(&text))
     }
 
+    /// As text, from which a cast makes the same value again. Times are as JSON has them.
     fn cell(&self, column: &Column) -> String {
-        as_text(column)
+        let name = quote(&column.name);
+        if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+            format!("(to_json({name}) #>> '{{}}')")
+        } else {
+            format!("{name}::text")
+        }
     }
 
     fn selected(&self, column: &Column, place: usize) -> String {
-        format!("{} AS \"backlog {place}\"", as_text(column))
+        format!("{} AS \"backlog {place}\"", self.cell(column))
     }
 
     fn beginning(&self, column: &Column, chars: usize) -> String {
-        format!("left({}, {chars}) AS \"backlog beginning\"", as_text(column))
+        format!("left({}, {chars}) AS \"backlog beginning\"", self.cell(column))
     }
 
     fn bind(&self, number: usize, column: &Column) -> String {
@@ -111,23 +118,8 @@ impl Dialect for Postgres {
     }
 }
 
-/// A column as text, from which a cast makes the same value again. Times are as JSON has them.
-pub fn as_text(column: &Column) -> String {
-    let name = quote(&column.name);
-    if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
-        format!("(to_json({name}) #>> '{{}}')")
-    } else {
-        format!("{name}::text")
-    }
-}
-
-/// A value as SQL; it takes the type of what it is compared with.
-pub fn literal(value: &Value) -> String {
-    param(value).map_or_else(|| "NULL".into(), |text| quoted(&text))
-}
-
 /// A text as SQL, whatever the server takes a backslash for.
-pub fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     let text = text.replace('\'', "''");
     if text.contains('\\') {
         format!("E'{}'", text.replace('\\', "\\\\"))
@@ -178,7 +170,7 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
         // As bytes, whatever the order of the column's language.
         Holds::Text => {
             let text = table.dates.stretches(from, until).into_iter().filter(|it| it.is_text);
-            any_of(text.map(|it| stretch(&format!("{column} COLLATE \"C\""), &it)))
+            any_of(text.map(|it| lies_in(&format!("{column} COLLATE \"C\""), &it)))
         }
         Holds::Booleans | Holds::Documents | Holds::Bytes => "false".into(),
     }
@@ -195,13 +187,14 @@ fn numbers_in(column: &Column, numbers: &Stretch) -> Option<String> {
     let name = quote(&column.name);
     match [&numbers.from, &numbers.to].map(|bound| column.is_too_small_for(bound)) {
         [true, _] => None,
-        [false, true] => Some(format!("{name} >= {}", literal(&numbers.from))),
-        [false, false] => Some(stretch(&name, numbers)),
+        [false, true] => Some(format!("{name} >= {}", Postgres.literal(&numbers.from))),
+        [false, false] => Some(lies_in(&name, numbers)),
     }
 }
 
-fn stretch(column: &str, stretch: &Stretch) -> String {
-    format!("{column} >= {} AND {column} < {}", literal(&stretch.from), literal(&stretch.to))
+fn lies_in(column: &str, stretch: &Stretch) -> String {
+    let [from, to] = [&stretch.from, &stretch.to].map(|bound| Postgres.literal(bound));
+    format!("{column} >= {from} AND {column} < {to}")
 }
 
 /// Rows that can be due by their count of failures; all where the server cannot say which, and the

@@ -1,19 +1,27 @@
-//! The two sessions of a pass, of which both hold claims, and the second one also reads and writes:
-//! how they are made, made anew once they are lost, and seen after.
+//! Claims on records: advisory locks that the server holds for a living session.
+//!
+//! Each claim is two locks with keys of their own, in two sessions: whoever wants the record has to
+//! get the first and then the second. So the loss of one session, be it by an administrator, frees
+//! no record in hand: the other lock stands until the session is made again and has taken its own
+//! back. Locks are taken several at a time, because the way to the server is what they cost, and
+//! few are held, because all locks of all sessions share one table of the server.
+//!
+//! Behind a pooler that hands out the server's sessions for a transaction each, a lock of a session
+//! is everybody's. There a claim is one lock of a transaction that stays open, in a connection of
+//! its own; those locks go all at once, with the transaction's end.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio_postgres::Error as SqlError;
 
-use super::PgEngine;
-use super::advisory_locks::{self, Keys, take_locks, unlock};
 use super::dialect::{Param, number};
 use super::session::Session;
+use super::{PgEngine, Server, statements};
+use crate::hash::{fnv1a64, splitmix64};
 use crate::record::Id;
 use crate::store::engine::{Engine, Locks};
 use crate::store::error::{DbError, Reconnecting};
@@ -22,8 +30,9 @@ use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
 
-pub use super::advisory_locks::PgLocks;
-
+/// How many records are claimed at a time, at most: two locks each, and a stock server has room for
+/// some twelve thousand in all.
+const MOST_CLAIMS: usize = 128;
 /// How long a row may be locked by somebody else before a settlement is tried again, and an attempt
 /// is not begun.
 const LOCK_TIMEOUT: &str = "5s";
@@ -35,9 +44,53 @@ const HOLD_OFF: Duration = Duration::from_secs(3);
 const RETAKES: u32 = 200;
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
 
+/// The lock keys of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keys {
+    pub first: i64,
+    pub second: i64,
+}
+
+impl Keys {
+    /// Those of a record of a table, as SQL has its name.
+    pub fn of(table: &str, id: &Id) -> Self {
+        let record = splitmix64(fnv1a64(id.text().as_bytes()));
+        let first = splitmix64(fnv1a64(table.as_bytes()) ^ record);
+        Self { first: first.cast_signed(), second: splitmix64(first).cast_signed() }
+    }
+}
+
+/// The claims that this pass holds. Its other session, in which it reads and writes, holds the
+/// second locks.
+#[derive(Default)]
+pub struct PgLocks {
+    /// The session of the first locks; made when the first is needed.
+    session: Option<Session>,
+    /// Which of the server's processes serve the sessions of the second and of the first locks.
+    backends: [String; 2],
+    /// Whether they are sessions for a transaction only.
+    pooled: bool,
+    held: HashMap<Id, Keys>,
+    /// Records that were claimed, and that somebody else got when a session was lost.
+    lost: HashSet<Id>,
+    /// Released, but not yet free: first locks, also of what is half of a claim, or none.
+    freed_first: Vec<i64>,
+    /// The same of second locks, which go together with the next ones that are taken.
+    freed_second: Vec<i64>,
+    /// Locks of the open transaction.
+    taken: usize,
+    /// What the handlers carry, and who ends them if this process is killed.
+    token: Option<String>,
+    watchdogs: Vec<Watchdog>,
+}
+
 impl Locks<PgEngine> for PgLocks {
     fn most(&self) -> usize {
-        self.room()
+        if self.pooled && !self.held.is_empty() {
+            self.held.len() + (2 * MOST_CLAIMS).saturating_sub(self.taken)
+        } else {
+            MOST_CLAIMS
+        }
     }
 
     /// Makes the session of the first locks, if there is none.
@@ -45,23 +98,16 @@ impl Locks<PgEngine> for PgLocks {
         if self.session.is_some() {
             return Ok(());
         }
-        self.open_session(&on.engine)?;
-        let pooled = self.is_pooled(&mut on.engine.session);
-        self.pooled = on.reading(pooled.map_err(DbError::from))?;
-        let place = &on.engine.place;
-        if self.pooled {
-            log::debug!("{place} is a pooler: a claim is a lock of a transaction");
-        }
-        let ready = self.tune(&mut on.engine).and_then(|()| self.note_backends(&mut on.engine));
-        on.reading(ready.map_err(DbError::from))?;
-        let exclude = self.locks_exclude(&mut on.engine.session);
-        if !on.reading(exclude.map_err(DbError::from))? {
+        let reading = &mut on.engine.session;
+        self.open_session(&reading.server)?;
+        let exclude = self.prepare(reading);
+        if !on.reading(exclude)? {
             self.session = None;
             bail!(
                 "could not claim records in {}: its advisory locks do not lock, a second session \
                  got what the first one holds; name a server, or a pooler before it, that keeps \
                  them",
-                on.engine.place
+                on.engine.place()
             );
         }
         Ok(())
@@ -72,7 +118,7 @@ impl Locks<PgEngine> for PgLocks {
         on: &mut SqlDatabase<PgEngine>,
         ids: &[Id],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
-        let SqlDatabase { engine, table, .. } = on;
+        let (reading, table) = (&mut on.engine.session, &on.table);
         let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
         let mut seen = HashSet::new();
         let new = ids.iter().enumerate().filter(|(_, id)| seen.insert(*id));
@@ -88,9 +134,9 @@ impl Locks<PgEngine> for PgLocks {
         // A statement of its own, so that it sees what was committed before the locks were free.
         let freed = if self.pooled { Vec::new() } else { std::mem::take(&mut self.freed_second) };
         let named: Vec<_> = wanted.iter().map(|(place, keys)| (&ids[*place], *keys)).collect();
-        let read = match engine.lock_and_read(table, &named, freed, !self.pooled) {
+        let read = match lock_and_read(reading, table, &named, freed, !self.pooled) {
             // One row that cannot be read must not keep the others from being handled.
-            Err(error) if error.is_of_a_row => engine.read_singly(table, &named, !self.pooled),
+            Err(error) if error.is_of_a_row => read_singly(reading, table, &named, !self.pooled),
             read => read,
         };
         let read = read.inspect_err(|_| {
@@ -132,7 +178,9 @@ impl Locks<PgEngine> for PgLocks {
     fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
         self.token = Some(token.into());
         self.open(on)?;
-        wait_for_others(&mut on.engine)
+        let left = time_for_others(&mut on.engine.session);
+        std::thread::sleep(on.reading(left)?);
+        Ok(())
     }
 
     fn look_after(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<Vec<Arc<OwnedFd>>, DbError> {
@@ -143,17 +191,18 @@ impl Locks<PgEngine> for PgLocks {
         let mut sockets = Vec::new();
         for session in self.session.iter_mut().chain([&mut on.engine.session]) {
             session.query("SELECT 1", &[])?;
-            sockets.push(session.socket());
+            sockets.push(session.connection.handle.socket.clone());
         }
         Ok(sockets)
     }
 }
 
 impl PgLocks {
-    fn open_session(&mut self, engine: &PgEngine) -> Result<()> {
-        let session = Session::open(&engine.server, Access::ReadWrite)?;
+    fn open_session(&mut self, server: &Arc<Server>) -> Result<()> {
+        let session = Session::open(server, Access::ReadWrite)?;
         if let Some(token) = &self.token {
-            let socket = session.socket().try_clone().context("could not watch a connection")?;
+            let socket = session.connection.handle.socket.try_clone();
+            let socket = socket.context("could not watch a connection")?;
             // The first one still watches over what has its mark only; those between are no use.
             self.watchdogs.push(Watchdog::start(Some(socket), token)?);
             if self.watchdogs.len() > 2 {
@@ -164,9 +213,21 @@ impl PgLocks {
         Ok(())
     }
 
+    /// Gets both sessions ready, and says whether their locks exclude each other.
+    fn prepare(&mut self, reading: &mut Session) -> Result<bool, DbError> {
+        self.pooled = self.is_pooled(reading)?;
+        if self.pooled {
+            let place = reading.server.shown();
+            log::debug!("{place} is a pooler: a claim is a lock of a transaction");
+        }
+        self.tune(reading)?;
+        self.note_backends(reading)?;
+        self.locks_exclude(reading)
+    }
+
     /// Whether what one session has locked is refused to the other. What only speaks PostgreSQL's
     /// protocol may know the functions and grant everything. The lock goes with the next claim.
-    fn locks_exclude(&mut self, reading: &mut Session) -> Result<bool, SqlError> {
+    fn locks_exclude(&mut self, reading: &mut Session) -> Result<bool, DbError> {
         // No record's key but by chance, and no other pass's.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = self.take_first(&[key])?;
@@ -176,28 +237,28 @@ impl PgLocks {
     }
 
     /// What a session of one's own is told, and one for a transaction must not be.
-    fn tune(&mut self, engine: &mut PgEngine) -> Result<(), SqlError> {
+    fn tune(&mut self, reading: &mut Session) -> Result<(), DbError> {
         if self.pooled {
             return Ok(());
         }
-        let keep = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; \
-                    SET tcp_keepalives_count = 3; SET statement_timeout = 0; \
-                    SET default_transaction_isolation = 'read committed'; \
-                    SELECT set_config(name, '0', false) FROM pg_settings \
-                    WHERE name = 'idle_session_timeout'";
-        if let Some(session) = &mut self.session {
-            session.batch(keep)?;
+        for session in self.session.iter_mut().chain([reading]) {
+            session.batch(&format!(
+                "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; \
+                 SET tcp_keepalives_count = 3; SET statement_timeout = 0; \
+                 SET default_transaction_isolation = 'read committed'; \
+                 SELECT set_config(name, '0', false) FROM pg_settings \
+                 WHERE name = 'idle_session_timeout'; SET lock_timeout = '{LOCK_TIMEOUT}'"
+            ))?;
             session.prepare_what_is_repeated();
         }
-        engine.session.prepare_what_is_repeated();
-        engine.session.batch(&format!("{keep}; SET lock_timeout = '{LOCK_TIMEOUT}'"))
+        Ok(())
     }
 
     /// Whether a session of ours is one of the server's, or a pooler's, which lends the server's
     /// for a transaction.
-    fn is_pooled(&mut self, reading: &mut Session) -> Result<bool, SqlError> {
+    fn is_pooled(&mut self, reading: &mut Session) -> Result<bool, DbError> {
         let Some(claiming) = &mut self.session else { return Ok(false) };
-        let pid = |session: &mut Session| -> Result<i32, SqlError> {
+        let pid = |session: &mut Session| -> Result<i32, DbError> {
             let rows = session.query("SELECT pg_backend_pid()", &[])?;
             Ok(rows.first().map_or(0, |row| row.get(0)))
         };
@@ -217,75 +278,131 @@ impl PgLocks {
     }
 
     /// Which of the server's processes serve this pass.
-    fn note_backends(&mut self, engine: &mut PgEngine) -> Result<(), SqlError> {
-        engine.backend = engine.session.backend()?;
-        if let Some(session) = &mut self.session {
-            self.backend = session.backend()?;
+    fn note_backends(&mut self, reading: &mut Session) -> Result<(), DbError> {
+        for (session, backend) in
+            [reading].into_iter().chain(&mut self.session).zip(&mut self.backends)
+        {
+            *backend = session.backend()?;
         }
         Ok(())
     }
 
-    /// What a session held that is made anew is gone: nothing is left to be given back there.
-    fn make_anew(&mut self, engine: &mut PgEngine, reading: bool, claiming: bool) -> Result<()> {
-        if reading {
-            engine.connect()?;
+    /// Takes first locks, and says which were granted.
+    fn take_first(&mut self, keys: &[i64]) -> Result<Vec<bool>, DbError> {
+        let (function, mut freed) = (self.function(), std::mem::take(&mut self.freed_first));
+        if self.pooled {
+            freed.clear();
+            self.end_transaction()?;
+        }
+        let Some(session) = &mut self.session else { return Ok(vec![false; keys.len()]) };
+        if self.pooled {
+            if self.taken == 0 {
+                // It waits for handlers, however long they take.
+                session.batch(
+                    "BEGIN ISOLATION LEVEL READ COMMITTED; \
+                     SET LOCAL idle_in_transaction_session_timeout = 0",
+                )?;
+            }
+            self.taken += keys.len();
+        }
+        take_locks(session, function, keys, freed)
+    }
+
+    /// What takes a first lock.
+    fn function(&self) -> &'static str {
+        if self.pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" }
+    }
+
+    /// Ends the transaction that has the first locks, if none of them is a claim's any more.
+    fn end_transaction(&mut self) -> Result<(), DbError> {
+        if self.held.is_empty()
+            && std::mem::take(&mut self.taken) > 0
+            && let Some(session) = &mut self.session
+        {
+            session.batch("COMMIT")?;
+        }
+        Ok(())
+    }
+
+    /// Gives both locks of a claim back.
+    fn give_back(&mut self, keys: Keys) {
+        self.freed_first.push(keys.first);
+        if !self.pooled {
+            self.freed_second.push(keys.second);
+        }
+    }
+
+    /// Makes what was released free.
+    fn free(&mut self, reading: &mut Session) -> Result<(), DbError> {
+        let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
+        if self.pooled {
+            self.end_transaction()?;
+        } else if let Some(session) = &mut self.session {
+            unlock(session, first)?;
+        }
+        unlock(reading, second)
+    }
+
+    /// Makes sessions anew that are lost, that of the second locks or of the first ones. What it
+    /// held is gone: nothing is left to be given back there.
+    fn make_anew(&mut self, on: &mut SqlDatabase<PgEngine>, lost: [bool; 2]) -> Result<()> {
+        let reading = &mut on.engine.session;
+        if lost[0] {
+            reading.open_again()?;
             self.freed_second.clear();
         }
-        if claiming {
-            self.open_session(engine)?;
+        if lost[1] {
+            self.open_session(&reading.server)?;
             self.freed_first.clear();
             self.taken = 0;
         }
         let again = self
-            .tune(engine)
-            .and_then(|()| self.end_old(engine, reading, claiming))
-            .and_then(|()| self.take_back(&mut engine.session, claiming, reading));
-        again.map_err(|error| engine.explain(error.into(), "read"))
+            .tune(reading)
+            .and_then(|()| self.end_old(reading, lost))
+            .and_then(|()| self.take_back(reading, lost));
+        on.reading(again)
     }
 
     /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
     /// socket of one: they are ended there, so that their locks are free.
-    fn end_old(
-        &mut self,
-        engine: &mut PgEngine,
-        reading: bool,
-        claiming: bool,
-    ) -> Result<(), SqlError> {
+    fn end_old(&mut self, reading: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
         if self.pooled {
             return Ok(());
         }
-        let old = [(reading, &engine.backend), (claiming, &self.backend)];
-        let old = old.into_iter().filter(|(is_old, _)| *is_old).map(|(_, backend)| backend.clone());
-        let old = old.map(Some).collect();
+        let old = self.backends.iter().zip(lost).filter(|(_, is_lost)| *is_lost);
         let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE concat_ws(' ', pid, backend_start) = ANY($1)";
-        engine.session.query(sql, &[Param::Texts(old)])?;
-        self.note_backends(engine)
+        reading.query(sql, &[Param::texts(old.map(|(backend, _)| backend))])?;
+        self.note_backends(reading)
     }
 
-    /// Takes the locks of the sessions that were made anew. A record that somebody else has got
-    /// meanwhile is lost to this pass.
-    fn take_back(
-        &mut self,
-        reading: &mut Session,
-        first: bool,
-        second: bool,
-    ) -> Result<(), SqlError> {
-        let held = |locks: &Self, key: fn(&Keys) -> i64| -> Vec<(Id, i64)> {
-            locks.held.iter().map(|(id, keys)| (id.clone(), key(keys))).collect()
-        };
-        let mut refused = Vec::new();
-        if first {
-            refused = insist(held(self, |it| it.first), |keys| self.take_first(keys))?;
-        }
-        if second && !self.pooled {
-            refused.extend(insist(held(self, |it| it.second), |keys| {
-                take_locks(reading, "pg_try_advisory_lock", keys, Vec::new())
-            })?);
-        }
-        for id in refused {
-            self.release(&id);
-            self.lost.insert(id);
+    /// Takes the locks of the sessions that were made anew, again and again, because they must be
+    /// this pass's own. A record that somebody else has got meanwhile is lost to this pass.
+    fn take_back(&mut self, reading: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
+        for (is_first, is_lost) in [(true, lost[1]), (false, lost[0] && !self.pooled)] {
+            let key = |keys: &Keys| if is_first { keys.first } else { keys.second };
+            let mut wanted: Vec<_> =
+                self.held.iter().map(|(id, it)| (id.clone(), key(it))).collect();
+            wanted.retain(|_| is_lost);
+            for tries in 0..RETAKES {
+                if wanted.is_empty() {
+                    break;
+                }
+                if tries > 0 {
+                    std::thread::sleep(RETAKE_PAUSE);
+                }
+                let keys: Vec<_> = wanted.iter().map(|(_, key)| *key).collect();
+                let granted = match is_first {
+                    true => self.take_first(&keys)?,
+                    false => take_locks(reading, self.function(), &keys, Vec::new())?,
+                };
+                let mut granted = granted.into_iter();
+                wanted.retain(|_| granted.next() != Some(true));
+            }
+            for (id, _) in wanted {
+                self.release(&id);
+                self.lost.insert(id);
+            }
         }
         Ok(())
     }
@@ -293,111 +410,124 @@ impl PgLocks {
 
 /// Makes the sessions anew that are lost, and takes back what they held.
 pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
-    let (mut reading, mut claiming) = (false, false);
+    let mut lost = [false, false];
     store.connect_again(why, |it| {
         // A server that goes down ends one session after the other.
-        reading |= !it.database.engine.session.is_alive();
+        lost[0] |= !it.database.engine.session.connection.is_alive();
         let session = it.locks.session.as_mut();
-        claiming |= session.is_some_and(|session| !session.is_alive());
-        it.locks.make_anew(&mut it.database.engine, reading, claiming)
+        lost[1] |= session.is_some_and(|session| !session.connection.is_alive());
+        it.locks.make_anew(&mut it.database, lost)
     })?;
     // Behind a pooler only the one that holds claims is seen to be lost.
-    if claiming && (reading || store.locks.pooled) {
+    if lost[1] && (lost[0] || store.locks.pooled) {
         std::thread::sleep(HOLD_OFF);
     }
     Ok(())
 }
 
-/// A server that has just been started, or has recovered from a crash, has forgotten all claims:
-/// other passes get time to take theirs back. Recovery ends with a checkpoint, which has nothing to
-/// redo behind it, unlike those that are made while the server works.
-fn wait_for_others(engine: &mut PgEngine) -> Result<()> {
+/// How long other passes need to take their claims back: a server that has just been started, or
+/// has recovered from a crash, has forgotten all of them. Recovery ends with a checkpoint, which has
+/// nothing to redo behind it, unlike those that are made while the server works.
+fn time_for_others(session: &mut Session) -> Result<Duration, DbError> {
     let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
                CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
                pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
-    let rows = engine.query(sql, &[])?;
-    let secs = rows.first().map_or(f64::MAX, |row| row.get(0));
-    let left = HOLD_OFF.as_secs_f64() - secs;
-    if left > 0.0 {
-        std::thread::sleep(Duration::from_secs_f64(left.min(HOLD_OFF.as_secs_f64())));
+    let rows = session.query(sql, &[])?;
+    let since: f64 = rows.first().map_or(f64::MAX, |row| row.get(0));
+    let most = HOLD_OFF.as_secs_f64();
+    Ok(Duration::from_secs_f64((most - since).clamp(0.0, most)))
+}
+
+/// Takes locks and gives others back, and says which were granted.
+fn take_locks(
+    session: &mut Session,
+    function: &str,
+    keys: &[i64],
+    freed: Vec<i64>,
+) -> Result<Vec<bool>, DbError> {
+    let params = [Param::Keys(keys.to_vec()), Param::Keys(freed)];
+    let rows = session.query(&statements::lock(function), &params)?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
+    if !keys.is_empty() {
+        session.query(&statements::unlock(1), &[Param::Keys(keys)])?;
     }
     Ok(())
 }
 
-/// Asks for locks that must be this pass's own, again and again; says which were refused.
-fn insist(
-    mut wanted: Vec<(Id, i64)>,
-    mut take: impl FnMut(&[i64]) -> Result<Vec<bool>, SqlError>,
-) -> Result<Vec<Id>, SqlError> {
-    for tries in 0..RETAKES {
-        if wanted.is_empty() {
-            break;
-        }
-        if tries > 0 {
-            std::thread::sleep(RETAKE_PAUSE);
-        }
-        let keys: Vec<_> = wanted.iter().map(|(_, keys)| *keys).collect();
-        let mut granted = take(&keys)?.into_iter();
-        wanted.retain(|_| granted.next() != Some(true));
+/// Takes the second locks and reads the records that have them, in one statement; the first
+/// locks were granted before it began.
+fn lock_and_read(
+    session: &mut Session,
+    table: &Table,
+    wanted: &[(&Id, Keys)],
+    freed: Vec<i64>,
+    locks: bool,
+) -> Result<Vec<Claim>, DbError> {
+    let (sql, params) = statements::lock_and_read(table, wanted, freed, locks);
+    let mut claims: Vec<_> = wanted.iter().map(|_| Claim::Busy).collect();
+    let columns = Selected::all(table);
+    for row in session.query(&sql, &params)?.iter().filter(|row| row.truth(1)) {
+        let claim = number(row, 0).and_then(|index| claims.get_mut(index));
+        let Some(claim) = claim else { continue };
+        *claim = match claim {
+            Claim::Busy => {
+                let record = row.truth(2).then(|| columns.record(row, 3)).flatten();
+                record.map_or(Claim::Gone, |record| Claim::Held(Box::new(record)))
+            }
+            Claim::Held(_) | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
+                Claim::Ambiguous
+            }
+        };
     }
-    Ok(wanted.into_iter().map(|(id, _)| id).collect())
+    Ok(claims)
 }
 
-impl PgEngine {
-    /// The same as [`Self::lock_and_read`], one record after the other. Second locks that were
-    /// taken for what cannot be read are given back: they outlive a statement that fails.
-    fn read_singly(
-        &mut self,
-        table: &Table,
-        wanted: &[(&Id, Keys)],
-        locks: bool,
-    ) -> Result<Vec<Claim>, DbError> {
-        let second = |keys: &[(&Id, Keys)]| keys.iter().map(|(_, keys)| keys.second).collect();
-        if locks {
-            unlock(&mut self.session, second(wanted))?;
+/// The same, one record after the other. Second locks that were taken for what cannot be read are
+/// given back: they outlive a statement that fails.
+fn read_singly(
+    session: &mut Session,
+    table: &Table,
+    wanted: &[(&Id, Keys)],
+    locks: bool,
+) -> Result<Vec<Claim>, DbError> {
+    let give_back = |session: &mut Session, wanted: &[(&Id, Keys)]| match locks {
+        true => unlock(session, wanted.iter().map(|(_, keys)| keys.second).collect()),
+        false => Ok(()),
+    };
+    give_back(session, wanted)?;
+    let mut claims = Vec::with_capacity(wanted.len());
+    for one in wanted.chunks(1) {
+        match lock_and_read(session, table, one, Vec::new(), locks) {
+            Ok(read) => claims.extend(read),
+            Err(error) if error.is_of_a_row => {
+                give_back(session, one)?;
+                claims.push(Claim::Unreadable(error.words));
+            }
+            Err(error) => return Err(error),
         }
-        let mut claims = Vec::with_capacity(wanted.len());
-        for one in wanted.chunks(1) {
-            claims.push(match self.lock_and_read(table, one, Vec::new(), locks) {
-                Ok(mut read) => read.pop().unwrap_or(Claim::Busy),
-                Err(error) if error.is_of_a_row => {
-                    if locks {
-                        unlock(&mut self.session, second(one))?;
-                    }
-                    Claim::Unreadable(error.words)
-                }
-                Err(error) => return Err(error),
-            });
-        }
-        Ok(claims)
     }
+    Ok(claims)
+}
 
-    /// Takes the second locks and reads the records that have them, in one statement; the first
-    /// locks were granted before it began.
-    fn lock_and_read(
-        &mut self,
-        table: &Table,
-        wanted: &[(&Id, Keys)],
-        freed: Vec<i64>,
-        locks: bool,
-    ) -> Result<Vec<Claim>, DbError> {
-        let (sql, mut params) = advisory_locks::lock_and_read(table, wanted, locks);
-        params.push(Param::Keys(freed));
-        let mut claims: Vec<Option<Claim>> = wanted.iter().map(|_| None).collect();
-        let columns = Selected::all(table);
-        for row in self.session.query(&sql, &params)? {
-            let place = number(&row, 0).and_then(|index| claims.get_mut(index));
-            let Some(place) = place else { continue };
-            *place = Some(match (place.take(), row.truth(1), row.truth(2)) {
-                (_, false, _) => Claim::Busy,
-                (Some(_), true, _) => Claim::Ambiguous,
-                (None, true, false) => Claim::Gone,
-                (None, true, true) => {
-                    let record = columns.record(&row, 3);
-                    record.map_or(Claim::Gone, |record| Claim::Held(Box::new(record)))
-                }
-            });
-        }
-        Ok(claims.into_iter().map(|claim| claim.unwrap_or(Claim::Busy)).collect())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_tables_have_keys_of_their_own() {
+        let of = |table: &str, id: Id| Keys::of(table, &id);
+        let one = of("\"public\".\"orders\"", Id::Integer(7));
+        assert_eq!(one, of("\"public\".\"orders\"", Id::Text("7".into())));
+        let mut all: Vec<i64> = ["\"public\".\"orders\"", "\"public\".\"mails\""]
+            .iter()
+            .flat_map(|table| (0..1_000).map(move |id| of(table, Id::Integer(id))))
+            .flat_map(|keys| [keys.first, keys.second])
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 4_000);
     }
 }

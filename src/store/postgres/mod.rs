@@ -1,36 +1,33 @@
 //! The PostgreSQL engine: the table on a server, the claims in its advisory locks. A queue of pgmq is
 //! read as a table, and written by a store of its own.
 
-mod advisory_locks;
 mod catalog;
 mod dialect;
-mod errors;
 mod locks;
 pub mod pgmq;
 mod server;
 mod session;
-mod write;
+mod statements;
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use tokio_postgres::{Error as SqlError, Row};
+use anyhow::{Context, Result, ensure};
+use tokio_postgres::Row;
 
 pub use server::{Server, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::{DbError, Patience};
 use super::sql::recent;
-use super::table::{Cells, Charged, Selected, Table, quote};
+use super::table::{Cells, Charged, Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Access, Database, Inspection, Interrupter, RowWrite, StateDir, Store, StoreStop};
 use crate::mapping::Mapping;
-use crate::record::{Id, Record, Status, Value};
+use crate::record::{Id, Status, Value};
 use crate::time::{Clock, Instant};
-use catalog::PgCatalog;
 use dialect::{Param, number, param};
 use locks::PgLocks;
 use pgmq::{Queue, Work};
@@ -38,14 +35,9 @@ use session::Session;
 
 /// A server that answers.
 pub struct PgEngine {
-    server: Arc<Server>,
     session: Session,
-    /// Which of the server's processes serves it, once claims depend on that.
-    backend: String,
     /// What the table is made of, where it is a queue.
     queue: Option<Queue>,
-    /// As messages have it.
-    place: String,
 }
 
 /// Opens a table on a server.
@@ -54,40 +46,19 @@ pub fn open(
     mapping: &Mapping,
     access: Access,
 ) -> Result<SqlDatabase<PgEngine>> {
-    let place = server.shown();
-    let mut session = Session::open(server, access)?;
-    let found = Table::find(&mut PgCatalog(RefCell::new(&mut session)), mapping);
-    let table = found.map_err(|error| match error.downcast::<SqlError>() {
-        Ok(error) => DbError::from(error).explain(&place, "read"),
-        Err(error) => error.context(format!("could not use {place}")),
+    let mut session = RefCell::new(Session::open(server, access)?);
+    let found = Table::find(&mut session, mapping);
+    let table = found.map_err(|error| match error.downcast::<DbError>() {
+        Ok(error) => error.explain(&server.shown(), "read"),
+        Err(error) => error.context(format!("could not use {}", server.shown())),
     })?;
-    Ok(SqlDatabase::new(PgEngine::new(server, session, None), table))
+    Ok(SqlDatabase::new(PgEngine { session: session.into_inner(), queue: None }, table))
 }
 
 impl PgEngine {
-    fn new(server: &Arc<Server>, session: Session, queue: Option<Queue>) -> Self {
-        let (place, server, backend) = (server.shown(), server.clone(), String::new());
-        Self { server, session, backend, queue, place }
-    }
-
-    /// Takes another session in place of the one there is.
-    fn connect(&mut self) -> Result<()> {
-        self.session = Session::open(&self.server, self.session.access)?;
-        Ok(())
-    }
-
     fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
         let rows = self.session.query(sql, params);
-        rows.map_err(|error| self.explain(error.into(), "read"))
-    }
-
-    /// The records of a table whose ids are numbers, those that there are.
-    fn records(&mut self, table: &Table, ids: &[i64]) -> Result<Vec<Record>, DbError> {
-        let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
-        let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
-        let rows = self.session.query(&sql, &[Param::Keys(ids.to_vec())])?;
-        let columns = Selected::all(table);
-        Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
+        rows.map_err(|error| self.explain(error, "read"))
     }
 }
 
@@ -100,29 +71,26 @@ impl Engine for PgEngine {
     const HEARTBEAT_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));
 
     fn place(&self) -> String {
-        self.place.clone()
+        self.session.server.shown()
     }
 
     fn rows(
         &mut self,
         sql: &str,
         params: &[Value],
-        mut each: impl FnMut(&Row) -> bool,
+        each: impl FnMut(&Row) -> bool,
     ) -> Result<(), DbError> {
         // Not without its NULs: the server refuses what it cannot hold.
-        let param = |value: &Value| {
-            if let Value::Text(text) = value {
-                Param::text(text)
-            } else {
-                Param::Text(param(value))
-            }
+        let param = |value: &Value| match value {
+            Value::Text(text) => Param::text(text),
+            value => Param::Text(param(value)),
         };
         let params: Vec<_> = params.iter().map(param).collect();
-        Ok(self.session.each(sql, &params, &mut each)?)
+        self.session.stream(sql, &params, each)
     }
 
     fn still_pending(&mut self, table: &Table, ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
-        let (sql, params) = advisory_locks::still_pending(table, ids);
+        let (sql, params) = statements::still_pending(table, ids);
         let rows = self.session.query(&sql, &params)?;
         Ok(Some(rows.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect()))
     }
@@ -141,7 +109,7 @@ impl Engine for PgEngine {
 
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
         let (pending, recent) = (table.any(&table.pending()), table.due(&recent()).concat());
-        Ok(self.is_served(table, &pending)? && self.is_served(table, &recent)?)
+        Ok(self.is_found_by_index(table, &pending)? && self.is_found_by_index(table, &recent)?)
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
@@ -153,8 +121,8 @@ impl Engine for PgEngine {
         let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
         let pending = table.status_in(&Status::PENDING);
         let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < now()"));
-        let is_served = self.is_served(table, &probe)?;
-        Ok((!is_served).then(|| format!("{count}, {at}")))
+        let is_found = self.is_found_by_index(table, &probe)?;
+        Ok((!is_found).then(|| format!("{count}, {at}")))
     }
 
     fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
@@ -189,7 +157,7 @@ impl Engine for PgEngine {
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), DbError> {
-        Ok(self.session.batch(sql)?)
+        self.session.batch(sql)
     }
 
     fn roll_back(&mut self) {
@@ -202,7 +170,7 @@ impl Engine for PgEngine {
         changes: &[(usize, &RowWrite)],
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
-        let (sql, params) = write::statement(table, changes, ask);
+        let (sql, params) = statements::write(table, changes, ask);
         let rows = self.session.query(&sql, &params)?;
         let guards = table.guard_columns();
         let seen = |row: &Row| {
@@ -222,7 +190,7 @@ impl Engine for PgEngine {
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
-        Some(self.server.interrupter())
+        Some(self.session.server.interrupter())
     }
 
     fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
@@ -241,7 +209,7 @@ impl Database for SqlDatabase<PgEngine> {
 
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let path = named.context("where are cursors to be kept? say so with --state-dir")?;
-        Ok(StateDir::own(path.into(), &self.engine.server.identity()))
+        Ok(StateDir::own(path.into(), &self.engine.session.server.identity()))
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
@@ -279,12 +247,10 @@ impl Database for SqlDatabase<PgEngine> {
 pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<()> {
     let place = server.shown();
     let mut session = Session::open(server, Access::ReadWrite)?;
-    let explain = |error: SqlError| DbError::from(error).explain(&place, "create the table in");
+    let explain = |error: DbError| error.explain(&place, "create the table in");
     let named = [Param::text(table.to_lowercase())];
     let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);
-    if !there.map_err(explain)?.is_empty() {
-        anyhow::bail!("table {table} already exists in {place}");
-    }
+    ensure!(there.map_err(explain)?.is_empty(), "table {table} already exists in {place}");
     // All of it or nothing: a batch is one transaction.
     session.batch(schema).map_err(explain).context("nothing was created")
 }

@@ -1,18 +1,20 @@
-//! One connection to the server.
+//! One session on the server, and its errors, sorted by what can be done about them.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
+use tokio_postgres::error::{DbError as ServerError, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error as SqlError, Row, Statement};
 
 use super::dialect::Param;
 use super::server::{Connection, Server};
 use crate::store::Access;
+use crate::store::error::{DbError, Kind};
 
 /// What is needed to read values as they are written here. A pooler between this and the server
 /// keeps these apart for each of its clients, and no others, so nothing else is set here.
@@ -24,7 +26,8 @@ const SPELLING: &str =
 const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
 
 pub struct Session {
-    connection: Connection,
+    pub server: Arc<Server>,
+    pub connection: Connection,
     /// Statements by their text, prepared if they came a second time. None where the next one may
     /// come to another process of the server, as behind a pooler.
     prepared: Option<HashMap<String, Option<Statement>>>,
@@ -39,10 +42,16 @@ pub struct Session {
 impl Session {
     /// See [`Server::connect`].
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
-        let connection = server.connect()?;
-        let mut session = Self { connection, prepared: None, access, is_reading: false };
+        let (server, connection) = (server.clone(), server.connect()?);
+        let mut session = Self { server, connection, prepared: None, access, is_reading: false };
         session.batch(SPELLING)?;
         Ok(session)
+    }
+
+    /// Takes another connection in place of the one there is.
+    pub fn open_again(&mut self) -> Result<()> {
+        *self = Self::open(&self.server, self.access)?;
+        Ok(())
     }
 
     /// From now on what is repeated is planned once only.
@@ -51,11 +60,16 @@ impl Session {
     }
 
     /// One statement, in one round trip.
-    pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
-        self.asking(|it| it.ask(sql, params))
+    pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, DbError> {
+        Ok(self.ask(sql, params)?)
     }
 
-    fn asking<T>(
+    /// The same, with the server's own error.
+    pub fn ask(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
+        self.reading(|it| it.send(sql, params))
+    }
+
+    fn reading<T>(
         &mut self,
         ask: impl FnOnce(&mut Self) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
@@ -63,39 +77,37 @@ impl Session {
         ask(self).inspect_err(|_| self.end_reading())
     }
 
-    fn ask(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
+    fn send(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
         let typed: Vec<_> = params.iter().map(Param::typed).collect();
-        let Some(prepared) = &mut self.prepared else {
+        let known = match &mut self.prepared {
+            Some(prepared) if prepared.contains_key(sql) => prepared.get_mut(sql),
+            Some(prepared) => prepared.insert(sql.into(), None).and(None),
+            None => None,
+        };
+        let Some(known) = known else {
             return self.connection.wait(async |it| it.query_typed(sql, &typed).await);
         };
-        let statement = match prepared.get(sql) {
+        let (values, types): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
+        let statement = match known {
+            Some(statement) => statement.clone(),
             None => {
-                prepared.insert(sql.into(), None);
-                return self.connection.wait(async |it| it.query_typed(sql, &typed).await);
-            }
-            Some(Some(statement)) => statement.clone(),
-            Some(None) => {
-                let types: Vec<_> = typed.iter().map(|(_, it)| it.clone()).collect();
-                let statement =
-                    self.connection.wait(async |it| it.prepare_typed(sql, &types).await)?;
-                prepared.insert(sql.into(), Some(statement.clone()));
-                statement
+                let prepared = self.connection.wait(async |it| it.prepare_typed(sql, &types).await);
+                known.insert(prepared?).clone()
             }
         };
-        let values: Vec<_> = typed.iter().map(|(value, _)| *value).collect();
         self.connection.wait(async |it| it.query(&statement, &values).await)
     }
 
     /// Hands each row to `each` as it comes in, as long as that says true.
-    pub fn each(
+    pub fn stream(
         &mut self,
         sql: &str,
         params: &[Param],
-        each: &mut dyn FnMut(&Row) -> bool,
-    ) -> Result<(), SqlError> {
+        mut each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
         let params: Vec<_> = params.collect();
-        self.asking(|it| {
+        Ok(self.reading(|it| {
             let rows = it.connection.wait(async |it| it.query_typed_raw(sql, params).await)?;
             let mut rows = pin!(rows);
             while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
@@ -104,34 +116,36 @@ impl Session {
                 }
             }
             Ok(())
-        })
+        })?)
     }
 
-    /// How the server would carry out a statement, under a setting.
-    pub fn plan(&mut self, setting: &str, sql: &str) -> Result<Vec<Row>, SqlError> {
+    /// How the server would carry out a statement, if it reads no table from one end to the other
+    /// that it can help.
+    pub fn explain(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
         self.end_reading();
-        self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL {setting}"))?;
-        let rows = self.ask(&format!("EXPLAIN (COSTS OFF) {sql}"), &[]);
-        let ended = self.roll_back();
-        rows.and_then(|rows| ended.map(|()| rows))
+        self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL enable_seqscan = off"))?;
+        self.is_reading = true;
+        let rows = self.query(&format!("EXPLAIN (COSTS OFF) {sql}"), &[])?;
+        self.roll_back()?;
+        Ok(rows)
     }
 
-    pub fn begin(&mut self) -> Result<(), SqlError> {
+    pub fn begin(&mut self) -> Result<(), DbError> {
         match self.access {
-            Access::ReadOnly => self.begin_to_read(),
+            Access::ReadOnly => Ok(self.begin_to_read()?),
             Access::ReadWrite | Access::Pass(_) => self.batch("BEGIN"),
         }
     }
 
     /// Ends a transaction without a trace.
-    pub fn roll_back(&mut self) -> Result<(), SqlError> {
+    pub fn roll_back(&mut self) -> Result<(), DbError> {
         self.is_reading = false;
         self.batch("ROLLBACK")
     }
 
     fn begin_to_read(&mut self) -> Result<(), SqlError> {
         if self.access == Access::ReadOnly && !self.is_reading {
-            self.batch(BEGIN_TO_READ)?;
+            self.connection.wait(async |it| it.batch_execute(BEGIN_TO_READ).await)?;
             self.is_reading = true;
         }
         Ok(())
@@ -146,26 +160,17 @@ impl Session {
     }
 
     /// Several statements without parameters or results.
-    pub fn batch(&mut self, sql: &str) -> Result<(), SqlError> {
-        self.connection.wait(async |it| it.batch_execute(sql).await)
+    pub fn batch(&mut self, sql: &str) -> Result<(), DbError> {
+        Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }
 
     /// Which of the server's processes serves this session. Numbers are used again, so the instant
     /// of its start belongs to it.
-    pub fn backend(&mut self) -> Result<String, SqlError> {
+    pub fn backend(&mut self) -> Result<String, DbError> {
         let sql = "SELECT concat_ws(' ', pid, backend_start) FROM pg_stat_activity \
                    WHERE pid = pg_backend_pid()";
         let rows = self.query(sql, &[])?;
         Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
-    }
-
-    pub fn is_alive(&mut self) -> bool {
-        self.connection.is_alive()
-    }
-
-    /// See [`Handle::socket`].
-    pub fn socket(&self) -> Arc<OwnedFd> {
-        self.connection.handle.socket.clone()
     }
 }
 
@@ -175,4 +180,73 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.end_reading();
     }
+}
+
+/// Classes of refusals by the table: a constraint, a type, a trigger.
+const REFUSALS: [&str; 9] = ["22", "23", "27", "44", "P0", "42", "0A", "38", "39"];
+/// What is wrong with one row: a damaged page, or what the queue's condition makes of its values.
+const OF_A_ROW: [&str; 4] = ["22", "XX001", "XX002", "54000"];
+
+impl From<SqlError> for DbError {
+    fn from(error: SqlError) -> Self {
+        let (kind, words) = (kind(&error), words(&error));
+        let code = error.code();
+        let is_one_of = |classes: &[&str]| {
+            code.is_some_and(|code| classes.iter().any(|class| code.code().starts_with(class)))
+        };
+        let hint = match code {
+            _ if kind == Kind::Busy => format!("another session keeps rows locked ({words})"),
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => "; grant it to this user".into(),
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
+                "; this server is a standby, name the primary".into()
+            }
+            Some(&SqlState::OUT_OF_MEMORY) => {
+                "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
+            }
+            Some(&SqlState::DISK_FULL) => "; make room and run the same command again".into(),
+            _ => String::new(),
+        };
+        let is_refusal = kind != Kind::Forbidden && is_one_of(&REFUSALS);
+        Self { kind, words, hint, is_of_a_row: is_one_of(&OF_A_ROW), is_refusal }
+    }
+}
+
+fn kind(error: &SqlError) -> Kind {
+    let Some(code) = error.code() else {
+        // Not the server's word: the connection failed, unless a value did not fit its type.
+        let source = std::error::Error::source(error);
+        let is_io = source.is_some_and(<dyn std::error::Error>::is::<io::Error>);
+        return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
+    };
+    let is_connection = code.code().starts_with("08") && *code != SqlState::PROTOCOL_VIOLATION;
+    match *code {
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
+            Kind::Lost
+        }
+        SqlState::LOCK_NOT_AVAILABLE
+        | SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::OBJECT_IN_USE
+        | SqlState::QUERY_CANCELED => Kind::Busy,
+        SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
+        SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
+        // A session that was idle for too long, in a transaction or not, or whose transaction took
+        // too long.
+        _ if is_connection || ["57P05", "25P03", "25P04"].contains(&code.code()) => Kind::Lost,
+        _ if code.code().starts_with("22") => Kind::NoValue,
+        _ => Kind::Other,
+    }
+}
+
+/// The error in the server's own words.
+pub fn words(error: &SqlError) -> String {
+    // What stands in a row is nobody's business who reads a mail of cron.
+    let detail = |error: &ServerError| {
+        let detail = error.detail().filter(|it| !it.starts_with("Failing row"))?;
+        Some(format!(" ({detail})"))
+    };
+    let full =
+        |error: &ServerError| format!("{}{}", error.message(), detail(error).unwrap_or_default());
+    let words = error.as_db_error().map_or_else(|| error.to_string(), full);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

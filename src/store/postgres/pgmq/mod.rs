@@ -11,11 +11,9 @@ mod work;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use tokio_postgres::Row;
+use anyhow::{Context, Result, bail, ensure};
 
 use super::dialect::{Param, Postgres};
-use super::errors::words;
 use super::session::Session;
 use super::{PgEngine, Server};
 use crate::date::Spelling;
@@ -47,10 +45,10 @@ pub fn open(
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
     let could_not = || format!("could not use {}", server.shown());
-    let mut queue = find(&mut session, name).with_context(could_not)?;
+    let mut queue = Queue::find(&mut session, name).with_context(could_not)?;
     let mut table = Table::find(&mut queue, &mapping_of(mapping))?;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
-    Ok(SqlDatabase::new(PgEngine::new(server, session, Some(queue)), table))
+    Ok(SqlDatabase::new(PgEngine { session, queue: Some(queue) }, table))
 }
 
 /// Makes a queue, unless there is one of this name.
@@ -58,7 +56,7 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<()> {
     let mut session = Session::open(server, Access::ReadWrite)?;
     let mut make = || {
         ensure!(look_up(&mut session, name)?.is_none(), "queue {name} already exists");
-        query(&mut session, "SELECT pgmq.create($1)", &[Param::text(name)]).map(|_| ())
+        Ok(session.query("SELECT pgmq.create($1)", &[Param::text(name)]).map(|_| ())?)
     };
     make().with_context(|| format!("could not make queue {name} in {}", server.shown()))
 }
@@ -131,6 +129,17 @@ pub fn number(id: &Id) -> Option<i64> {
 }
 
 impl Queue {
+    /// Looks the queue up. An error names the queues that there are.
+    fn find(session: &mut Session, name: &str) -> Result<Self> {
+        if let Some(queue) = look_up(session, name)? {
+            return Ok(queue);
+        }
+        let queues = session.query("SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
+        let queues: Vec<String> = queues.iter().map(|row| row.get(0)).collect();
+        let queues = if queues.is_empty() { "none".into() } else { queues.join(", ") };
+        bail!("no queue {name:?}; queues here: {queues}");
+    }
+
     pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
         let params = [Param::text(&self.name), Param::texts(payloads)];
         ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
@@ -188,27 +197,11 @@ impl Queue {
     }
 }
 
-/// Looks the queue up. An error names the queues that there are.
-fn find(session: &mut Session, name: &str) -> Result<Queue> {
-    if let Some(queue) = look_up(session, name)? {
-        return Ok(queue);
-    }
-    let queues = query(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
-    let queues: Vec<String> = queues.iter().map(|row| row.get(0)).collect();
-    let queues = if queues.is_empty() { "none".into() } else { queues.join(", ") };
-    bail!("no queue {name:?}; queues here: {queues}");
-}
-
-fn query(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
-    session.query(sql, params).map_err(|error| anyhow!("{}", words(&error)))
-}
-
 /// None if there is no such queue.
 fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
-    let schema = query(session, "SELECT 1 WHERE to_regnamespace('pgmq') IS NOT NULL", &[])?;
+    let schema = session.query("SELECT 1 WHERE to_regnamespace('pgmq') IS NOT NULL", &[])?;
     ensure!(!schema.is_empty(), "there is no pgmq in this database: CREATE EXTENSION pgmq");
-    let found = query(
-        session,
+    let found = session.query(
         "SELECT c.relname::text, a.relname::text, EXISTS (SELECT 1 FROM pg_attribute \
          WHERE attrelid = c.oid AND attname = 'headers' AND NOT attisdropped) \
          FROM pg_class c, pg_class a \

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Queue;
-use super::{ARCHIVE, DELETE, Orders, READ, SHOW_AT, SHOW_IN, number};
+use super::{ARCHIVE, DELETE, Orders, Queue, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status};
+use crate::store::engine::Engine;
 use crate::store::error::{DbError, OrRefused, Patience, Reconnecting};
 use crate::store::postgres::PgEngine;
 use crate::store::postgres::dialect::Param;
+use crate::store::postgres::session::Session;
+use crate::store::table::Selected;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
@@ -62,7 +64,7 @@ impl Reconnecting for Work {
     }
 
     fn recover(&mut self, why: DbError) -> Result<()> {
-        self.connect_again(&why, |it| it.database.engine.connect())
+        self.connect_again(&why, |it| it.session().open_again())
     }
 }
 
@@ -76,12 +78,29 @@ impl Work {
         Param::text(&self.queue.name)
     }
 
+    fn session(&mut self) -> &mut Session {
+        &mut self.database.engine.session
+    }
+
+    /// The numbers of messages that a statement finds.
+    fn numbers(&mut self, sql: &str, params: &[Param]) -> Result<Vec<i64>, DbError> {
+        Ok(self.session().query(sql, params)?.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// The messages with these numbers that there are.
+    fn records(&mut self, numbers: Vec<i64>) -> Result<Vec<Record>, DbError> {
+        let table = &self.database.table;
+        let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
+        let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
+        let rows = self.database.engine.session.query(&sql, &[Param::Keys(numbers)])?;
+        let columns = Selected::all(table);
+        Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
+    }
+
     fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
-        let params =
-            [self.name(), Param::text(HIDDEN_SECS.to_string()), Param::text(most.to_string())];
-        let rows = self.database.engine.session.query(READ, &params)?;
-        let numbers: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-        let records = self.database.engine.records(&self.database.table, &numbers)?;
+        let [secs, most] = [HIDDEN_SECS.to_string(), most.to_string()].map(Param::text);
+        let numbers = self.numbers(READ, &[self.name(), secs, most])?;
+        let records = self.records(numbers)?;
         let held = |mut record: Record| {
             let number = number(&record.id)?;
             let reads = i64::from(record.failures);
@@ -105,11 +124,9 @@ impl Work {
              AND vt <= clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
-        let busy = self.database.engine.session.query(&sql, &[Param::Keys(numbers.clone())])?;
-        let busy: Vec<i64> = busy.iter().map(|row| row.get(0)).collect();
-        let records = self.database.engine.records(&self.database.table, &numbers)?;
-        let mut records: HashMap<Id, Record> =
-            records.into_iter().map(|record| (record.id.clone(), record)).collect();
+        let busy = self.numbers(&sql, &[Param::Keys(numbers.clone())])?;
+        let records = self.records(numbers)?.into_iter().map(|record| (record.id.clone(), record));
+        let mut records: HashMap<Id, Record> = records.collect();
         let mut claim = |id: &Id| match (records.remove(id), number(id)) {
             (Some(_), Some(number)) if busy.contains(&number) => Claim::Busy,
             (Some(record), Some(number)) => {
@@ -133,12 +150,11 @@ impl Work {
 
     /// Has the messages that a statement names seen again in so many seconds.
     fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<(), DbError> {
-        let name = self.name();
-        let session = &mut self.database.engine.session;
-        session.batch(BEGIN)?;
-        let numbers = session.query(sql, params)?.iter().map(|row| row.get(0)).collect();
-        session.query(SHOW_IN, &[name, Param::Keys(numbers), Param::text(secs.to_string())])?;
-        Ok(session.batch("COMMIT")?)
+        self.session().batch(BEGIN)?;
+        let numbers = Param::Keys(self.numbers(sql, params)?);
+        let params = [self.name(), numbers, Param::text(secs.to_string())];
+        self.session().query(SHOW_IN, &params)?;
+        self.session().batch("COMMIT")
     }
 
     /// Puts off the return of what is in hand.
@@ -159,11 +175,10 @@ impl Work {
         if changes.iter().all(RowWrite::begins) {
             return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
         }
-        self.database.engine.session.batch(BEGIN)?;
+        self.session().batch(BEGIN)?;
         let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
         let params = pairs(held);
-        let mine = self.database.engine.session.query(&self.queue.held(), &params)?;
-        let mine: Vec<i64> = mine.iter().map(|row| row.get(0)).collect();
+        let mine = self.numbers(&self.queue.held(), &params)?;
         let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();
@@ -182,7 +197,7 @@ impl Work {
             });
         }
         self.carry_out(orders)?;
-        self.database.engine.session.batch("COMMIT")?;
+        self.session().batch("COMMIT")?;
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
         }
@@ -196,16 +211,16 @@ impl Work {
             Orders { done: vec![number], ..Orders::default() },
             Orders { noted: (vec![number], vec![Some("rehearsal".into())]), ..Orders::default() },
         ] {
-            self.database.engine.session.batch(BEGIN)?;
+            self.session().batch(BEGIN)?;
             self.carry_out(orders)?;
-            self.database.engine.session.batch("ROLLBACK")?;
+            self.session().batch("ROLLBACK")?;
         }
         Ok(Ok(()))
     }
 
     fn is_waiting(&mut self, number: i64) -> Result<bool, DbError> {
         let sql = format!("SELECT 1 FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
-        Ok(!self.database.engine.session.query(&sql, &[Param::Keys(vec![number])])?.is_empty())
+        Ok(!self.session().query(&sql, &[Param::Keys(vec![number])])?.is_empty())
     }
 
     fn carry_out(&mut self, orders: Orders) -> Result<(), DbError> {
@@ -224,7 +239,7 @@ impl Work {
         // What is archived cannot be noted any more.
         for (sql, params) in note.into_iter().chain(statements) {
             if !params.iter().any(|it| matches!(it, Param::Keys(keys) if keys.is_empty())) {
-                self.database.engine.session.query(&sql, &params)?;
+                self.session().query(&sql, &params)?;
             }
         }
         Ok(())
@@ -270,7 +285,8 @@ impl Store for Work {
             Ok(()) => Rehearsal::Taken,
             Err(why) => Rehearsal::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",
-                self.database.engine.place, self.queue.name
+                self.database.engine.place(),
+                self.queue.name
             )),
         })
     }
@@ -290,7 +306,7 @@ impl Store for Work {
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
-        Some(self.database.engine.server.interrupter())
+        self.database.engine.interrupter()
     }
 }
 

@@ -18,14 +18,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::dialect::{Param, number};
-use super::session::Session;
-use super::{PgEngine, Server, statements};
+use super::dialect::Param;
+use super::session::{Session, are_pooled};
+use super::statements::{lock_and_read, take_locks, unlock};
+use super::{PgEngine, Server};
 use crate::hash::{fnv1a64, splitmix64};
 use crate::record::Id;
 use crate::store::engine::{Engine, Locks};
 use crate::store::error::{DbError, Reconnecting};
-use crate::store::table::{Cells, Selected, Table};
+use crate::store::table::Table;
 use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
@@ -178,8 +179,9 @@ impl Locks<PgEngine> for PgLocks {
     fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
         self.token = Some(token.into());
         self.open(on)?;
-        let left = time_for_others(&mut on.engine.session);
-        std::thread::sleep(on.reading(left)?);
+        // A server that has just been started has forgotten all claims of others.
+        let age = on.engine.session.age_of_claims();
+        std::thread::sleep(HOLD_OFF.saturating_sub(on.reading(age)?));
         Ok(())
     }
 
@@ -215,7 +217,9 @@ impl PgLocks {
 
     /// Gets both sessions ready, and says whether their locks exclude each other.
     fn prepare(&mut self, reading: &mut Session) -> Result<bool, DbError> {
-        self.pooled = self.is_pooled(reading)?;
+        if let Some(claiming) = &mut self.session {
+            self.pooled = are_pooled(claiming, reading)?;
+        }
         if self.pooled {
             let place = reading.server.shown();
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
@@ -252,29 +256,6 @@ impl PgLocks {
             session.prepare_what_is_repeated();
         }
         Ok(())
-    }
-
-    /// Whether a session of ours is one of the server's, or a pooler's, which lends the server's
-    /// for a transaction.
-    fn is_pooled(&mut self, reading: &mut Session) -> Result<bool, DbError> {
-        let Some(claiming) = &mut self.session else { return Ok(false) };
-        let pid = |session: &mut Session| -> Result<i32, DbError> {
-            let rows = session.query("SELECT pg_backend_pid()", &[])?;
-            Ok(rows.first().map_or(0, |row| row.get(0)))
-        };
-        for _ in 0..2 {
-            // The pooler has to keep them apart for the while, and then lends the last one first.
-            claiming.begin()?;
-            let first = pid(claiming)?;
-            reading.begin()?;
-            let second = pid(reading)?;
-            claiming.roll_back()?;
-            reading.roll_back()?;
-            if first == second || pid(claiming)? != first || pid(reading)? != second {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Which of the server's processes serve this pass.
@@ -425,67 +406,7 @@ pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
     Ok(())
 }
 
-/// How long other passes need to take their claims back: a server that has just been started, or
-/// has recovered from a crash, has forgotten all of them. Recovery ends with a checkpoint, which has
-/// nothing to redo behind it, unlike those that are made while the server works.
-fn time_for_others(session: &mut Session) -> Result<Duration, DbError> {
-    let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
-               CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
-               pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
-    let rows = session.query(sql, &[])?;
-    let since: f64 = rows.first().map_or(f64::MAX, |row| row.get(0));
-    let most = HOLD_OFF.as_secs_f64();
-    Ok(Duration::from_secs_f64((most - since).clamp(0.0, most)))
-}
-
-/// Takes locks and gives others back, and says which were granted.
-fn take_locks(
-    session: &mut Session,
-    function: &str,
-    keys: &[i64],
-    freed: Vec<i64>,
-) -> Result<Vec<bool>, DbError> {
-    let params = [Param::Keys(keys.to_vec()), Param::Keys(freed)];
-    let rows = session.query(&statements::lock(function), &params)?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
-fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
-    if !keys.is_empty() {
-        session.query(&statements::unlock(1), &[Param::Keys(keys)])?;
-    }
-    Ok(())
-}
-
-/// Takes the second locks and reads the records that have them, in one statement; the first
-/// locks were granted before it began.
-fn lock_and_read(
-    session: &mut Session,
-    table: &Table,
-    wanted: &[(&Id, Keys)],
-    freed: Vec<i64>,
-    locks: bool,
-) -> Result<Vec<Claim>, DbError> {
-    let (sql, params) = statements::lock_and_read(table, wanted, freed, locks);
-    let mut claims: Vec<_> = wanted.iter().map(|_| Claim::Busy).collect();
-    let columns = Selected::all(table);
-    for row in session.query(&sql, &params)?.iter().filter(|row| row.truth(1)) {
-        let claim = number(row, 0).and_then(|index| claims.get_mut(index));
-        let Some(claim) = claim else { continue };
-        *claim = match claim {
-            Claim::Busy => {
-                let record = row.truth(2).then(|| columns.record(row, 3)).flatten();
-                record.map_or(Claim::Gone, |record| Claim::Held(Box::new(record)))
-            }
-            Claim::Held(_) | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
-                Claim::Ambiguous
-            }
-        };
-    }
-    Ok(claims)
-}
-
-/// The same, one record after the other. Second locks that were taken for what cannot be read are
+/// The same as [`lock_and_read`], one record after the other. Second locks that were taken for what cannot be read are
 /// given back: they outlive a statement that fails.
 fn read_singly(
     session: &mut Session,

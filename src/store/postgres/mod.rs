@@ -22,13 +22,13 @@ pub use server::{Server, without_password};
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::{DbError, Patience};
 use super::sql::recent;
-use super::table::{Cells, Charged, Table, quote};
+use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Access, Database, Inspection, Interrupter, RowWrite, StateDir, Store, StoreStop};
 use crate::mapping::Mapping;
 use crate::record::{Id, Status, Value};
 use crate::time::{Clock, Instant};
-use dialect::{Param, number, param};
+use dialect::{Param, param};
 use locks::PgLocks;
 use pgmq::{Queue, Work};
 use session::Session;
@@ -90,9 +90,7 @@ impl Engine for PgEngine {
     }
 
     fn still_pending(&mut self, table: &Table, ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
-        let (sql, params) = statements::still_pending(table, ids);
-        let rows = self.session.query(&sql, &params)?;
-        Ok(Some(rows.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect()))
+        statements::still_pending(&mut self.session, table, ids).map(Some)
     }
 
     /// The tables of a queue are pgmq's business.
@@ -170,15 +168,7 @@ impl Engine for PgEngine {
         changes: &[(usize, &RowWrite)],
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
-        let (sql, params) = statements::write(table, changes, ask);
-        let rows = self.session.query(&sql, &params)?;
-        let guards = table.guard_columns();
-        let seen = |row: &Row| {
-            let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
-            let (number, charged) = (number(row, 0)?, Charged(values.collect()));
-            Some(Seen { number, is_pending: row.truth(1), charged })
-        };
-        Ok(rows.iter().filter_map(seen).collect())
+        statements::ask(&mut self.session, table, changes, ask)
     }
 
     /// Triggers that run after an update may change a row after what a statement returns of it.

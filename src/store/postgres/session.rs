@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
@@ -164,6 +165,21 @@ impl Session {
         Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }
 
+    fn process(&mut self) -> Result<Option<i32>, DbError> {
+        Ok(self.query("SELECT pg_backend_pid()", &[])?.first().map(|row| row.get(0)))
+    }
+
+    /// For how long the server can have kept locks: since it was started, or has recovered from a
+    /// crash. Recovery ends with a checkpoint, which has nothing to redo behind it, unlike those that
+    /// are made while the server works.
+    pub fn age_of_claims(&mut self) -> Result<Duration, DbError> {
+        let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
+                   CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
+                   pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
+        let secs = self.query(sql, &[])?.first().map_or(f64::MAX, |row| row.get(0));
+        Ok(Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX))
+    }
+
     /// Which of the server's processes serves this session. Numbers are used again, so the instant
     /// of its start belongs to it.
     pub fn backend(&mut self) -> Result<String, DbError> {
@@ -172,6 +188,24 @@ impl Session {
         let rows = self.query(sql, &[])?;
         Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
     }
+}
+
+/// Whether two sessions of ours are not the server's, but a pooler's, which lends the server's for a
+/// transaction.
+pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbError> {
+    for _ in 0..2 {
+        // The pooler has to keep them apart for the while, and then lends the last one first.
+        one.begin()?;
+        let first = one.process()?;
+        other.begin()?;
+        let second = other.process()?;
+        one.roll_back()?;
+        other.roll_back()?;
+        if first == second || one.process()? != first || other.process()? != second {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A pooler takes a client that goes away within a transaction for a broken one, and ends the

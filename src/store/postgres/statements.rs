@@ -1,13 +1,17 @@
-//! The statements of a round, each of which is about many rows and takes one round trip: claims,
-//! and guarded writes.
+//! The statements of a round: locks, claims and guarded writes, each of many records in one round
+//! trip.
 
-use super::dialect::{Param, Postgres, param};
+use tokio_postgres::Row;
+
+use super::dialect::{Param, Postgres, number, param};
 use super::locks::Keys;
+use super::session::Session;
 use crate::record::Id;
-use crate::store::RowWrite;
-use crate::store::engine::Ask;
+use crate::store::engine::{Ask, Seen};
+use crate::store::error::DbError;
 use crate::store::sql::{Dialect, id_param};
-use crate::store::table::{Role, Table, Term, Verb, quote};
+use crate::store::table::{Cells, Charged, Role, Selected, Table, Term, Verb, quote};
+use crate::store::{Claim, RowWrite};
 
 /// The rows that a statement is given: its parameters are their columns, under names that no
 /// condition means.
@@ -66,8 +70,8 @@ impl Given {
     }
 }
 
-/// The numbers of those ids whose records are pending, in their order.
-pub fn still_pending(table: &Table, ids: &[Id]) -> (String, Vec<Param>) {
+/// Those ids whose records are pending, in their order.
+pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result<Vec<Id>, DbError> {
     let mut given = Given::behind(Vec::new());
     let has_id = given.ids(table, &ids.iter().collect::<Vec<_>>());
     given.numbers(0..ids.len());
@@ -75,52 +79,78 @@ pub fn still_pending(table: &Table, ids: &[Id]) -> (String, Vec<Param>) {
     let sql = format!(
         "SELECT DISTINCT {NUMBER} FROM {rows} JOIN {name} ON {has_id} WHERE {pending} ORDER BY 1"
     );
-    (sql, given.params)
+    let found = session.query(&sql, &given.params)?;
+    Ok(found.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect())
 }
 
-/// What gives locks back, whose keys are a parameter.
-pub fn unlock(parameter: usize) -> String {
-    format!(
-        "SELECT count(*) FROM unnest(${parameter}::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)"
-    )
+/// What gives the locks back whose keys are the first parameter.
+const UNLOCK: &str =
+    "SELECT count(*) FROM unnest($1::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)";
+
+pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
+    if !keys.is_empty() {
+        session.query(UNLOCK, &[Param::Keys(keys)])?;
+    }
+    Ok(())
 }
 
-/// Takes the locks whose keys are the first parameter, gives those of the second back, and says
-/// which were granted.
-pub fn lock(function: &str) -> String {
+/// Takes locks and gives others back, and says which were granted.
+pub fn take_locks(
+    session: &mut Session,
+    function: &str,
+    keys: &[i64],
+    freed: Vec<i64>,
+) -> Result<Vec<bool>, DbError> {
     // Materialized, so that each lock is asked for once.
-    format!(
-        "WITH wanted AS MATERIALIZED (SELECT key, n FROM unnest($1::bigint[]) \
-         WITH ORDINALITY AS given(key, n)), freed AS MATERIALIZED ({}) \
-         SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n",
-        unlock(2)
-    )
+    let sql = format!(
+        "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
+         FROM unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
+         SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
+    );
+    let rows = session.query(&sql, &[Param::Keys(freed), Param::Keys(keys.to_vec())])?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Takes the second lock of each wanted record, if `locks`, and reads it; gives the locks back
-/// that are freed. A row for each record found, or one if there is none: its
-/// number, whether the lock was granted, whether there is a record, and the record.
+/// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
+/// in one statement; the first locks were granted before it began. Gives others back.
 pub fn lock_and_read(
+    session: &mut Session,
     table: &Table,
     wanted: &[(&Id, Keys)],
     freed: Vec<i64>,
     locks: bool,
-) -> (String, Vec<Param>) {
+) -> Result<Vec<Claim>, DbError> {
     let mut given = Given::behind(vec![Param::Keys(freed)]);
     let has_id = given.ids(table, &wanted.iter().map(|(id, _)| *id).collect::<Vec<_>>());
     given.numbers(0..wanted.len());
     given.keys("key", wanted.iter().map(|(_, keys)| keys.second));
     let granted = if locks { "pg_try_advisory_lock(\"backlog key\")" } else { "true" };
     let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
-    let (rows, freed, name, columns) = (given.rows(), unlock(1), &table.sql, table.all_columns());
+    let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
+    // A row for each record found, or one if there is none.
     let sql = format!(
-        "WITH wanted AS MATERIALIZED (SELECT * FROM {rows}), freed AS MATERIALIZED ({freed}), \
+        "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT * FROM {rows}), \
          held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
          FROM wanted CROSS JOIN freed) \
          SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
          FROM held AS \"backlog given\" LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
     );
-    (sql, given.params)
+    let mut claims: Vec<_> = wanted.iter().map(|_| Claim::Busy).collect();
+    let columns = Selected::all(table);
+    for row in session.query(&sql, &given.params)?.iter().filter(|row| row.truth(1)) {
+        let claim = number(row, 0).and_then(|index| claims.get_mut(index));
+        let Some(claim) = claim else { continue };
+        *claim = match claim {
+            Claim::Busy => {
+                let record = row.truth(2).then(|| columns.record(row, 3)).flatten();
+                record.map_or(Claim::Gone, |record| Claim::Held(Box::new(record)))
+            }
+            Claim::Held(_) | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
+                Claim::Ambiguous
+            }
+        };
+    }
+    Ok(claims)
 }
 
 /// Changes that differ in their values only.
@@ -131,9 +161,13 @@ struct Group<'a> {
     rows: Vec<(usize, Vec<Option<String>>)>,
 }
 
-/// What asks about the rows of changes. It returns the number of each for which the answer is yes,
-/// whether the row is pending after it, and the columns that show whether it is still the same.
-pub fn write(table: &Table, changes: &[(usize, &RowWrite)], ask: Ask) -> (String, Vec<Param>) {
+/// Asks about the rows of changes.
+pub fn ask(
+    session: &mut Session,
+    table: &Table,
+    changes: &[(usize, &RowWrite)],
+    ask: Ask,
+) -> Result<Vec<Seen>, DbError> {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
         let (verb, terms) = table.terms(change, ask);
@@ -152,15 +186,25 @@ pub fn write(table: &Table, changes: &[(usize, &RowWrite)], ask: Ask) -> (String
     }
     let mut params = Vec::new();
     let mut parts: Vec<_> = groups.iter().map(|it| write_group(table, it, &mut params)).collect();
-    if parts.len() == 1 {
-        return (parts.remove(0), params);
-    }
-    let named = parts.iter().zip(0..).map(|(part, index)| format!("g{index} AS ({part})"));
-    let named = named.collect::<Vec<_>>().join(", ");
-    let all: Vec<_> = (0..parts.len()).map(|index| format!("SELECT * FROM g{index}")).collect();
-    (format!("WITH {named} {}", all.join(" UNION ALL ")), params)
+    let sql = if parts.len() == 1 {
+        parts.remove(0)
+    } else {
+        let named = parts.iter().zip(0..).map(|(part, index)| format!("g{index} AS ({part})"));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let all: Vec<_> = (0..parts.len()).map(|index| format!("SELECT * FROM g{index}")).collect();
+        format!("WITH {named} {}", all.join(" UNION ALL "))
+    };
+    let guards = table.guard_columns();
+    let seen = |row: &Row| {
+        let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
+        let (number, charged) = (number(row, 0)?, Charged(values.collect()));
+        Some(Seen { number, is_pending: row.truth(1), charged })
+    };
+    Ok(session.query(&sql, &params)?.iter().filter_map(seen).collect())
 }
 
+/// The statement for one group. It returns the number of each change for which the answer is yes,
+/// whether the row is pending after it, and the columns that show whether it is still the same.
 fn write_group(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
     let name = &table.sql;
     let mut given = Given::behind(std::mem::take(params));

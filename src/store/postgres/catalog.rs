@@ -181,13 +181,11 @@ impl PgEngine {
         let read = Param::texts(table.columns.iter().map(|column| &column.name));
         let written = table.written_columns().into_iter().map(|column| &column.name);
         for (privilege, columns) in [("SELECT", read), ("UPDATE", Param::texts(written))] {
-            let sql = "SELECT name FROM unnest($2::text[]) AS given(name) \
+            let sql = "SELECT string_agg(name, ', ') FROM unnest($2::text[]) AS given(name) \
                        WHERE NOT has_column_privilege($1, name, $3)";
             let params = [Param::text(name), columns, Param::text(privilege)];
             let missing = self.query(sql, &params)?;
-            let missing: Vec<&str> = missing.iter().map(|row| row.get(0)).collect();
-            if !missing.is_empty() {
-                let columns = missing.join(", ");
+            if let Some(columns) = missing.first().and_then(|row| row.get::<_, Option<&str>>(0)) {
                 return Ok(Some(format!("GRANT {privilege} ({columns}) ON {name} is missing")));
             }
         }
@@ -201,16 +199,12 @@ impl PgEngine {
         tables: &[String],
         privileges: &[&str],
     ) -> Result<Option<String>> {
-        for table in tables {
-            for privilege in privileges {
-                let params = [table.as_str(), privilege].map(Param::text);
-                let rows = self.query("SELECT has_table_privilege($1, $2)", &params)?;
-                if !rows.iter().all(|row| row.get(0)) {
-                    return Ok(Some(format!("GRANT {privilege} ON {table} is missing")));
-                }
-            }
-        }
-        Ok(None)
+        let sql = "SELECT 'GRANT ' || privilege || ' ON ' || name || ' is missing' \
+                   FROM unnest($1::text[]) WITH ORDINALITY AS named(name, n), \
+                   unnest($2::text[]) WITH ORDINALITY AS wanted(privilege, m) \
+                   WHERE NOT has_table_privilege(name, privilege) ORDER BY n, m LIMIT 1";
+        let params = [Param::texts(tables), Param::texts(privileges.iter().copied())];
+        Ok(self.query(sql, &params)?.first().map(|row| row.get(0)))
     }
 
     /// Whether an index leads to what a statement looks for: no table is read from one end to the

@@ -20,13 +20,12 @@ use anyhow::{Context, Result, bail};
 
 use super::dialect::Param;
 use super::session::{Session, are_pooled};
-use super::statements::{lock_and_read, take_locks, unlock};
+use super::statements::{lock_and_read, lock_and_read_singly, take_locks, unlock};
 use super::{PgEngine, Server};
 use crate::hash::{fnv1a64, splitmix64};
 use crate::record::Id;
 use crate::store::engine::{Engine, Locks};
 use crate::store::error::{DbError, Reconnecting};
-use crate::store::table::Table;
 use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
@@ -137,7 +136,9 @@ impl Locks<PgEngine> for PgLocks {
         let named: Vec<_> = wanted.iter().map(|(place, keys)| (&ids[*place], *keys)).collect();
         let read = match lock_and_read(reading, table, &named, freed, !self.pooled) {
             // One row that cannot be read must not keep the others from being handled.
-            Err(error) if error.is_of_a_row => read_singly(reading, table, &named, !self.pooled),
+            Err(error) if error.is_of_a_row => {
+                lock_and_read_singly(reading, table, &named, !self.pooled)
+            }
             read => read,
         };
         let read = read.inspect_err(|_| {
@@ -404,33 +405,6 @@ pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
         std::thread::sleep(HOLD_OFF);
     }
     Ok(())
-}
-
-/// The same as [`lock_and_read`], one record after the other. Second locks that were taken for what cannot be read are
-/// given back: they outlive a statement that fails.
-fn read_singly(
-    session: &mut Session,
-    table: &Table,
-    wanted: &[(&Id, Keys)],
-    locks: bool,
-) -> Result<Vec<Claim>, DbError> {
-    let give_back = |session: &mut Session, wanted: &[(&Id, Keys)]| match locks {
-        true => unlock(session, wanted.iter().map(|(_, keys)| keys.second).collect()),
-        false => Ok(()),
-    };
-    give_back(session, wanted)?;
-    let mut claims = Vec::with_capacity(wanted.len());
-    for one in wanted.chunks(1) {
-        match lock_and_read(session, table, one, Vec::new(), locks) {
-            Ok(read) => claims.extend(read),
-            Err(error) if error.is_of_a_row => {
-                give_back(session, one)?;
-                claims.push(Claim::Unreadable(error.words));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(claims)
 }
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ impl Engine for PgEngine {
         each: impl FnMut(&Row) -> bool,
     ) -> Result<(), DbError> {
         // Not without its NULs: the server refuses what it cannot hold.
-        let param = |value: &Value| match value {
-            Value::Text(text) => Param::text(text),
-            value => Param::Text(param(value)),
+        let param = |value: &Value| {
+            let is_text = if let Value::Text(text) = value { Some(text.clone()) } else { None };
+            Param::Text(is_text.or_else(|| param(value)))
         };
         let params: Vec<_> = params.iter().map(param).collect();
         self.session.stream(sql, &params, each)

@@ -153,6 +153,33 @@ pub fn lock_and_read(
     Ok(claims)
 }
 
+/// The same, one record after the other. Second locks that were taken for what cannot be read are
+/// given back: they outlive a statement that fails.
+pub fn lock_and_read_singly(
+    session: &mut Session,
+    table: &Table,
+    wanted: &[(&Id, Keys)],
+    locks: bool,
+) -> Result<Vec<Claim>, DbError> {
+    let give_back = |session: &mut Session, wanted: &[(&Id, Keys)]| match locks {
+        true => unlock(session, wanted.iter().map(|(_, keys)| keys.second).collect()),
+        false => Ok(()),
+    };
+    give_back(session, wanted)?;
+    let mut claims = Vec::with_capacity(wanted.len());
+    for one in wanted.chunks(1) {
+        match lock_and_read(session, table, one, Vec::new(), locks) {
+            Ok(read) => claims.extend(read),
+            Err(error) if error.is_of_a_row => {
+                give_back(session, one)?;
+                claims.push(Claim::Unreadable(error.words));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(claims)
+}
+
 /// Changes that differ in their values only.
 struct Group<'a> {
     verb: Verb,

@@ -2,12 +2,13 @@
 //! the password file.
 
 use std::fs;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::connection::Address;
 use super::failure::Refusal;
 use super::parameters::{Parameters, encode};
 
@@ -46,6 +47,29 @@ impl Endpoint {
             Place::Tcp { name, .. } => encode(&name.to_ascii_lowercase()),
         };
         format!("{host}:{}", self.port)
+    }
+
+    /// Where it listens now.
+    pub fn addresses(&self) -> Result<Vec<Address>, Refusal> {
+        let (name, found) = match &self.place {
+            Place::Socket(directory) => {
+                return Ok(vec![Address::Unix(socket_in(directory, self.port))]);
+            }
+            Place::Tcp { name, address: Some(at) } => (name, vec![SocketAddr::new(*at, self.port)]),
+            Place::Tcp { name, address: None } => {
+                let found = (name.as_str(), self.port).to_socket_addrs().map_err(|error| {
+                    let cause = error.to_string();
+                    // The resolver's words for EAI_AGAIN, of glibc and of musl.
+                    let passing = ["Temporary failure", "Try again"];
+                    match passing.iter().any(|it| cause.contains(it)) {
+                        true => Refusal::no_answer(cause),
+                        false => Refusal::unknown_host(cause),
+                    }
+                })?;
+                (name, found.collect())
+            }
+        };
+        Ok(found.into_iter().map(|at| Address::Tcp(at, name.clone())).collect())
     }
 
     /// The names that a line of the password file may have.
@@ -104,7 +128,7 @@ pub fn endpoints(
 }
 
 /// The socket of a server in a directory.
-pub fn socket_in(directory: &str, port: u16) -> PathBuf {
+fn socket_in(directory: &str, port: u16) -> PathBuf {
     Path::new(directory).join(format!(".s.PGSQL.{port}"))
 }
 
@@ -114,16 +138,6 @@ pub fn default_place(directories: &[&str], port: u16) -> Place {
         Some(directory) => Place::Socket((*directory).into()),
         None => Place::Tcp { name: "localhost".into(), address: None },
     }
-}
-
-pub fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, Refusal> {
-    let found = (host, port).to_socket_addrs().map_err(|error| {
-        let cause = error.to_string();
-        // The resolver's words for EAI_AGAIN, of glibc and of musl.
-        let is_temporary = ["Temporary failure", "Try again"].iter().any(|it| cause.contains(it));
-        if is_temporary { Refusal::no_answer(cause) } else { Refusal::unknown_host(cause) }
-    })?;
-    Ok(found.map(|address| address.ip()).collect())
 }
 
 /// The passwords of the hosts. Not to be shown.

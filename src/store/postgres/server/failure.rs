@@ -39,17 +39,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub fn is_temporary(self) -> bool {
+    fn is_temporary(self) -> bool {
         matches!(self, Self::Passing | Self::HandshakeCut)
-    }
-
-    fn is_tls(self) -> bool {
-        matches!(self, Self::HandshakeCut | Self::Tls)
     }
 
     /// Whether the same server may do it with TLS instead of without, or the other way round.
     pub fn may_differ_without_tls(self) -> bool {
-        self.is_tls() || matches!(self, Self::PasswordWrong | Self::NotAdmitted)
+        matches!(self, Self::HandshakeCut | Self::Tls | Self::PasswordWrong | Self::NotAdmitted)
     }
 
     /// Whether another host of a list may do it. One that refuses the user is not passed over.
@@ -59,7 +55,7 @@ impl Kind {
 }
 
 /// The refusal of one host.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Refusal {
     pub kind: Kind,
     cause: String,
@@ -93,34 +89,33 @@ impl Refusal {
 
     /// Of a login. Without a password, what neither the server nor the network refused is the lack
     /// of one.
-    pub fn of(error: SqlError, has_password: bool) -> Self {
+    pub fn of(error: &SqlError, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             let (kind, hint) = of_state(error.code().code());
             return Self::new(kind, error.message(), hint);
         }
-        let (is_closed, shown) = (error.is_closed(), error.to_string());
-        let cause = match error.into_source().map(|it| it.downcast::<Self>()) {
-            Some(Ok(of_handshake)) => return *of_handshake,
-            Some(Err(other)) => match other.downcast_ref() {
-                Some(error) => return Self::of_io(error, of_socket),
-                None => other.to_string(),
-            },
-            None => shown,
-        };
-        if is_closed {
-            return Self::no_answer(cause);
+        let source = error.source();
+        if let Some(of_handshake) = source.and_then(|it| it.downcast_ref::<Self>()) {
+            return of_handshake.clone();
         }
-        // The library's words, which it says by itself.
-        if cause == "server does not support TLS" {
-            let hint = "; sslmode=prefer goes on without";
-            return Self::new(Kind::Tls, format!("the {cause}"), hint);
+        if let Some(error) = source.and_then(|it| it.downcast_ref()) {
+            return Self::of_io(error, of_socket);
         }
-        if has_password {
-            return Self::new(Kind::Other, cause, "");
+        let cause = source.map_or_else(|| error.to_string(), ToString::to_string);
+        match (error.is_closed(), has_password) {
+            (true, _) => Self::no_answer(cause),
+            // The library says that of itself.
+            _ if cause == "server does not support TLS" => {
+                let hint = "; sslmode=prefer goes on without";
+                Self::new(Kind::Tls, format!("the {cause}"), hint)
+            }
+            (false, true) => Self::new(Kind::Other, cause, ""),
+            (false, false) => Self::new(
+                Kind::Other,
+                "the server wants a password",
+                "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)",
+            ),
         }
-        let hint =
-            "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)";
-        Self::new(Kind::Other, "the server wants a password", hint)
     }
 
     /// Of an agreement on TLS.
@@ -178,14 +173,10 @@ impl Refusal {
 
     /// Of two attempts at the same server, the one that says more.
     pub fn or_second(self, second: Self) -> Self {
-        let is_telling = !second.kind.is_tls()
-            && !second.kind.is_of_this_host()
-            && second.kind != Kind::NotAdmitted;
-        if is_telling { second } else { self }
+        if matches!(second.kind, Kind::PasswordWrong | Kind::Other) { second } else { self }
     }
 }
 
-/// Of a socket.
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
         Self::of_io(&error, of_socket)
@@ -225,32 +216,4 @@ fn of_socket(error: &io::Error) -> (Kind, &'static str) {
     ]
     .contains(&error.kind());
     if is_passing { (Kind::Passing, IS_IT_THERE) } else { (Kind::Other, "") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustls::server::ParsedCertificate;
-    use rustls_pki_types::CertificateDer;
-    use rustls_pki_types::pem::PemObject;
-
-    /// For localhost, of X.509 version 1, as `openssl x509 -req -signkey` makes it.
-    const OLD: &[u8] = b"-----BEGIN CERTIFICATE-----
-MIIBJDCBywIUNFS/0YyT2UBJAiOgdbdGPtBBy1UwCgYIKoZIzj0EAwIwFDESMBAG
-A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE1NDgxNloYDzIxMjYxMDMwMTU0ODE2
-WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
-AAS/dbvDTA/A6De7wVhBdD3GSDukJXZOzLY5HjzkAdrdF2vRx/BYrkWTKA0PIJ7d
-1o8u5UOwIs8OiMQnhmfIj24PMAoGCCqGSM49BAMCA0gAMEUCIQCJLjblQMe/jmIh
-CmIuAjPxyaxgZaWzCJ+t2aZ5OUP3QQIgFf1wORqdCPMSPrS+HY2eI2LPoDUFu1no
-JtIiSLmkEyQ=
------END CERTIFICATE-----";
-
-    #[test]
-    fn a_certificate_without_extensions_is_told_from_other_ones() {
-        let certificate = CertificateDer::from_pem_slice(OLD).unwrap();
-        let error = ParsedCertificate::try_from(&certificate).map(|_| ()).unwrap_err();
-        let refusal = Refusal::of_handshake(&io::Error::other(error));
-        assert_eq!(refusal.kind, Kind::Tls);
-        assert!(refusal.to_string().contains("needs a certificate of version 3"), "{refusal}");
-    }
 }

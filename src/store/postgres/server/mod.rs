@@ -10,7 +10,6 @@ mod tests;
 mod tls;
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
@@ -28,7 +27,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::lock;
 use crate::store::Interrupter;
 use connection::{Address, Driver, Exchange, Handle, Handshake, SocketOptions, runtime};
-use endpoint::{Endpoint, Password, Place, endpoints, look_up, socket_in};
+use endpoint::{Endpoint, Place, endpoints};
 use failure::{Kind, Refusal, failure};
 use parameters::{Parameters, encode};
 use tls::Mode;
@@ -162,20 +161,13 @@ impl Server {
     }
 
     fn connect_to(&self, endpoint: &Endpoint) -> Result<Connection, Refusal> {
-        let Endpoint { place, port, password } = endpoint;
-        let password = password.as_ref();
-        let (name, addresses) = match place {
-            Place::Socket(directory) => {
-                let address = Address::Unix(socket_in(directory, *port));
-                return self.attempt(&address, password, SslMode::Disable);
-            }
-            Place::Tcp { name, address: Some(address) } => (name, vec![*address]),
-            Place::Tcp { name, address: None } => (name, look_up(name, *port)?),
-        };
+        let mut config = self.config.clone();
+        if let Some(password) = &endpoint.password {
+            config.password(&password.secret);
+        }
         let mut refused = Refusal::unknown_host("the host has no address");
-        for address in in_order(&addresses, self.is_shuffled) {
-            let address = Address::Tcp(SocketAddr::new(*address, *port), name.clone());
-            match self.negotiate(&address, password) {
+        for address in in_order(&endpoint.addresses()?, self.is_shuffled) {
+            match self.negotiate(address, &mut config) {
                 Err(refusal) if refusal.kind.is_of_this_host() => refused = refusal,
                 connected => return connected,
             }
@@ -184,18 +176,14 @@ impl Server {
     }
 
     /// Connects with TLS or without, and the other way round where the mode leaves that open.
-    fn negotiate(
-        &self,
-        address: &Address,
-        password: Option<&Password>,
-    ) -> Result<Connection, Refusal> {
-        let (first, second) = match self.mode {
-            Mode::Disable => (SslMode::Disable, None),
-            Mode::Allow => (SslMode::Disable, Some(SslMode::Require)),
-            Mode::Prefer => (SslMode::Prefer, Some(SslMode::Disable)),
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (SslMode::Require, None),
+    fn negotiate(&self, address: &Address, config: &mut Config) -> Result<Connection, Refusal> {
+        let (first, second) = match (address, self.mode) {
+            (Address::Unix(_), _) | (_, Mode::Disable) => (SslMode::Disable, None),
+            (_, Mode::Allow) => (SslMode::Disable, Some(SslMode::Require)),
+            (_, Mode::Prefer) => (SslMode::Prefer, Some(SslMode::Disable)),
+            (_, Mode::Require | Mode::VerifyCa | Mode::VerifyFull) => (SslMode::Require, None),
         };
-        let attempt = |mode| self.attempt(address, password, mode);
+        let mut attempt = |mode| self.attempt(address, config.ssl_mode(mode));
         match (attempt(first), second) {
             (Err(refused), Some(second)) if refused.kind.may_differ_without_tls() => {
                 attempt(second).map_err(|again| refused.or_second(again))
@@ -204,17 +192,11 @@ impl Server {
         }
     }
 
-    fn attempt(
-        &self,
-        address: &Address,
-        password: Option<&Password>,
-        mode: SslMode,
-    ) -> Result<Connection, Refusal> {
+    fn attempt(&self, address: &Address, config: &Config) -> Result<Connection, Refusal> {
         let runtime = runtime()?;
         let limit = self.timeout.unwrap_or(Duration::MAX);
-        let open = self.open(address, password, mode);
         let (client, exchange, socket) = runtime
-            .block_on(async { timeout(limit, open).await })
+            .block_on(async { timeout(limit, self.open(address, config)).await })
             .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))?;
         let (cancel, address) = (client.cancel_token(), address.clone());
         let handle = self.enlist(Handle { cancel, address, socket: Arc::new(socket) });
@@ -224,19 +206,12 @@ impl Server {
     async fn open(
         &self,
         address: &Address,
-        password: Option<&Password>,
-        mode: SslMode,
+        config: &Config,
     ) -> Result<(Client, Exchange, OwnedFd), Refusal> {
+        let refused = |error| Refusal::of(&error, config.get_password().is_some());
         let (stream, socket) = self.socket.open(address).await?;
-        let mut config = self.config.clone();
-        config.ssl_mode(mode);
-        if let Some(password) = password {
-            config.password(&password.secret);
-        }
-        let refused = |error| Refusal::of(error, password.is_some());
         let tls = Handshake::new(self.tls.as_ref(), address);
-        let (client, mut exchange) =
-            Exchange::begin(&config, stream, tls).await.map_err(refused)?;
+        let (client, mut exchange) = Exchange::begin(config, stream, tls).await.map_err(refused)?;
         if let Some(wanted) = self.is_read_only {
             let sql = "SHOW transaction_read_only";
             let rows = exchange.answer(client.simple_query(sql)).await.map_err(refused)?;
@@ -312,10 +287,10 @@ impl Server {
     /// Asks for one cancellation, over a socket of its own.
     fn cancel(&self, handle: &Handle) {
         let request = async {
-            let (stream, _) = self.socket.open(&handle.address).await?;
-            let tls = Handshake::new(self.tls.as_ref(), &handle.address);
-            let sent = handle.cancel.cancel_query_raw(stream, tls).await;
-            sent.map_err(|error| Refusal::of(error, true))
+            if let Ok((stream, _)) = self.socket.open(&handle.address).await {
+                let tls = Handshake::new(self.tls.as_ref(), &handle.address);
+                let _ = handle.cancel.cancel_query_raw(stream, tls).await;
+            }
         };
         if let Ok(runtime) = runtime() {
             let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });

@@ -62,17 +62,6 @@ struct Said {
     by: &'static str,
 }
 
-impl Said {
-    /// How to take it back.
-    fn way_out(&self) -> String {
-        if self.by.starts_with("PG") {
-            format!("unset {}", self.by)
-        } else {
-            format!("remove {}= from the URL", self.by)
-        }
-    }
-}
-
 impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let mut values = HashMap::new();
@@ -113,33 +102,35 @@ impl Parameters {
     /// Fails if something is demanded that no connection here would be checked for: what restricts
     /// is obeyed, or it is an error, but never passed over.
     pub fn refuse_unmet_demands(&self) -> Result<()> {
-        let demands = [
-            ("require_auth", "the way of authentication is the server's to choose"),
-            ("sslcrl", "lists of revoked certificates are not read"),
-            ("sslcrldir", "lists of revoked certificates are not read"),
-        ];
-        for (key, why) in demands {
-            if let Some(said) = self.values.get(key) {
-                bail!("{} cannot be obeyed: {why}; leave it out ({})", said.by, said.way_out());
-            }
-        }
+        let no_list = "lists of revoked certificates are not read";
         for (key, why, legal) in [
-            ("gssencmode", "GSSAPI encryption is not supported", ["disable", "prefer"]),
+            ("require_auth", "the way of authentication is the server's to choose", None),
+            ("sslcrl", no_list, None),
+            ("sslcrldir", no_list, None),
+            ("gssencmode", "GSSAPI encryption is not supported", Some(["disable", "prefer"])),
             (
                 "sslcertmode",
                 "it is not told whether the server asks for a certificate",
-                ["disable", "allow"],
+                Some(["disable", "allow"]),
             ),
         ] {
-            let choices = [("require", false), (legal[0], true), (legal[1], true)];
-            if let (Some(false), Some(said)) = (self.choice(key, &choices)?, self.values.get(key)) {
-                bail!(
-                    "{}=require cannot be obeyed: {why}; leave it out ({}), or say {}",
-                    said.by,
-                    said.way_out(),
-                    legal.join(" or ")
-                );
-            }
+            let Some(Said { by, .. }) = self.values.get(key) else { continue };
+            let (demand, instead) = match legal {
+                None => ("", String::new()),
+                Some([one, other]) => {
+                    let choices = [("require", false), (one, true), (other, true)];
+                    if self.choice(key, &choices)? == Some(true) {
+                        continue;
+                    }
+                    ("=require", format!(", or say {one} or {other}"))
+                }
+            };
+            let way_out = if by.starts_with("PG") {
+                format!("unset {by}")
+            } else {
+                format!("remove {by}= from the URL")
+            };
+            bail!("{by}{demand} cannot be obeyed: {why}; leave it out ({way_out}){instead}");
         }
         Ok(())
     }

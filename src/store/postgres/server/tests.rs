@@ -6,6 +6,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rustix::net::sockopt;
+use rustls::server::ParsedCertificate;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 
 use super::endpoint::default_place;
 use super::*;
@@ -429,6 +432,26 @@ fn a_server_that_accepts_and_says_nothing_is_given_up() {
         assert!(is_try_later(&failure), "{failure}");
         assert!(failure.to_string().contains("no answer within 1s"), "{failure}");
     }
+}
+
+/// For localhost, of X.509 version 1, as `openssl x509 -req -signkey` makes it.
+const OLD: &[u8] = b"-----BEGIN CERTIFICATE-----
+MIIBJDCBywIUNFS/0YyT2UBJAiOgdbdGPtBBy1UwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE1NDgxNloYDzIxMjYxMDMwMTU0ODE2
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAS/dbvDTA/A6De7wVhBdD3GSDukJXZOzLY5HjzkAdrdF2vRx/BYrkWTKA0PIJ7d
+1o8u5UOwIs8OiMQnhmfIj24PMAoGCCqGSM49BAMCA0gAMEUCIQCJLjblQMe/jmIh
+CmIuAjPxyaxgZaWzCJ+t2aZ5OUP3QQIgFf1wORqdCPMSPrS+HY2eI2LPoDUFu1no
+JtIiSLmkEyQ=
+-----END CERTIFICATE-----";
+
+#[test]
+fn a_certificate_without_extensions_is_told_from_other_ones() {
+    let certificate = CertificateDer::from_pem_slice(OLD).unwrap();
+    let error = ParsedCertificate::try_from(&certificate).map(|_| ()).unwrap_err();
+    let refusal = Refusal::of_handshake(&std::io::Error::other(error));
+    assert_eq!(refusal.kind, Kind::Tls);
+    assert!(refusal.to_string().contains("needs a certificate of version 3"), "{refusal}");
 }
 
 mod live {

@@ -40,21 +40,20 @@ pub enum Mode {
     VerifyFull,
 }
 
-const MODES: [(&str, Mode); 6] = [
-    ("disable", Mode::Disable),
-    ("allow", Mode::Allow),
-    ("prefer", Mode::Prefer),
-    ("require", Mode::Require),
-    ("verify-ca", Mode::VerifyCa),
-    ("verify-full", Mode::VerifyFull),
-];
-
 /// The authorities of the operating system, in place of a file.
 const SYSTEM: &str = "system";
 
 impl Mode {
     pub fn of(parameters: &Parameters) -> Result<Self> {
-        let mode = parameters.choice("sslmode", &MODES)?;
+        let modes = [
+            ("disable", Self::Disable),
+            ("allow", Self::Allow),
+            ("prefer", Self::Prefer),
+            ("require", Self::Require),
+            ("verify-ca", Self::VerifyCa),
+            ("verify-full", Self::VerifyFull),
+        ];
+        let mode = parameters.choice("sslmode", &modes)?;
         if parameters.text("sslrootcert") != Some(SYSTEM) {
             return Ok(mode.unwrap_or(Self::Prefer));
         }
@@ -73,31 +72,26 @@ const VERSIONS: [&str; 4] = ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 /// The TLS versions that a connection may have, none of them older than TLS 1.2; like libpq, whether
 /// or not it will have TLS.
 pub fn versions(parameters: &Parameters) -> Result<Vec<&'static SupportedProtocolVersion>> {
+    let place = |key| {
+        parameters.read(key, &format!("one of: {}", VERSIONS.join(", ")), |text| {
+            VERSIONS.iter().position(|version| version.eq_ignore_ascii_case(text))
+        })
+    };
     let (min, max) = ("ssl_min_protocol_version", "ssl_max_protocol_version");
-    let first = version(parameters, min)?.unwrap_or(0);
-    let last = version(parameters, max)?.unwrap_or(VERSIONS.len() - 1);
+    let (first, last) = (place(min)?.unwrap_or(0), place(max)?.unwrap_or(VERSIONS.len() - 1));
     let (min, max) = (parameters.said_by(min), parameters.said_by(max));
     if first > last {
         bail!("{min} is {}, later than {max} ({})", VERSIONS[first], VERSIONS[last]);
     }
-    let mut allowed = Vec::new();
-    for (version, supported) in [(2, &TLS12), (3, &TLS13)] {
-        allowed.extend((first..=last).contains(&version).then_some(supported));
-    }
+    let mut allowed = vec![(2, &TLS12), (3, &TLS13)];
+    allowed.retain(|(place, _)| (first..=last).contains(place));
     if allowed.is_empty() {
         bail!(
             "{max} is {}, and no version before TLSv1.2 is supported; say TLSv1.2 or TLSv1.3",
             VERSIONS[last]
         );
     }
-    Ok(allowed)
-}
-
-/// The place of a version among [`VERSIONS`], whatever its case.
-fn version(parameters: &Parameters, key: &'static str) -> Result<Option<usize>> {
-    parameters.read(key, &format!("one of: {}", VERSIONS.join(", ")), |text| {
-        VERSIONS.iter().position(|version| version.eq_ignore_ascii_case(text))
-    })
+    Ok(allowed.into_iter().map(|(_, version)| version).collect())
 }
 
 /// What makes TLS connections; reads the certificates, and fails if one that is needed is missing.

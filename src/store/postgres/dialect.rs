@@ -6,7 +6,6 @@ use serde::de::IgnoredAny;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::date::Stretch;
 use crate::query::{Order, Window};
 use crate::record::{Status, Value};
 use crate::store::sql::{Dialect, EVERY, NEVER, by_count};
@@ -162,39 +161,26 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
             let day = |at: Instant, days: i64| at.saturating_add(days * DAY);
             between(day(from, -1), until.map(|until| day(until, 2)), Instant::date)
         }
-        Holds::Integers | Holds::Reals | Holds::Numbers => {
-            let numbers = table.dates.stretches(from, until).into_iter().filter(|it| !it.is_text);
-            any_of(numbers.filter_map(|it| numbers_in(&table.inserted, &it)))
+        Holds::Integers | Holds::Reals | Holds::Numbers | Holds::Text => {
+            let is_text = table.inserted.holds == Holds::Text;
+            // As bytes, whatever the order of the column's language.
+            let column = format!("{column}{}", if is_text { " COLLATE \"C\"" } else { "" });
+            // The server refuses to compare a column with what its type cannot hold.
+            let bound = |cmp: &str, value: &Value| {
+                let can_be = !table.inserted.is_too_small_for(value);
+                can_be.then(|| format!("{column} {cmp} {}", Postgres.literal(value)))
+            };
+            let stretches = table.dates.stretches(from, until).into_iter();
+            let terms = stretches.filter(|it| it.is_text == is_text).filter_map(|it| {
+                let from = bound(">=", &it.from)?;
+                Some(bound("<", &it.to).map_or(from.clone(), |to| format!("{from} AND {to}")))
+            });
+            let terms: Vec<_> = terms.collect();
+            if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
         }
         Holds::Anything => "true".into(),
-        // As bytes, whatever the order of the column's language.
-        Holds::Text => {
-            let text = table.dates.stretches(from, until).into_iter().filter(|it| it.is_text);
-            any_of(text.map(|it| lies_in(&format!("{column} COLLATE \"C\""), &it)))
-        }
         Holds::Booleans | Holds::Documents | Holds::Bytes => "false".into(),
     }
-}
-
-fn any_of(terms: impl Iterator<Item = String>) -> String {
-    let terms: Vec<_> = terms.collect();
-    if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
-}
-
-/// None if the column's type is too small for all of them: the server refuses to compare it with
-/// what it cannot hold.
-fn numbers_in(column: &Column, numbers: &Stretch) -> Option<String> {
-    let name = quote(&column.name);
-    match [&numbers.from, &numbers.to].map(|bound| column.is_too_small_for(bound)) {
-        [true, _] => None,
-        [false, true] => Some(format!("{name} >= {}", Postgres.literal(&numbers.from))),
-        [false, false] => Some(lies_in(&name, numbers)),
-    }
-}
-
-fn lies_in(column: &str, stretch: &Stretch) -> String {
-    let [from, to] = [&stretch.from, &stretch.to].map(|bound| Postgres.literal(bound));
-    format!("{column} >= {from} AND {column} < {to}")
 }
 
 /// Rows that can be due by their count of failures; all where the server cannot say which, and the
@@ -249,7 +235,8 @@ pub fn value(column: &Column, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Null };
     let number = || text.parse().ok().map(Value::Integer);
     // NaN is none.
-    let json = || is_json(text).then(|| Value::Json(text.into()));
+    let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let json = || is_json().then(|| Value::Json(text.into()));
     let held = match column.holds {
         Holds::Integers => number(),
         Holds::Numbers => number().or_else(json),
@@ -260,10 +247,6 @@ pub fn value(column: &Column, text: Option<&str>) -> Value {
         Holds::Text | Holds::Instants | Holds::ClockTimes | Holds::Anything => None,
     };
     held.unwrap_or_else(|| Value::Text(text.into()))
-}
-
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// `\x00ff`, as the server shows bytes.

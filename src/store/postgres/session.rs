@@ -272,15 +272,12 @@ fn kind(error: &SqlError) -> Kind {
     }
 }
 
-/// The error in the server's own words.
-pub fn words(error: &SqlError) -> String {
+/// The error in the server's own words, on one line.
+fn words(error: &SqlError) -> String {
+    let db = error.as_db_error();
+    let mut words = db.map_or_else(|| error.to_string(), |it| it.message().into());
     // What stands in a row is nobody's business who reads a mail of cron.
-    let detail = |error: &ServerError| {
-        let detail = error.detail().filter(|it| !it.starts_with("Failing row"))?;
-        Some(format!(" ({detail})"))
-    };
-    let full =
-        |error: &ServerError| format!("{}{}", error.message(), detail(error).unwrap_or_default());
-    let words = error.as_db_error().map_or_else(|| error.to_string(), full);
+    let detail = db.and_then(ServerError::detail).filter(|it| !it.starts_with("Failing row"));
+    words.extend(detail.map(|detail| format!(" ({detail})")));
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

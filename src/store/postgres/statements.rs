@@ -1,6 +1,8 @@
 //! The statements of a round: locks, claims and guarded writes, each of many records in one round
 //! trip.
 
+use std::fmt::Display;
+
 use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, number, param};
@@ -15,6 +17,7 @@ use crate::store::{Claim, RowWrite};
 
 /// The rows that a statement is given: its parameters are their columns, under names that no
 /// condition means.
+#[derive(Default)]
 struct Given {
     /// Those of the whole statement.
     params: Vec<Param>,
@@ -26,26 +29,16 @@ struct Given {
 const NUMBER: &str = "\"backlog given\".\"backlog number\"";
 
 impl Given {
-    fn behind(params: Vec<Param>) -> Self {
-        Self { params, arrays: Vec::new(), names: Vec::new() }
-    }
-
-    fn texts(&mut self, index: usize, values: Vec<Option<String>>) {
-        self.add(&index.to_string(), "text", Param::Texts(values));
-    }
-
-    fn keys(&mut self, name: &str, keys: impl Iterator<Item = i64>) {
-        self.add(name, "bigint", Param::Keys(keys.collect()));
-    }
-
-    fn numbers(&mut self, numbers: impl Iterator<Item = usize>) {
-        self.keys("number", numbers.map(|number| i64::try_from(number).unwrap_or(-1)));
-    }
-
-    fn add(&mut self, name: &str, holds: &str, values: Param) {
+    fn add(&mut self, name: impl Display, values: Param) {
+        let holds = if matches!(values, Param::Keys(_)) { "bigint" } else { "text" };
         self.params.push(values);
         self.arrays.push(format!("${}::{holds}[]", self.params.len()));
         self.names.push(format!("\"backlog {name}\""));
+    }
+
+    fn numbers(&mut self, numbers: impl Iterator<Item = usize>) {
+        let numbers = numbers.map(|number| i64::try_from(number).unwrap_or(-1));
+        self.add("number", Param::Keys(numbers.collect()));
     }
 
     /// Adds the columns of ids; a condition says that a row of the table has them.
@@ -53,7 +46,7 @@ impl Given {
         let mut same = Vec::new();
         for (index, column) in table.id.iter().enumerate() {
             let part = |id: &&Id| param(&id_param(id.parts().get(index)?));
-            self.texts(index, ids.iter().map(part).collect());
+            self.add(index, Param::Texts(ids.iter().map(part).collect()));
             let (name, declared) = (quote(&column.name), &column.declared);
             same.push(format!(
                 "{}.{name} = \"backlog given\".\"backlog {index}\"::{declared}",
@@ -72,7 +65,7 @@ impl Given {
 
 /// Those ids whose records are pending, in their order.
 pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result<Vec<Id>, DbError> {
-    let mut given = Given::behind(Vec::new());
+    let mut given = Given::default();
     let has_id = given.ids(table, &ids.iter().collect::<Vec<_>>());
     given.numbers(0..ids.len());
     let (rows, name, pending) = (given.rows(), &table.sql, table.pending());
@@ -120,10 +113,10 @@ pub fn lock_and_read(
     freed: Vec<i64>,
     locks: bool,
 ) -> Result<Vec<Claim>, DbError> {
-    let mut given = Given::behind(vec![Param::Keys(freed)]);
+    let mut given = Given { params: vec![Param::Keys(freed)], ..Given::default() };
     let has_id = given.ids(table, &wanted.iter().map(|(id, _)| *id).collect::<Vec<_>>());
     given.numbers(0..wanted.len());
-    given.keys("key", wanted.iter().map(|(_, keys)| keys.second));
+    given.add("key", Param::Keys(wanted.iter().map(|(_, keys)| keys.second).collect()));
     let granted = if locks { "pg_try_advisory_lock(\"backlog key\")" } else { "true" };
     let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
     let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
@@ -199,9 +192,7 @@ pub fn ask(
     for (number, change) in changes {
         let (verb, terms) = table.terms(change, ask);
         let row = (*number, terms.iter().map(|term| param(&term.value)).collect());
-        let is_same = |(own, other): (&Term, &Term)| {
-            own.role == other.role && own.column.name == other.column.name
-        };
+        let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
         let is_like = |it: &&mut Group| {
             let is_as_long = it.verb == verb && it.terms.len() == terms.len();
             is_as_long && it.terms.iter().zip(&terms).all(is_same)
@@ -234,7 +225,7 @@ pub fn ask(
 /// whether the row is pending after it, and the columns that show whether it is still the same.
 fn write_group(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
     let name = &table.sql;
-    let mut given = Given::behind(std::mem::take(params));
+    let mut given = Given { params: std::mem::take(params), ..Given::default() };
     let (mut sets, mut conditions) = (Vec::new(), Vec::new());
     for (index, Term { column, role, .. }) in group.terms.iter().enumerate() {
         let (declared, column) = (&column.declared, quote(&column.name));
@@ -252,7 +243,8 @@ fn write_group(table: &Table, group: &Group, params: &mut Vec<Param>) -> String 
             }
             Role::Set => sets.push(format!("{column} = {value}")),
         }
-        given.texts(index, group.rows.iter().map(|(_, values)| values[index].clone()).collect());
+        let values = group.rows.iter().map(|(_, values)| values[index].clone());
+        given.add(index, Param::Texts(values.collect()));
     }
     given.numbers(group.rows.iter().map(|(number, _)| *number));
     let (rows, sets, condition) = (given.rows(), sets.join(", "), conditions.join(" AND "));

@@ -89,34 +89,33 @@ pub struct Orders {
 
 impl Orders {
     pub fn add(&mut self, number: i64, is_archived: bool, change: &RowWrite) {
-        let now = || Some("epoch".to_string());
-        let before = change.record.failures;
-        let reads = i64::from(before) + 1;
+        let (before, counter) = (change.record.failures, &change.settlement.counter);
+        let now = (number, Some("epoch".to_string()));
+        let read_before = (number, i64::from(before) + 1);
         match change.settlement.transition {
             Transition::Begun => {}
             Transition::Succeeded => self.done.push(number),
             Transition::Failed => {
-                if matches!(change.settlement.counter, Counter::Set { failures, .. } if failures == before)
-                {
-                    self.uncounted.extend([(number, reads)]);
-                }
+                let is_unchanged =
+                    matches!(counter, Counter::Set { failures, .. } if *failures == before);
+                self.uncounted.extend(is_unchanged.then_some(read_before));
                 // A policy that has no more retries shows it no more.
                 let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
                 self.shown.extend([(number, Some(at))]);
             }
             Transition::Undone => {
-                self.uncounted.extend([(number, reads)]);
-                self.shown.extend([(number, now())]);
+                self.uncounted.extend([read_before]);
+                self.shown.extend([now]);
             }
             Transition::Archived => {
-                let error = match &change.settlement.counter {
+                let error = match counter {
                     Counter::Set { last_error, .. } => last_error.clone().unwrap_or_default(),
                     Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
                 };
                 self.noted.extend([(number, Some(error.replace('\0', "")))]);
             }
             Transition::Renewed if is_archived => self.restored.push(number),
-            Transition::Renewed => self.shown.extend([(number, now())]),
+            Transition::Renewed => self.shown.extend([now]),
         }
     }
 }
@@ -168,15 +167,13 @@ impl Queue {
 
     /// Notes in the headers of messages `$1`, if they have any, why they ran out of attempts.
     pub fn note(&self) -> Option<String> {
-        let update = || {
-            format!(
-                "UPDATE {} q SET headers = CASE jsonb_typeof(q.headers) WHEN 'object' THEN q.headers \
-             ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
-             FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id",
-                self.waiting
-            )
-        };
-        self.has_headers.then(update)
+        let waiting = &self.waiting;
+        let sql = format!(
+            "UPDATE {waiting} q SET headers = CASE jsonb_typeof(q.headers) \
+             WHEN 'object' THEN q.headers ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
+             FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id"
+        );
+        self.has_headers.then_some(sql)
     }
 
     /// Brings archived messages `$1` back as if they had never been read, and says which.

@@ -176,9 +176,8 @@ impl Work {
             return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
         }
         self.session().batch(BEGIN)?;
-        let held = changes.iter().filter_map(|change| self.held.get(&change.record.id));
-        let params = pairs(held);
-        let mine = self.numbers(&self.queue.held(), &params)?;
+        let held = pairs(changes.iter().filter_map(|change| self.held.get(&change.record.id)));
+        let mine = self.numbers(&self.queue.held(), &held)?;
         let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();

@@ -232,11 +232,8 @@ fn hosts_and_ports(authority: &str) -> Result<(String, String)> {
                     .split_once(']')
                     .filter(|(host, _)| !host.is_empty())
                     .context("an IPv6 address in the database URL must end with `]`")?;
-                match after.strip_prefix(':') {
-                    Some(port) => (host, port),
-                    None if after.is_empty() => (host, ""),
-                    None => bail!("after the `]` of the database URL only a port may follow"),
-                }
+                let port = after.strip_prefix(':').or(after.is_empty().then_some(""));
+                (host, port.context("after the `]` of the database URL only a port may follow")?)
             }
         };
         hosts.push(host);

@@ -19,7 +19,6 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
 
-/// A column, out of what the catalog says of it.
 fn column(row: &Row) -> Column {
     let base: String = row.get(2);
     let labels: Vec<String> = row.get(7);
@@ -137,7 +136,6 @@ impl Catalog for RefCell<Session> {
     }
 }
 
-/// What is said of a condition that the server refuses.
 fn complaint(trial: &Trial, error: SqlError) -> anyhow::Error {
     let db = error.as_db_error();
     let place = db.and_then(|error| match error.position()? {
@@ -193,7 +191,6 @@ impl PgEngine {
         self.missing_on_tables(std::slice::from_ref(name), deletes)
     }
 
-    /// What this user may not do with whole tables.
     pub fn missing_on_tables(
         &mut self,
         tables: &[String],

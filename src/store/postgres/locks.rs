@@ -44,7 +44,6 @@ const HOLD_OFF: Duration = Duration::from_secs(3);
 const RETAKES: u32 = 200;
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
 
-/// The lock keys of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
     pub first: i64,
@@ -93,7 +92,6 @@ impl Locks<PgEngine> for PgLocks {
         }
     }
 
-    /// Makes the session of the first locks, if there is none.
     fn open(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<()> {
         if self.session.is_some() {
             return Ok(());
@@ -227,13 +225,8 @@ impl PgLocks {
         }
         self.tune(reading)?;
         self.note_backends(reading)?;
-        self.locks_exclude(reading)
-    }
-
-    /// Whether what one session has locked is refused to the other. What only speaks PostgreSQL's
-    /// protocol may know the functions and grant everything. The lock goes with the next claim.
-    fn locks_exclude(&mut self, reading: &mut Session) -> Result<bool, DbError> {
-        // No record's key but by chance, and no other pass's.
+        // What only speaks PostgreSQL's protocol may know the functions and grant everything. The
+        // key is no record's but by chance, and no other pass's; its lock goes with the next claim.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = self.take_first(&[key])?;
         self.freed_first.push(key);
@@ -259,7 +252,6 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Which of the server's processes serve this pass.
     fn note_backends(&mut self, reading: &mut Session) -> Result<(), DbError> {
         for (session, backend) in
             [reading].into_iter().chain(&mut self.session).zip(&mut self.backends)
@@ -269,7 +261,6 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Takes first locks, and says which were granted.
     fn take_first(&mut self, keys: &[i64]) -> Result<Vec<bool>, DbError> {
         let (function, mut freed) = (self.function(), std::mem::take(&mut self.freed_first));
         if self.pooled {
@@ -290,7 +281,6 @@ impl PgLocks {
         take_locks(session, function, keys, freed)
     }
 
-    /// What takes a first lock.
     fn function(&self) -> &'static str {
         if self.pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" }
     }
@@ -306,7 +296,6 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Gives both locks of a claim back.
     fn give_back(&mut self, keys: Keys) {
         self.freed_first.push(keys.first);
         if !self.pooled {
@@ -314,7 +303,6 @@ impl PgLocks {
         }
     }
 
-    /// Makes what was released free.
     fn free(&mut self, reading: &mut Session) -> Result<(), DbError> {
         let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
         if self.pooled {

@@ -138,7 +138,6 @@ impl Session {
         }
     }
 
-    /// Ends a transaction without a trace.
     pub fn roll_back(&mut self) -> Result<(), DbError> {
         self.is_reading = false;
         self.batch("ROLLBACK")
@@ -160,7 +159,6 @@ impl Session {
         }
     }
 
-    /// Several statements without parameters or results.
     pub fn batch(&mut self, sql: &str) -> Result<(), DbError> {
         Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }

@@ -82,12 +82,10 @@ impl Work {
         &mut self.database.engine.session
     }
 
-    /// The numbers of messages that a statement finds.
     fn numbers(&mut self, sql: &str, params: &[Param]) -> Result<Vec<i64>, DbError> {
         Ok(self.session().query(sql, params)?.iter().map(|row| row.get(0)).collect())
     }
 
-    /// The messages with these numbers that there are.
     fn records(&mut self, numbers: Vec<i64>) -> Result<Vec<Record>, DbError> {
         let table = &self.database.table;
         let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
@@ -178,6 +176,7 @@ impl Work {
         self.session().batch(BEGIN)?;
         let held = pairs(changes.iter().filter_map(|change| self.held.get(&change.record.id)));
         let mine = self.numbers(&self.queue.held(), &held)?;
+        let waiting = format!("SELECT msg_id FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
         let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();
@@ -187,7 +186,7 @@ impl Work {
             } else if is_archived || mine.contains(&number) {
                 orders.add(number, is_archived, change);
                 WriteResult::Written
-            } else if self.is_waiting(number)? {
+            } else if !self.numbers(&waiting, &[Param::Keys(vec![number])])?.is_empty() {
                 WriteResult::ClaimLost
             } else if again {
                 WriteResult::Written
@@ -215,11 +214,6 @@ impl Work {
             self.session().batch("ROLLBACK")?;
         }
         Ok(Ok(()))
-    }
-
-    fn is_waiting(&mut self, number: i64) -> Result<bool, DbError> {
-        let sql = format!("SELECT 1 FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
-        Ok(!self.session().query(&sql, &[Param::Keys(vec![number])])?.is_empty())
     }
 
     fn carry_out(&mut self, orders: Orders) -> Result<(), DbError> {

@@ -27,7 +27,6 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::failure::{Kind, Refusal};
 use super::parameters::Parameters;
 
-/// Where a server listens.
 #[derive(Clone)]
 pub enum Address {
     Unix(PathBuf),
@@ -158,9 +157,7 @@ pub struct Handle {
     pub socket: Arc<OwnedFd>,
 }
 
-/// What sends requests and receives answers.
-///
-/// None of it is left once the connection has ended.
+/// What sends requests and receives answers; none of it is left once the connection has ended.
 pub struct Exchange(Option<tokio_postgres::Connection<Plain, Encrypted>>);
 
 pub struct Driver {
@@ -169,7 +166,6 @@ pub struct Driver {
 }
 
 impl Exchange {
-    /// Logs in on a socket.
     pub async fn begin(
         config: &Config,
         stream: Plain,

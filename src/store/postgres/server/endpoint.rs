@@ -15,7 +15,6 @@ use super::parameters::{Parameters, encode};
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// One host of a list.
 pub struct Endpoint {
     pub place: Place,
     pub port: u16,
@@ -49,7 +48,6 @@ impl Endpoint {
         format!("{host}:{}", self.port)
     }
 
-    /// Where it listens now.
     pub fn addresses(&self) -> Result<Vec<Address>, Refusal> {
         let (name, found) = match &self.place {
             Place::Socket(directory) => {
@@ -84,7 +82,6 @@ impl Endpoint {
     }
 }
 
-/// The hosts, each with its password.
 pub fn endpoints(
     parameters: &Parameters,
     home: Option<&Path>,
@@ -94,12 +91,11 @@ pub fn endpoints(
     let (hosts, addresses) = (parameters.list("host"), parameters.list("hostaddr"));
     let ports = parameters.ports()?;
     let count = hosts.len().max(addresses.len()).max(1);
-    for (key, found, may_be_one) in [
-        ("host", hosts.len(), false),
-        ("hostaddr", addresses.len(), false),
-        ("port", ports.len(), true),
-    ] {
-        if found != 0 && found != count && !(may_be_one && found == 1) {
+    for (key, found) in
+        [("host", hosts.len()), ("hostaddr", addresses.len()), ("port", ports.len())]
+    {
+        let is_for_all = key == "port" && found == 1;
+        if found != 0 && found != count && !is_for_all {
             let by = parameters.said_by(key);
             bail!("{by} has a list of {found}, and there are {count} hosts");
         }
@@ -127,7 +123,6 @@ pub fn endpoints(
     (0..count).map(endpoint).collect()
 }
 
-/// The socket of a server in a directory.
 fn socket_in(directory: &str, port: u16) -> PathBuf {
     Path::new(directory).join(format!(".s.PGSQL.{port}"))
 }

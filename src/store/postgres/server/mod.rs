@@ -54,7 +54,6 @@ pub struct Server {
     mode: Mode,
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
-    /// The connections that are open.
     connections: Mutex<Vec<Weak<Handle>>>,
 }
 
@@ -228,7 +227,6 @@ impl Server {
     }
 }
 
-/// The places in the order in which they are tried.
 fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
     let mut order: Vec<_> = places.iter().enumerate().collect();
     if is_shuffled {
@@ -284,7 +282,6 @@ impl Server {
         })
     }
 
-    /// Asks for one cancellation, over a socket of its own.
     fn cancel(&self, handle: &Handle) {
         let request = async {
             if let Ok((stream, _)) = self.socket.open(&handle.address).await {

@@ -65,19 +65,12 @@ struct Said {
 impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let mut values = HashMap::new();
-        for (key, variable) in KNOWN {
-            let Some(by) = variable else { continue };
-            if let Some(text) = environment(by).filter(|text| !text.is_empty()) {
-                if text.contains('\0') {
-                    bail!("{by} contains a zero byte");
-                }
-                values.insert(key, Said { text, by });
-            }
-        }
-        for (key, text) in parse(url)? {
-            if !text.is_empty() {
-                values.insert(key, Said { text, by: key });
-            }
+        let variables =
+            KNOWN.into_iter().filter_map(|(key, by)| Some((key, by?, environment(by?)?)));
+        let in_url = parse(url)?.into_iter().map(|(key, text)| (key, key, text));
+        for (key, by, text) in variables.chain(in_url).filter(|(_, _, text)| !text.is_empty()) {
+            ensure!(!text.contains('\0'), "{by} contains a zero byte");
+            values.insert(key, Said { text, by });
         }
         if let Some(said) = values.remove("service") {
             log::warn!("{} is not used: service files are not supported", said.by);
@@ -94,7 +87,6 @@ impl Parameters {
         self.values.get(key).map_or(key, |said| said.by)
     }
 
-    /// The parts of a list with commas; none if nothing is said.
     pub fn list(&self, key: &str) -> Vec<&str> {
         self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
     }

@@ -132,22 +132,17 @@ pub fn connector(
         .with_custom_certificate_verifier(Arc::new(verifier));
     let certificate = given("sslcert").or_else(|| default("postgresql.crt"));
     let certificate = certificate.filter(|_| parameters.text("sslcertmode") != Some("disable"));
-    let config = match certificate {
-        None => config.with_no_client_auth(),
-        Some(certificate) => {
-            let key = given("sslkey").or_else(|| default("postgresql.key")).with_context(|| {
-                let shown = certificate.display();
-                format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
-            })?;
-            config
-                .with_client_auth_cert(tls_roots::of_file(&certificate)?, read_key(&key)?)
-                .with_context(|| {
-                    let (certificate, key) = (certificate.display(), key.display());
-                    format!("could not use the certificate {certificate} with the key {key}")
-                })?
-        }
+    let Some(certificate) = certificate else {
+        return Ok(MakeRustlsConnect::new(config.with_no_client_auth()));
     };
-    Ok(MakeRustlsConnect::new(config))
+    let shown = certificate.display();
+    let key = given("sslkey").or_else(|| default("postgresql.key")).with_context(|| {
+        format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
+    })?;
+    let config = config.with_client_auth_cert(tls_roots::of_file(&certificate)?, read_key(&key)?);
+    let could_not =
+        || format!("could not use the certificate {shown} with the key {}", key.display());
+    Ok(MakeRustlsConnect::new(config.with_context(could_not)?))
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {

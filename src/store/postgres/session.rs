@@ -221,7 +221,7 @@ const OF_A_ROW: [&str; 4] = ["22", "XX001", "XX002", "54000"];
 
 impl From<SqlError> for DbError {
     fn from(error: SqlError) -> Self {
-        let (kind, words) = (kind(&error), words(&error));
+        let (kind, words) = (kind(&error), message_of(&error));
         let code = error.code();
         let is_one_of = |classes: &[&str]| {
             code.is_some_and(|code| classes.iter().any(|class| code.code().starts_with(class)))
@@ -271,7 +271,7 @@ fn kind(error: &SqlError) -> Kind {
 }
 
 /// The error in the server's own words, on one line.
-fn words(error: &SqlError) -> String {
+fn message_of(error: &SqlError) -> String {
     let db = error.as_db_error();
     let mut words = db.map_or_else(|| error.to_string(), |it| it.message().into());
     // What stands in a row is nobody's business who reads a mail of cron.

@@ -262,7 +262,7 @@ impl Catalog for Queue {
             name: name.clone(),
             sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
             dialect: &Postgres,
-            columns: columns(),
+            columns: queue_columns(),
         })
     }
 
@@ -275,7 +275,7 @@ impl Catalog for Queue {
     }
 }
 
-fn columns() -> Vec<Column> {
+fn queue_columns() -> Vec<Column> {
     let column = |name: &str, declared: &str, holds: Holds| Column {
         name: name.into(),
         declared: declared.into(),

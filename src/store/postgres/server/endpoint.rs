@@ -2,11 +2,11 @@
 //! the password file.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::connection::Address;
 use super::failure::Refusal;
@@ -23,10 +23,10 @@ pub struct Endpoint {
 
 pub enum Place {
     Socket(String),
-    /// The address is looked up unless it is given.
+    /// The name is that of the certificate, and what is looked up may be an address.
     Tcp {
         name: String,
-        address: Option<IpAddr>,
+        looked_up: String,
     },
 }
 
@@ -49,29 +49,21 @@ impl Endpoint {
     }
 
     pub fn addresses(&self) -> Result<Vec<Address>, Refusal> {
-        let (name, found) = match &self.place {
-            Place::Socket(directory) => {
-                return Ok(vec![Address::Unix(socket_in(directory, self.port))]);
-            }
-            Place::Tcp { name, address: Some(at) } => (name, vec![SocketAddr::new(*at, self.port)]),
-            Place::Tcp { name, address: None } => {
-                let found = (name.as_str(), self.port).to_socket_addrs().map_err(|error| {
-                    let cause = error.to_string();
-                    // The resolver's words for EAI_AGAIN, of glibc and of musl.
-                    let passing = ["Temporary failure", "Try again"];
-                    match passing.iter().any(|it| cause.contains(it)) {
-                        true => Refusal::no_answer(cause),
-                        false => Refusal::unknown_host(cause),
-                    }
-                })?;
-                (name, found.collect())
-            }
+        let (name, looked_up) = match &self.place {
+            Place::Socket(at) => return Ok(vec![Address::Unix(socket_in(at, self.port))]),
+            Place::Tcp { name, looked_up } => (name, looked_up.as_str()),
         };
-        Ok(found.into_iter().map(|at| Address::Tcp(at, name.clone())).collect())
+        let found = (looked_up, self.port).to_socket_addrs().map_err(|error| {
+            let cause = error.to_string();
+            // The resolver's words for EAI_AGAIN, of glibc and of musl.
+            let passes = ["Temporary failure", "Try again"].iter().any(|it| cause.contains(it));
+            if passes { Refusal::no_answer(cause) } else { Refusal::unknown_host(cause) }
+        })?;
+        Ok(found.map(|at| Address::Tcp(at, name.clone())).collect())
     }
 
     /// The names that a line of the password file may have.
-    fn names(&self) -> Vec<&str> {
+    fn pass_file_names(&self) -> Vec<&str> {
         match &self.place {
             Place::Socket(directory) if SOCKET_DIRECTORIES.contains(&directory.as_str()) => {
                 vec!["localhost", directory]
@@ -103,18 +95,21 @@ pub fn endpoints(
     let passwords = Passwords::of(parameters, home);
     let endpoint = |index: usize| {
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        let address = match addresses.get(index).copied().unwrap_or_default() {
-            "" => None,
-            text => Some(text.parse::<IpAddr>().ok().with_context(|| {
-                format!("{} must be an IP address", parameters.said_by("hostaddr"))
-            })?),
+        let host = hosts.get(index).copied().unwrap_or_default();
+        let address = addresses.get(index).filter(|address| !address.is_empty());
+        let address = address.map(|it| it.parse::<IpAddr>().map(|it| it.to_string())).transpose();
+        let Ok(address) = address else {
+            bail!("{} must be an IP address", parameters.said_by("hostaddr"));
         };
-        let place = match (hosts.get(index).copied().unwrap_or_default(), address) {
+        let place = match (host, address) {
             ("", None) => default_place(&SOCKET_DIRECTORIES, port),
             // The certificate has to be for the address then.
-            ("", Some(at)) => Place::Tcp { name: at.to_string(), address },
+            ("", Some(address)) => Place::Tcp { name: address.clone(), looked_up: address },
             (host, None) if host.starts_with('/') => Place::Socket(host.into()),
-            (host, address) => Place::Tcp { name: host.into(), address },
+            (host, address) => {
+                let looked_up = address.unwrap_or_else(|| host.into());
+                Place::Tcp { name: host.into(), looked_up }
+            }
         };
         let mut endpoint = Endpoint { place, port, password: None };
         endpoint.password = passwords.of_host(&endpoint, database, user);
@@ -131,7 +126,7 @@ fn socket_in(directory: &str, port: u16) -> PathBuf {
 pub fn default_place(directories: &[&str], port: u16) -> Place {
     match directories.iter().find(|directory| socket_in(directory, port).exists()) {
         Some(directory) => Place::Socket((*directory).into()),
-        None => Place::Tcp { name: "localhost".into(), address: None },
+        None => Place::Tcp { name: "localhost".into(), looked_up: "localhost".into() },
     }
 }
 
@@ -172,7 +167,8 @@ impl Passwords {
         let port = endpoint.port.to_string();
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let password = lines.find_map(|line| {
-            let rest = endpoint.names().into_iter().find_map(|host| strip_field(line, host))?;
+            let rest =
+                endpoint.pass_file_names().into_iter().find_map(|host| strip_field(line, host))?;
             [&port, database, user].into_iter().try_fold(rest, strip_field)
         })?;
         // A comment may follow it.

@@ -58,14 +58,13 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Refusal {
     pub kind: Kind,
-    cause: String,
-    /// What to do about it.
-    hint: &'static str,
+    /// The cause, and what to do about it.
+    message: String,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.cause, self.hint)
+        f.write_str(&self.message)
     }
 }
 
@@ -75,15 +74,15 @@ const IS_IT_THERE: &str = "; is PostgreSQL running there, and do host and port s
 const TRY_LATER: &str = "; try later";
 
 impl Refusal {
-    pub fn new(kind: Kind, cause: impl Into<String>, hint: &'static str) -> Self {
-        Self { kind, cause: cause.into(), hint }
+    pub fn new(kind: Kind, cause: impl fmt::Display, hint: &str) -> Self {
+        Self { kind, message: format!("{cause}{hint}") }
     }
 
-    pub fn no_answer(cause: impl Into<String>) -> Self {
+    pub fn no_answer(cause: impl fmt::Display) -> Self {
         Self::new(Kind::Passing, cause, IS_IT_THERE)
     }
 
-    pub fn unknown_host(cause: impl Into<String>) -> Self {
+    pub fn unknown_host(cause: impl fmt::Display) -> Self {
         Self::new(Kind::UnknownHost, cause, "; check the name of the host")
     }
 
@@ -134,11 +133,11 @@ impl Refusal {
             return Self::of_tls(error);
         }
         let (kind, hint) = of_socket(error);
-        Self::new(kind, error.to_string(), hint)
+        Self::new(kind, error, hint)
     }
 
     fn of_tls(error: &TlsError) -> Self {
-        let refusal = |hint| Self::new(Kind::Tls, error.to_string(), hint);
+        let refusal = |hint| Self::new(Kind::Tls, error, hint);
         let TlsError::InvalidCertificate(what) = error else { return refusal("") };
         let is_of_other_names = matches!(
             what,
@@ -166,7 +165,7 @@ impl Refusal {
     /// Says where a wrong password came from.
     pub fn with_password_from(mut self, from: &str) -> Self {
         if self.kind == Kind::PasswordWrong {
-            self.cause += &format!("; the password is the one in {from}");
+            self.message += &format!("; the password is the one in {from}");
         }
         self
     }

@@ -220,7 +220,7 @@ impl Server {
             if found != wanted {
                 let cause = if found { "does not allow writes" } else { "is not read only" };
                 let hint = "; target_session_attrs asks for that";
-                return Err(Refusal::new(Kind::Passing, format!("database {cause}"), hint));
+                return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
             }
         }
         Ok((client, exchange, socket))

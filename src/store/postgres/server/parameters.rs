@@ -325,7 +325,7 @@ fn may_hide_password(place: &str, query: &str) -> bool {
 fn query_without_password(query: &str) -> String {
     let mut shown = String::new();
     let mut is_password = false;
-    for part in query.split_inclusive(['?', '&']).map(|part| part.trim_end_matches(['?', '&'])) {
+    for part in query.split(['?', '&']) {
         if begins_parameter(part) {
             let key = part.split('=').next().and_then(|key| decode(key).ok());
             is_password = key.as_deref() == Some("password");

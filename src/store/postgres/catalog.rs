@@ -207,7 +207,7 @@ impl PgEngine {
     /// Whether an index leads to what a statement looks for: no table is read from one end to the
     /// other, and none of what an index finds is left out because of its status.
     pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
-        let rows = self.session.explain(sql)?;
+        let rows = self.session.plan_of(sql)?;
         let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
         Ok(rows.iter().all(|row| {
             let line: &str = row.get(0);

@@ -122,7 +122,7 @@ impl Session {
 
     /// How the server would carry out a statement, if it reads no table from one end to the other
     /// that it can help.
-    pub fn explain(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
+    pub fn plan_of(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
         self.end_reading();
         self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL enable_seqscan = off"))?;
         self.is_reading = true;

@@ -2,12 +2,14 @@
 //! stage at which a connection fails is known; the client of tokio-postgres is driven by whoever
 //! waits for an answer, without a thread of its own.
 
+use std::cell::Cell;
 use std::future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -42,15 +44,23 @@ type Plain = Box<dyn Stream>;
 type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Plain>>::Stream;
 
 /// What begins TLS, where a connection can have it, and tells its failure from those of a login.
-pub struct Handshake(Option<Connector>);
+pub struct Handshake {
+    connector: Option<Connector>,
+    /// Whether the server was willing to begin it.
+    pub has_begun: Rc<Cell<bool>>,
+}
 
 type Connector = <MakeRustlsConnect as MakeTlsConnect<Plain>>::TlsConnect;
 
 impl Handshake {
     pub fn new(tls: Option<&MakeRustlsConnect>, address: &Address) -> Self {
-        let (Some(tls), Address::Tcp(_, name)) = (tls, address) else { return Self(None) };
-        let Ok(connector) = MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), name);
-        Self(Some(connector))
+        let connector = match (tls, address) {
+            (Some(tls), Address::Tcp(_, name)) => {
+                MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), name).ok()
+            }
+            (None, _) | (_, Address::Unix(_)) => None,
+        };
+        Self { connector, has_begun: Rc::default() }
     }
 }
 
@@ -60,9 +70,11 @@ impl TlsConnect<Plain> for Handshake {
     type Future = Pin<Box<dyn Future<Output = Result<Encrypted, Refusal>> + Send>>;
 
     fn connect(self, stream: Plain) -> Self::Future {
+        self.has_begun.set(true);
+        let connector = self.connector;
         Box::pin(async {
             let no_tls = || Refusal::new(Kind::Tls, "there is no TLS on this connection", "");
-            let connected = self.0.ok_or_else(no_tls)?.connect(stream).await;
+            let connected = connector.ok_or_else(no_tls)?.connect(stream).await;
             connected.map_err(|error| Refusal::of_handshake(&error))
         })
     }

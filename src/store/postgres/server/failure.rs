@@ -86,9 +86,9 @@ impl Refusal {
         Self::new(Kind::UnknownHost, cause, "; check the name of the host")
     }
 
-    /// Of a login. Without a password, what neither the server nor the network refused is the lack
-    /// of one.
-    pub fn of(error: &SqlError, has_password: bool) -> Self {
+    /// Of a connection that was opened. What neither the server nor the network refused is the lack of
+    /// TLS where it is required and never began, and that of a password where there is none.
+    pub fn of(error: &SqlError, lacks_tls: bool, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             let (kind, hint) = of_state(error.code().code());
             return Self::new(kind, error.message(), hint);
@@ -101,19 +101,17 @@ impl Refusal {
             return Self::of_io(error, of_socket);
         }
         let cause = source.map_or_else(|| error.to_string(), ToString::to_string);
-        match (error.is_closed(), has_password) {
-            (true, _) => Self::no_answer(cause),
-            // The library says that of itself.
-            _ if cause == "server does not support TLS" => {
-                let hint = "; sslmode=prefer goes on without";
-                Self::new(Kind::Tls, format!("the {cause}"), hint)
-            }
-            (false, true) => Self::new(Kind::Other, cause, ""),
-            (false, false) => Self::new(
-                Kind::Other,
-                "the server wants a password",
-                "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)",
-            ),
+        if error.is_closed() {
+            Self::no_answer(cause)
+        } else if lacks_tls {
+            let hint = "; sslmode=prefer goes on without";
+            Self::new(Kind::Tls, "the server does not support TLS", hint)
+        } else if has_password {
+            Self::new(Kind::Other, cause, "")
+        } else {
+            let hint = "; put the password into PGPASSWORD or ~/.pgpass \
+                        (host:port:database:user:password)";
+            Self::new(Kind::Other, "the server wants a password", hint)
         }
     }
 

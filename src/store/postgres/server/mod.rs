@@ -207,9 +207,14 @@ impl Server {
         address: &Address,
         config: &Config,
     ) -> Result<(Client, Exchange, OwnedFd), Refusal> {
-        let refused = |error| Refusal::of(&error, config.get_password().is_some());
         let (stream, socket) = self.socket.open(address).await?;
         let tls = Handshake::new(self.tls.as_ref(), address);
+        let (has_begun, needs_tls) =
+            (tls.has_begun.clone(), config.get_ssl_mode() == SslMode::Require);
+        let refused = |error| {
+            let lacks_tls = needs_tls && !has_begun.get();
+            Refusal::of(&error, lacks_tls, config.get_password().is_some())
+        };
         let (client, mut exchange) = Exchange::begin(config, stream, tls).await.map_err(refused)?;
         if let Some(wanted) = self.is_read_only {
             let sql = "SHOW transaction_read_only";

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -452,6 +453,20 @@ fn a_certificate_without_extensions_is_told_from_other_ones() {
     let refusal = Refusal::of_handshake(&std::io::Error::other(error));
     assert_eq!(refusal.kind, Kind::Tls);
     assert!(refusal.to_string().contains("needs a certificate of version 3"), "{refusal}");
+}
+
+#[test]
+fn a_server_without_tls_is_told_from_one_that_wants_a_password() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut client, _) = server.accept().unwrap();
+        client.read_exact(&mut [0; 8]).unwrap();
+        client.write_all(b"N").unwrap();
+    });
+    let failure = refused(&format!("postgres://u@127.0.0.1:{port}/d?sslmode=require"));
+    let says = "the server does not support TLS; sslmode=prefer goes on without";
+    assert!(failure.to_string().ends_with(says) && !is_try_later(&failure), "{failure}");
 }
 
 mod live {

@@ -215,7 +215,7 @@ pub fn handlers(
     let (all, stop) = (context.clone(), part.clone());
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
         options::Handler::Exec { argv, give_up_on } => {
-            Arc::new(Exec::new(argv, give_up_on, all, stop)?)
+            Arc::new(Exec { argv, give_up_on, context: all, stop }.workers()?)
         }
         options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
@@ -224,8 +224,9 @@ pub fn handlers(
         options::Handler::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
-        let one = HandlerContext { jobs: 1, ..context.clone() };
-        Ok(Arc::new(Exec::new(argv, Vec::new(), one, of_pass)?))
+        let context = HandlerContext { jobs: 1, ..context.clone() };
+        let exec = Exec { argv, give_up_on: Vec::new(), context, stop: of_pass };
+        Ok(Arc::new(exec.workers()?))
     });
     Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
 }

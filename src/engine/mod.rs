@@ -199,11 +199,16 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     main.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
     main.wait_for(|| handler.join());
-    let mut tally = shared.with(Dispatcher::finish)?;
+    let tally = shared.with(Dispatcher::finish);
+    if tally.is_err() {
+        // Nobody is left to see to what was archived.
+        wake.stop.end_within(Duration::ZERO);
+    }
     if let Some(on_archive) = on_archive {
         main.wait_for(|| on_archive.join());
-        tally.note_signal(wake.stop.signalled());
     }
+    let mut tally = tally?;
+    tally.note_signal(wake.stop.signalled());
     tally.faults = handler.faults();
     Ok(tally)
 }

@@ -8,7 +8,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags};
@@ -18,59 +17,20 @@ use super::process::{
     self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program,
     read, shown,
 };
-use super::{Handler, HandlerContext, Job, Workers};
+use super::{HandlerContext, Job, Workers};
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
 
-/// Worker threads, each of which runs one command at a time.
 pub struct Exec {
-    workers: Workers,
-    stop: Arc<Stop>,
-}
-
-impl Exec {
-    pub fn new(
-        argv: Vec<OsString>,
-        give_up_on: Vec<i32>,
-        context: HandlerContext,
-        stop: Arc<Stop>,
-    ) -> Result<Self> {
-        let worker = Worker { argv, give_up_on, context, stop: stop.clone() };
-        let workers = Workers::start(worker.context.jobs, move |job| worker.work(&job))?;
-        Ok(Self { workers, stop })
-    }
-}
-
-impl Handler for Exec {
-    fn capacity(&self) -> usize {
-        self.workers.count
-    }
-
-    fn start(&self, jobs: Vec<Job>) {
-        self.workers.take(jobs);
-    }
-
-    fn join(&self) {
-        self.workers.join();
-    }
-}
-
-impl Drop for Exec {
-    fn drop(&mut self) {
-        self.stop.end_within(Duration::ZERO);
-        self.join();
-    }
-}
-
-struct Worker {
     /// The command and its arguments, with `{column}` still in them.
-    argv: Vec<OsString>,
-    give_up_on: Vec<i32>,
-    context: HandlerContext,
-    stop: Arc<Stop>,
+    pub argv: Vec<OsString>,
+    /// Its exit codes that say that no attempt will ever succeed.
+    pub give_up_on: Vec<i32>,
+    pub context: HandlerContext,
+    pub stop: Arc<Stop>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +42,12 @@ enum Why {
 /// A command that has ended: its status, how it came to that, and its last words.
 type Ended = (ExitStatus, Process<Why>, Option<String>);
 
-impl Worker {
+impl Exec {
+    /// Threads, each of which runs one command at a time.
+    pub fn workers(self) -> Result<Workers> {
+        Workers::start(self.context.jobs, move |job| self.work(&job))
+    }
+
     fn work(&self, job: &Job) {
         let began = self.stop.clock.monotonic();
         let (outcome, exit) = if self.stop.stage() > Stage::Running {

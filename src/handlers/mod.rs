@@ -122,7 +122,7 @@ impl Threads {
 }
 
 /// Threads, each of which makes one attempt at a time.
-struct Workers {
+pub struct Workers {
     count: usize,
     jobs: Mutex<Option<Sender<Job>>>,
     threads: Threads,
@@ -144,14 +144,20 @@ impl Workers {
         Ok(Self { count, jobs: Mutex::new(Some(jobs)), threads })
     }
 
-    fn take(&self, jobs: Vec<Job>) {
+}
+
+impl Handler for Workers {
+    fn capacity(&self) -> usize {
+        self.count
+    }
+
+    fn start(&self, jobs: Vec<Job>) {
         if let Some(queue) = &*lock(&self.jobs) {
             // The workers live as long as this channel.
             jobs.into_iter().for_each(|job| drop(queue.send(job)));
         }
     }
 
-    /// Waits for the end of what they are at.
     fn join(&self) {
         *lock(&self.jobs) = None;
         self.threads.join();

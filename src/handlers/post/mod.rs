@@ -71,11 +71,11 @@ impl Post {
 
 impl Handler for Post {
     fn capacity(&self) -> usize {
-        self.workers.count
+        self.workers.capacity()
     }
 
     fn start(&self, jobs: Vec<Job>) {
-        self.workers.take(jobs);
+        self.workers.start(jobs);
     }
 
     fn join(&self) {

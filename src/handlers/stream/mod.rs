@@ -113,13 +113,6 @@ impl Handler for Stream {
     }
 }
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.shared.stop.end_within(Duration::ZERO);
-        self.join();
-    }
-}
-
 /// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
 struct Mailbox {
     jobs: Mutex<Vec<Job>>,

@@ -76,9 +76,8 @@ impl Format {
         }
     }
 
-    /// Numbers that can be an instant in this format: of units the years 1973 to 2286, of
-    /// nanoseconds to 2262. So a number's size says which format it has, and what lies outside (0, a
-    /// year, 20261120) is not taken for an instant.
+    /// Numbers that can be an instant in this format: of units the years 1973 to 2286, of nanoseconds
+    /// to 2262. So a number's size says its format, and what lies outside (0, 20261120) is none.
     fn range(self) -> Range<i64> {
         let Some(unit) = self.per_second() else { return COMPACT };
         100_000_000 * unit..10_000_000_000_i64.saturating_mul(unit)
@@ -185,8 +184,7 @@ impl Dates {
     }
 }
 
-/// What text is compared with; before the year 0 it is what sorts below all digits, after the
-/// year 9999 what sorts above them.
+/// What text is compared with: what sorts below all digits before the year 0, above after 9999.
 pub fn text_bound(at: Instant, shown: &dyn Fn(&Instant) -> String) -> String {
     if at.0 < *WRITABLE.start() {
         "/".into()

@@ -10,8 +10,7 @@ pub enum Exit {
     Done,
     /// The database stays locked or out of reach: the same command may work later.
     TryLater,
-    /// A record was archived (with `--strict`: failed) or could not be handled, or the job could
-    /// not be done.
+    /// A record was archived (with `--strict`: failed) or not handled, or the job could not be done.
     Failed,
     /// The command line makes no sense.
     Usage,

@@ -98,8 +98,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Takes a mutex, whatever has become of another thread that held it: one that panicked has said so
-/// already, and what it left is used as it is.
+/// Takes a mutex. A thread that panicked with it has said so already; what it left is used as it is.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -83,11 +83,9 @@ pub struct Cursor {
     pub reached: Option<Position>,
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
-    /// Where there are more of them than can be noted without fail: a slot further on, and those
-    /// that were passed on the way to it.
+    /// Where they are too many to be noted without fail: a slot further on, and those up to it.
     pub ahead: Option<(Slot, Vec<Kept>)>,
-    /// The last of so many records in a row that got nowhere that the pass ended: the next one
-    /// begins behind it.
+    /// The last of the records that got nowhere and so ended the pass: the next begins behind it.
     pub stuck: Option<Key>,
 }
 
@@ -108,14 +106,12 @@ impl Cursor {
     }
 }
 
-/// A record that keeps its slot: another pass held it when the slot came, or its attempt has begun
-/// and not come to its end.
+/// A record that keeps its slot: another pass held it when that came, or its attempt has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub id: Id,
     pub slot: Slot,
-    /// How many attempts for this slot have begun and not come to their end. Once a pass is over,
-    /// those were ended by its death.
+    /// How many attempts for this slot have begun and not ended: passes that are over died of them.
     pub begun: u32,
 }
 

@@ -218,8 +218,7 @@ pub struct Load {
     pub begins_at: i64,
 }
 
-/// The load in at most so many bars. What is left at the end, less than a bar, is left out: it
-/// would look like a fall.
+/// The load in at most so many bars. A rest of less than a bar, which would look like a fall, is not.
 pub fn load(run: &Run, scenario: &Scenario, most: usize) -> Load {
     let every = run.policy.every_secs();
     let tick = |at: i64| scenario.instant(at).tick(every);

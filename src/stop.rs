@@ -26,8 +26,7 @@ pub enum Stage {
     Hurried,
 }
 
-/// For how long the same signal again is the same order: timeout(1) signals its child, and then
-/// the process group that the child is in.
+/// For how long the same signal is the same order: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
 /// The stop of a pass, or of a part of it.

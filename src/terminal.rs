@@ -21,8 +21,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Sets up the log: warnings at a terminal, errors only from cron; `-v` and `RUST_LOG` say
-    /// otherwise.
+    /// Sets up the log: warnings at a terminal, errors from cron; `-v` and `RUST_LOG` say otherwise.
     pub fn new(verbose: u8) -> Self {
         let terminal = Self {
             bars: MultiProgress::new(),

@@ -47,8 +47,7 @@ impl Instant {
         parsed.map(|at| Self(at.timestamp()))
     }
 
-    /// Reads the program's own spelling, `2026-11-21T03:40:00Z`: a pass over a million rows does
-    /// little else.
+    /// Reads `2026-11-21T03:40:00Z`, our own spelling: a pass over a million rows does little else.
     fn parse_own(text: &str) -> Option<Self> {
         let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
         let number = |place: std::ops::Range<usize>| {

@@ -43,8 +43,7 @@ impl CronLine {
         DueRule { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
     }
 
-    /// The order of a pass. Where the last one came to counts only where a limit may cut the pass
-    /// short, and for slots.
+    /// The order of a pass. It goes on from the last one by slots, and where a limit may cut it short.
     pub fn plan(&self, order: Order, limits: &PassLimits) -> Plan {
         let may_be_cut_short = limits.max_records.is_some()
             || limits.max_runtime.is_some()
@@ -67,9 +66,8 @@ impl CronLine {
     }
 }
 
-/// How many bytes of ids are listed: with that a cursor is written in one page, which no kill can
-/// cut in two. What is more than that is listed apart, and a cursor is noted that does not go past
-/// it, for the case that the rest is lost.
+/// How many bytes of ids are listed: so a cursor is written in one page, which no kill can cut in two.
+/// What is more is listed apart, and in case that is lost, the cursor does not go past it.
 const MOST_LISTED: usize = 2_048;
 /// More attempts for one slot are not begun: the record may be what kills the passes.
 const MOST_BEGUN: u32 = 3;
@@ -92,8 +90,7 @@ pub struct PassCursor {
 }
 
 impl PassCursor {
-    /// Where a limited pass comes to no failed record, because new ones use up its limit, the next
-    /// one goes on from there too.
+    /// A limited pass whose limit new records use up leaves the place of the last one to the next.
     pub fn new(span: Option<Span>, plan: &Plan, kept: HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
         let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };

@@ -31,9 +31,8 @@ pub struct Plan {
 pub enum PlanKind {
     /// All of them, in the table's order.
     Full,
-    /// A limit may cut the pass short: NEW go before ERROR, and ERROR go on behind the last one
-    /// that such a pass tried, so that no block of failing records keeps the others from being
-    /// tried.
+    /// A limit may cut the pass short: NEW go before ERROR, and ERROR go on behind the last one that
+    /// such a pass tried, so that no block of failing records keeps others from it.
     Capped { cursor: Option<Key> },
     /// NEW first, then ERROR in the order of their slots.
     Slots,
@@ -117,8 +116,7 @@ impl DueQueue {
         Self { rule, searches, ids, last, broken: None, unusable: 0 }
     }
 
-    /// The queue of a drain's next search: what was busy, then what is due now. Without
-    /// `errors` only NEW records count.
+    /// The queue of a drain's next search: what was busy, then what is due, or without `errors` NEW.
     pub fn again(order: Order, rule: DueRule, busy: Vec<Id>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
         let mut due = Self::new(&Plan { order, kind, stuck: None }, rule);

@@ -57,8 +57,7 @@ pub struct Pass {
     pub limits: PassLimits,
     pub clock: Clock,
     pub stop: Arc<Stop>,
-    /// What the handlers carry in their environment, where they are processes that outlive a killed
-    /// pass; see [`Store::start_watchdog`].
+    /// Marks handlers that outlive a killed pass, in their environment: [`Store::start_watchdog`].
     pub token: Option<String>,
     pub observer: Box<dyn Observer + Send>,
 }
@@ -132,8 +131,7 @@ impl SharedDispatcher {
         result
     }
 
-    /// Runs rounds until no ended attempt waits. Whoever finds the dispatcher taken can leave: its
-    /// holder comes here after letting go of it.
+    /// Runs rounds until no ended attempt waits. Who finds the dispatcher taken leaves it to its holder.
     fn catch_up(&self) {
         while !lock(&self.ended).is_empty() {
             let mut dispatcher = match self.dispatcher.try_lock() {

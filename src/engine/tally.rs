@@ -43,10 +43,9 @@ pub struct Tally {
 pub enum Stopped {
     Signal(i32),
     Runtime,
-    /// So many records in a row got nowhere, or the handler cannot be run for any, as it seems, that
-    /// there is no point in going on.
+    /// So many records in a row got nowhere, or the handler cannot be run for any, as it seems.
     Stuck(String),
-    /// So many failures in a row that there is no point in going on.
+    /// So many failures in a row.
     Failures(String),
 }
 
@@ -165,8 +164,7 @@ pub fn log_expired(record: &Record, end: End) {
     }
 }
 
-/// ` (attempt 3/5)`, ` (attempt 3)` where attempts are not limited, nothing where they are not
-/// counted.
+/// ` (attempt 3/5)`; ` (attempt 3)` without a limit, nothing without a counter.
 fn attempt(record: &Record, rule: &DueRule) -> String {
     let attempt = record.next_attempt();
     match (rule.capabilities.has_counter, rule.schedule.limits.max_attempts) {

@@ -87,8 +87,7 @@ impl Exec {
         command
     }
 
-    /// Starts the command with this standard input, and stays with it until its end, with which its
-    /// process group ends.
+    /// Starts the command, and stays with it until its end, with which its process group ends.
     fn run(&self, command: Command, input: OwnedFd) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;

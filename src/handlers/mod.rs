@@ -72,8 +72,7 @@ pub struct HandlerContext {
 }
 
 impl HandlerContext {
-    /// What is handed over of a record: its payload, or all but the column of a secret. The error says
-    /// why it cannot be, and the way out.
+    /// What is handed over of a record: its payload, or all but the column of a secret.
     fn body(&self, record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
         match &self.payload {
             Some(column) => Ok(payload(record, column)),

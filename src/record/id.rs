@@ -87,8 +87,7 @@ pub fn split(text: &str) -> Vec<String> {
 }
 
 impl fmt::Display for Id {
-    /// For messages: control characters are escaped, so that an id stays on its line, and what is
-    /// too long to be read is cut.
+    /// For messages: on one line, and cut if it is too long to be read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&cut(self.full()))
     }

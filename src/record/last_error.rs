@@ -112,8 +112,7 @@ impl Series {
     }
 }
 
-/// The number that stands in front of an error, if anything does. A column may have cut what is
-/// behind.
+/// The number in front of an error, if anything is there. A column may have cut what is behind.
 fn marked(text: &str) -> Option<Option<i64>> {
     let number = |rest: &str, end: &str| {
         let number: i64 = rest.split_once(end)?.0.parse().ok()?;

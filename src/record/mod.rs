@@ -26,8 +26,7 @@ pub struct Capabilities {
     /// Whether the store keeps the schedule itself: when a record is due, and in what order.
     pub keeps_schedule: bool,
     pub has_counter: bool,
-    /// Whether there is a column for the last failure, too: without it a snoozed record would be due
-    /// at once.
+    /// Whether there is a column for the last failure, too, by which a snoozed record waits.
     pub can_snooze: bool,
     /// Else what is given up is an ordinary failure.
     pub can_archive: bool,
@@ -227,8 +226,7 @@ impl Row {
         self.find(column).map(|(_, value)| value)
     }
 
-    /// A column's value, and its name as the table spells it, which is matched without regard to
-    /// case if it must be.
+    /// A column's value, and its name as the table spells it: the exact one before others in case.
     pub fn find(&self, column: &str) -> Option<(&str, &Value)> {
         let exact = self.iter().find(|(name, _)| *name == column);
         exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)))
@@ -243,8 +241,7 @@ pub enum Outcome {
     Failure { error: String },
     /// A failure that says nothing of the attempts before it.
     Unanswered { error: String, reach: Reach },
-    /// The handler asks for a later attempt, not before so long, and for this one not to be
-    /// charged.
+    /// The handler asks for an attempt so much later, and for this one not to be charged.
     Snooze { error: String, after: Option<Duration> },
     /// The handler says that no attempt will ever succeed.
     GiveUp { error: String },
@@ -288,8 +285,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the attempt shows that others are worth a try: it came to a handler that works, or
-    /// failed for reasons of its own record.
+    /// Whether others are worth a try: the handler works, or the record itself was to blame.
     pub fn got_further(&self) -> bool {
         match self {
             Self::Unanswered { reach, .. } => *reach != Reach::Nobody,
@@ -306,8 +302,7 @@ impl Outcome {
 pub struct Attempt {
     pub id: Id,
     pub outcome: Outcome,
-    /// Of a command; 124 for a timeout, as timeout(1) has it. `None` if it was not started or ended
-    /// by a signal.
+    /// Of a command that was started and not ended by a signal; 124 after a timeout, as timeout(1).
     pub exit: Option<i32>,
     pub duration: Duration,
 }
@@ -372,8 +367,7 @@ impl Settlement {
     }
 }
 
-/// The counter columns FAILURES, LAST_FAILURE and LAST_ERROR as they are written, as far as the
-/// table has them.
+/// FAILURES, LAST_FAILURE and LAST_ERROR as they are written, as far as the table has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counter {
     /// As they were when the record was claimed.

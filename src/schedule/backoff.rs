@@ -76,8 +76,7 @@ impl Backoff {
         plain.saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
     }
 
-    /// [`Delays::spread_ms`] in ticks, rounded down: as a sum, so that the waits between two such
-    /// offsets add up.
+    /// [`Delays::spread_ms`] in ticks, rounded down: as a sum, so that the waits between add up.
     pub fn offset(&self, x: u64, n: u64) -> i64 {
         self.ticks(self.base.spread_ms(x, n))
     }
@@ -135,8 +134,7 @@ impl Backoff {
         Instant(tick.saturating_mul(self.every_secs))
     }
 
-    /// Of a failed record. Ticks are compared, not seconds: a pass that starts 59.9 s after the last one does not
-    /// miss a wait of one minute.
+    /// Of a failed record. Ticks are compared: a pass after 59.9 s does not miss a wait of one minute.
     pub fn verdict(&self, facts: Facts<'_>, now: Instant) -> Verdict {
         let Some(last_failure_at) = facts.last_failure_at else {
             return Verdict::Due(Reason::NoLastFailure);
@@ -165,8 +163,7 @@ pub enum Jitter {
     /// Each record reads the policy between two counts, at a fraction of its own, its phase. At 100 %
     /// retry n fills exactly the time from P(n) to P(n + 1), at 0 all records wait alike.
     Spread { percent: u8 },
-    /// Each wait lies between `plain` and `plain + widths`, in steps of `unit_ms`, at a place
-    /// drawn for this record and this count.
+    /// Each wait is drawn for its record and count: the plain one and up to `widths`, by `unit_ms`.
     Drawn { unit_ms: u64, widths: Delays },
 }
 
@@ -239,8 +236,7 @@ impl Delays {
         self.sums[row] + beyond * u128::from(self.waits[row])
     }
 
-    /// When retry n + 1 is due after the first failure, in milliseconds, for a record with fraction
-    /// `x`: P(n) + x * b(n + 1).
+    /// When retry n + 1 is due after the first failure, for a fraction `x`: P(n) + x * b(n + 1).
     pub fn spread_ms(&self, x: u64, n: u64) -> u128 {
         self.sum(n) + u128::from(mulhi(x, self.wait(n.saturating_add(1))))
     }

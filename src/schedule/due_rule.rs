@@ -8,8 +8,7 @@ use crate::query::{Kept, Slot};
 use crate::record::{Capabilities, Counter, Facts, Id, Record, Settlement, Status};
 use crate::time::Instant;
 
-/// The rule by which a pass decides which records are due: the schedule at one time, and the slots
-/// that earlier passes left.
+/// What a pass goes by: the schedule at one time, and the slots that earlier passes left.
 #[derive(Debug, Clone)]
 pub struct DueRule {
     pub schedule: Schedule,
@@ -19,8 +18,7 @@ pub struct DueRule {
     pub kept: HashMap<Id, Kept>,
 }
 
-/// What a pass does with a record: it may archive it without another attempt, and never try it under
-/// this policy, however long it waits.
+/// What a pass does with a record: it may also archive it without another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Due(Reason),
@@ -37,8 +35,7 @@ impl Verdict {
 }
 
 impl DueRule {
-    /// A record that has grown too old is given up at once, one that has had its last attempt
-    /// when it would be due.
+    /// A record that is too old is given up at once, after its last attempt when it would be due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
@@ -69,8 +66,7 @@ impl DueRule {
         }
     }
 
-    /// When a record that has just failed, as `settlement` has it, is tried again, as far as the
-    /// policy alone decides that.
+    /// When a record is tried again that has just failed so, if the policy alone decides that.
     pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
         let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
             return None;

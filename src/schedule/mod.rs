@@ -45,8 +45,7 @@ pub enum Policy {
     Slots(Slots),
 }
 
-/// When a pass looks at a record. It selects at `selected_at` and looks again at `now`, just
-/// before the handler.
+/// When a pass looks at a record: it selects it, and looks again just before the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassTime {
     /// Ages are measured here, so that a record does not slip out of its window while it queues.
@@ -187,8 +186,7 @@ impl Policy {
     }
 }
 
-/// The age window, `--ndays N`: ages from more than `min_secs` up to and with `max_secs`; `min_secs` 0 sets no lower bound, so
-/// that a date in the future counts as young.
+/// `--ndays N`: ages above `min_secs` up to `max_secs`. A future date is young if `min_secs` is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgeWindow {
     pub min_secs: i64,

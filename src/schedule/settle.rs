@@ -97,8 +97,7 @@ pub fn settle(
     Settlement { transition, counter: failed(failures, now, error), at: now, not_before }
 }
 
-/// All that a pass may come to write for a record, one settlement after the other: what a table
-/// must take before the first handler runs.
+/// What a pass may come to write for a record, which a table must take before a handler runs.
 pub fn possible_writes(
     record: &Record,
     now: Instant,

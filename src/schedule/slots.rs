@@ -30,8 +30,7 @@ impl Span {
     }
 }
 
-/// A pass takes at most this many ticks, so that after a sleep the load is at most so many times
-/// the usual one.
+/// A pass takes at most this many ticks, so after a sleep the load is so many times the usual one.
 pub const CATCH_UP: i64 = 4;
 
 impl Slots {

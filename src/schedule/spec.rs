@@ -94,8 +94,7 @@ pub fn file_of(spec: &str) -> Option<&str> {
     spec.strip_prefix("sns:")
 }
 
-/// Reads a specification, and what is in the file that it names, if it names one. An error says what
-/// would be legal.
+/// Reads a specification, with what is in the file that it names, if it names one.
 pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backoff, String> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let typed = format!("--policy {spec}");
@@ -143,8 +142,7 @@ pub fn parse_for_age(spec: &str, file: Option<&[u8]>, options: Options) -> Resul
     Ok(backoff)
 }
 
-/// `--fibonacci`: waits of whole Fibonacci numbers of minutes, so nothing is spread unless that is
-/// asked for.
+/// `--fibonacci`: waits of whole Fibonacci numbers of minutes, spread only where that is asked for.
 pub fn plain_fibonacci(options: Options) -> Backoff {
     let jitter = Jitter::Spread { percent: options.spread.unwrap_or(0) };
     options.backoff("fibonacci", "--fibonacci", fibonacci_up_to(MINUTE_MS, MAX_MS), jitter)
@@ -200,8 +198,7 @@ fn geometric(keys: &Keys, options: Options) -> Result<Shape, String> {
     Ok(in_ticks(first, ratio, keys.max_above("first", first)?, options))
 }
 
-/// [`geometric`] with so small a ratio that the load of records that fail together, once it is
-/// spread, falls evenly.
+/// [`geometric`] with so small a ratio that the load of records that fail together falls evenly.
 fn even(keys: &Keys, options: Options) -> Result<Shape, String> {
     let first = keys.get("first", above_zero)?.unwrap_or(MINUTE_MS);
     let ratio = keys.get("ratio", ratio)?.unwrap_or((5, 4));

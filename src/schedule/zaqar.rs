@@ -158,8 +158,7 @@ pub enum Curve {
     Exponential,
 }
 
-/// The delays number 0 to `retries - 1`, in milliseconds. `min` is at most `max`, and for the
-/// last two curves at least 1.
+/// `retries` delays, in milliseconds. `min` is at most `max`, and for the last two curves at least 1.
 pub fn between(curve: Curve, min: u64, max: u64, retries: u32) -> impl Iterator<Item = u64> {
     (0..retries)
         .map(move |n| if n + 1 == retries { max } else { wait(curve, min, max, n, retries) })

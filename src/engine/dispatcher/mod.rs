@@ -45,8 +45,7 @@ pub struct Dispatcher {
     in_hand: HashMap<Id, InHand>,
     /// Due records that another pass has claimed.
     busy: Vec<Id>,
-    /// Once the table was shown to take all that may be written: whether that goes for our text in
-    /// its column of errors, too.
+    /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
     takes_errors: Option<bool>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
@@ -141,8 +140,7 @@ impl Dispatcher {
         }
     }
 
-    /// What runs goes on, and its outcomes are written. That a search was ended because the pass is
-    /// to stop is no error.
+    /// What runs goes on, and its outcomes are written. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.pass.stop.is_asked() {
             log::debug!("{error:#}");
@@ -196,8 +194,7 @@ impl Dispatcher {
         }
     }
 
-    /// If the pass could not write any more, what its handlers did is named, because the table does
-    /// not show it.
+    /// Names what handlers did that the table does not show, because it could not be written any more.
     pub fn finish(&mut self) -> Result<Tally> {
         self.settle_leftovers();
         // It may have come when everything was settled, and have found nobody waiting for it.
@@ -232,8 +229,7 @@ impl Dispatcher {
         )))
     }
 
-    /// Writes outcomes that could not be written when they came, once more, and those of records that
-    /// got nowhere, because none got further.
+    /// Tries once more to write outcomes, and settles records that got nowhere, as none got further.
     fn settle_leftovers(&mut self) {
         let mut ended = std::mem::take(&mut self.unsettled);
         ended.append(&mut self.breaker.doubtful);

@@ -19,8 +19,7 @@ use crate::time::Instant;
 type Claimed = (Record, Option<Slot>);
 
 impl Dispatcher {
-    /// Settles what has come in and fills the free places. Whatever becomes of the claims, the
-    /// outcomes are written.
+    /// Settles what has come in, whatever becomes of the claims, and fills the free places.
     pub(super) fn round(&mut self, ended: &[Attempt], submit: &Submit) -> Result<()> {
         match self.pass.store.require_in_place() {
             Ok(()) => {}
@@ -215,8 +214,7 @@ impl Dispatcher {
         Ok(self.takes_errors.is_some())
     }
 
-    /// Archives a record without another attempt: its last one killed the pass that made it, or
-    /// it has grown too old.
+    /// Archives a record without another attempt: the last one killed its pass, or it is too old.
     fn expire(&mut self, record: &Record, end: End) -> Result<()> {
         let settlement = schedule::expire(self.pass.clock.now());
         let change = RowWrite::new(record, None, settlement);
@@ -272,9 +270,8 @@ impl Dispatcher {
         Ok(charged)
     }
 
-    /// Gives records to the handler, all together, whose charge could be written. If the pass was
-    /// stopped in this very round, it gives them back as interrupted, and the next round takes their
-    /// charge back.
+    /// Gives records to the handler, all together, whose charge could be written. If the pass was just
+    /// stopped, they come back as interrupted, and the next round takes their charge back.
     fn hand_out(
         &mut self,
         claimed: impl Iterator<Item = (Claimed, WriteResult)>,

@@ -134,8 +134,7 @@ impl CoProcess {
         }
     }
 
-    /// Waits for something to happen, at most `timeout`, and serves the pipes: whether it has ended,
-    /// and whether there is a wake-up.
+    /// Waits at most `timeout`, and serves the pipes: whether it has ended, and if there is a wake-up.
     pub fn wait(
         &mut self,
         wakeup: &OwnedFd,

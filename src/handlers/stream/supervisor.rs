@@ -223,8 +223,7 @@ impl Supervisor {
         self.last_end = Some(error);
     }
 
-    /// The co-process has ended. What it leaves unanswered goes to its successor, but for the
-    /// oldest, which may be what ended it.
+    /// What an ended co-process leaves goes to the next, but for the oldest, which may have ended it.
     fn conclude(&mut self, mut running: CoProcess) {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let heard = self.listen(&mut running);

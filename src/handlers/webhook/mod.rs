@@ -22,8 +22,7 @@ pub use hosts::{Hosts, Proxies};
 pub use target::{Target, without_login};
 use target::{Template, Values};
 
-/// The webhook that records are posted to. It holds secrets, so neither it nor any of its parts can
-/// be printed for debugging.
+/// The webhook that records are posted to. It holds secrets, so none of it is `Debug`.
 #[derive(Clone)]
 pub struct Webhook {
     pub target: Target,

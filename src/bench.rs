@@ -16,7 +16,6 @@ use crate::stop::Stop;
 use crate::store::{Access, Location, Server};
 use crate::time::{Clock, DAY, Instant};
 
-/// The instant at which the pass looks at the records.
 pub const NOW_SECS: i64 = 1_795_232_400;
 const NOW: Instant = Instant(NOW_SECS);
 

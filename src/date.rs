@@ -11,7 +11,6 @@ use clap::ValueEnum;
 use crate::record::Value;
 use crate::time::{DAY, Instant, WRITABLE};
 
-/// The format and zone of a date column, for reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dates {
     /// The only one that counts; without it each value is read as what it looks like.
@@ -38,7 +37,6 @@ pub struct Stretch {
     pub from: Value,
     /// Excluded.
     pub to: Value,
-    /// Whether what lies in it is text, and not numbers.
     pub is_text: bool,
 }
 
@@ -203,7 +201,6 @@ fn is_compact(text: &str) -> bool {
     text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether text that is a date says what zone it is in.
 fn has_zone(text: &str) -> bool {
     let clock = text.get(10..).unwrap_or_default().trim_end();
     clock.ends_with(['Z', 'z']) || clock.ends_with("UTC") || clock.contains(['+', '-'])
@@ -296,7 +293,6 @@ impl Spelling {
         Self::Number { format: Format::Epoch, as_text: false }
     }
 
-    /// How this value is spelt, if it is a date.
     pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
         dates.read(value)?;
         let (number, as_text) = if let Value::Text(text) = value {

@@ -12,9 +12,7 @@ pub enum Exit {
     TryLater,
     /// A record was archived (with `--strict`: failed) or not handled, or the job could not be done.
     Failed,
-    /// The command line makes no sense.
     Usage,
-    /// Ended by this signal.
     Signal(i32),
 }
 

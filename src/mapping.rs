@@ -26,7 +26,6 @@ pub struct Mapping {
     pub on_archive: Vec<Assignment>,
 }
 
-/// The name of a table or a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     pub text: String,
@@ -34,15 +33,12 @@ pub struct Name {
     pub is_given: bool,
 }
 
+/// The usual one is STATUS with the names of the statuses; if there is no such column but a condition,
+/// or none is used, a row is pending as long as the condition holds for it.
 #[derive(Debug, Clone)]
 pub enum StatusColumn {
-    /// STATUS with the names of the statuses; if there is no such column but a condition, none.
     Usual,
-    Mapped {
-        column: Name,
-        values: StatusValues,
-    },
-    /// A row is pending as long as the condition holds for it.
+    Mapped { column: Name, values: StatusValues },
     None,
 }
 
@@ -59,7 +55,6 @@ pub enum OnSuccess {
     Delete,
 }
 
-/// A column to be set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     pub column: String,

@@ -47,7 +47,6 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The last one of a tick.
     pub fn end_of(tick: i64) -> Self {
         Self { tick, phase: u64::MAX }
     }
@@ -58,7 +57,6 @@ impl Slot {
     }
 }
 
-/// The place that a pass has come to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Position {
     /// The failed record that a limited pass tried last.

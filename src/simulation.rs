@@ -40,7 +40,6 @@ const MOST_ATTEMPTS: usize = 30_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tried {
-    /// Which of the scenario's rows.
     pub row: u32,
     /// 1 for the first of the record's life, which need not have been simulated.
     pub attempt: u32,
@@ -56,7 +55,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// All attempts but the first of each record.
     pub fn retries(&self) -> impl Iterator<Item = &Tried> {
         self.attempts.iter().filter(|tried| tried.attempt > 1)
     }
@@ -317,7 +315,6 @@ fn edges(means: &[f64], ends: &[f64], end: f64) -> Option<Vec<f64>> {
     }
 }
 
-/// Count, sum and sum of squares.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {
     count: f64,
@@ -335,7 +332,6 @@ impl Moments {
         self.sum / self.count
     }
 
-    /// The standard deviation over the mean.
     fn relative_deviation(&self) -> f64 {
         let variance = self.squares / self.count - self.mean() * self.mean();
         variance.max(0.0).sqrt() / self.mean()

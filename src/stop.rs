@@ -29,7 +29,6 @@ pub enum Stage {
 /// For how long the same signal is the same order: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// The stop of a pass, or of a part of it.
 pub struct Stop {
     pub clock: Clock,
     /// What running handlers get to end in.

@@ -106,7 +106,6 @@ impl fmt::Display for Instant {
 }
 
 impl Serialize for Instant {
-    /// As it is displayed.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -159,7 +158,6 @@ impl Clock {
     }
 }
 
-/// Seconds as days, with a fraction if need be.
 pub fn days(secs: i64) -> f64 {
     secs as f64 / DAY as f64
 }

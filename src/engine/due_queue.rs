@@ -100,7 +100,6 @@ pub struct DueQueue {
     last: VecDeque<Id>,
     /// Why records may be missing, if a search could not be read to its end.
     pub broken: Option<String>,
-    /// Records that were left out because their id is none.
     pub unusable: u64,
 }
 

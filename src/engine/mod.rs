@@ -42,7 +42,6 @@ pub struct PassLimits {
     pub max_runtime: Option<Duration>,
     /// What running handlers get to end in, when the pass is stopped.
     pub grace: Duration,
-    /// Go on until nothing is due.
     pub drain: bool,
     /// So many failures in a row say that what the handler needs is down.
     pub max_consecutive_failures: Option<u32>,
@@ -62,7 +61,6 @@ pub struct Pass {
     pub observer: Box<dyn Observer + Send>,
 }
 
-/// Is told how a pass goes.
 pub trait Observer {
     /// So many records are due, as far as they have been counted.
     fn selected(&mut self, _due: usize) {}
@@ -131,7 +129,7 @@ impl SharedDispatcher {
         result
     }
 
-    /// Runs rounds until no ended attempt waits. Who finds the dispatcher taken leaves it to its holder.
+    /// Runs rounds until no ended attempt waits; a dispatcher that is taken is its holder's to run.
     fn catch_up(&self) {
         while !lock(&self.ended).is_empty() {
             let mut dispatcher = match self.dispatcher.try_lock() {

@@ -33,12 +33,10 @@ impl FromStr for RateLimit {
 pub struct TokenBucket {
     interval: Duration,
     most: u32,
-    /// When the bucket will be full again.
     full_at: Monotonic,
 }
 
 impl TokenBucket {
-    /// A full one.
     pub fn new(RateLimit(interval): RateLimit, now: Monotonic) -> Self {
         let most = BURST.as_nanos() / interval.as_nanos();
         Self { interval, most: u32::try_from(most).unwrap_or(u32::MAX).max(1), full_at: now }

@@ -155,7 +155,6 @@ pub fn log_lost(record: &Record, outcome: &Outcome) {
     );
 }
 
-/// A record is archived without another attempt.
 pub fn log_expired(record: &Record, end: End) {
     let (id, attempts) = (&record.id, counted(record.failures.into(), "attempt"));
     match end {

@@ -20,8 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::hash::draw;
 use crate::lock;
-use crate::record::SeriesSource;
-use crate::record::{Attempt, Id, Outcome, Record, Value};
+use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 
 #[cfg(feature = "webhook")]
 pub use post::{Post, Proxy};
@@ -56,7 +55,6 @@ pub trait Handler: Send + Sync {
 pub struct HandlerContext {
     pub queue: String,
     pub table: String,
-    /// The columns that together name a record.
     pub id: Vec<String>,
     /// How many commands, co-processes or requests there are at once.
     pub jobs: usize,
@@ -82,7 +80,6 @@ impl HandlerContext {
     }
 }
 
-/// One attempt, as the handler is told of it.
 pub struct Job {
     pub record: Arc<Record>,
     /// 1 for the first.
@@ -142,7 +139,6 @@ impl Workers {
         let threads = Threads::start("handler", runs)?;
         Ok(Self { count, jobs: Mutex::new(Some(jobs)), threads })
     }
-
 }
 
 impl Handler for Workers {
@@ -163,16 +159,13 @@ impl Handler for Workers {
     }
 }
 
-/// A handler that answers at once, by when attempts succeed.
+/// A handler that answers at once, by when attempts succeed: after so many failures, or except for so
+/// many of a hundred attempts, drawn once for all by record and attempt.
 #[derive(Debug, Clone, Copy)]
 pub enum Script {
     Never,
-    /// After so many failures.
     After(u32),
-    /// Except for so many of a hundred attempts, drawn once for all by record and attempt.
-    Failing {
-        percent: u8,
-    },
+    Failing { percent: u8 },
 }
 
 /// How many records are in hand at once: as many as are settled in one go.
@@ -206,7 +199,6 @@ impl Handler for Script {
     fn join(&self) {}
 }
 
-/// One column as it is, without anything around it.
 fn payload(record: &Record, column: &str) -> Vec<u8> {
     match record.row.get(column) {
         Some(Value::Blob(bytes)) => bytes.clone(),

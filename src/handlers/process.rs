@@ -22,7 +22,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 use crate::record::one_line;
 use crate::secure_file::path_of;
 
-/// How much is read of a log at a time.
 const CHUNK: usize = 16 * 1024;
 /// How much of what is left in a pipe is read after the process's end. No pipe of an
 /// unprivileged process holds more; a grandchild may go on writing for ever.
@@ -66,7 +65,6 @@ pub struct Process<Why> {
 }
 
 impl<Why: Copy> Process<Why> {
-    /// Starts it with the reading end of its input.
     pub fn start(mut command: Command, stdin: OwnedFd) -> io::Result<Self> {
         let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -342,7 +340,6 @@ fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(search).map(|directory| directory.join(program)).find(|it| it.is_file())
 }
 
-/// A name as messages have it.
 pub fn shown(name: &OsStr) -> String {
     one_line(&name.to_string_lossy())
 }

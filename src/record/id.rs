@@ -62,7 +62,6 @@ impl Id {
         }
     }
 
-    /// The id in full, on one line.
     pub fn full(&self) -> String {
         one_line(&self.text())
     }

@@ -20,7 +20,6 @@ fn split_snooze(last_error: &str) -> Option<(Instant, &str)> {
     Some((until.parse().ok()?, error))
 }
 
-/// Until when, if the error says so.
 pub fn snoozed_until(last_error: &str) -> Option<Instant> {
     split_snooze(last_error).map(|(until, _)| until)
 }
@@ -35,9 +34,9 @@ fn plain(error: &str, has_note: bool) -> String {
 }
 
 /// Stands in front while it is not known what the last attempt came to.
-const OPEN: &str = "outcome unknown";
+pub const OPEN: &str = "outcome unknown";
 /// Stands in front where it came to nothing, which says nothing of those before.
-const UNSENT: &str = "not sent";
+pub const UNSENT: &str = "not sent";
 /// Stands in front of an answer whose instant is not what begins the next series.
 const NEXT: &str = "next key ";
 
@@ -53,7 +52,6 @@ pub enum SeriesSource {
     LastError,
 }
 
-/// The series that a record is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Series {
     /// `None` for the first.
@@ -78,17 +76,8 @@ impl Series {
         Self { number, source }
     }
 
-    /// The last error while it is not known what the attempt comes to.
-    pub fn open(self, error: &str) -> String {
-        self.carried(OPEN, error)
-    }
-
-    /// The last error of an attempt that cannot have had any effect.
-    pub fn unsent(self, error: &str) -> String {
-        self.carried(UNSENT, error)
-    }
-
-    fn carried(self, mark: &str, error: &str) -> String {
+    /// The last error of an attempt that leaves the record in its series: [`OPEN`] or [`UNSENT`].
+    pub fn carried(self, mark: &str, error: &str) -> String {
         match self.number {
             None => format!("{mark}: {error}"),
             Some(number) => format!("{mark} (key {number}): {error}"),
@@ -209,8 +198,8 @@ mod tests {
             ("next key 3: x", " (key 3)", "next key 4: no"),
         ] {
             let series = of(last_error);
-            assert_eq!(series.open("no"), format!("outcome unknown{carried}: no"));
-            assert_eq!(series.unsent("no"), format!("not sent{carried}: no"));
+            assert_eq!(series.carried(OPEN, "no"), format!("outcome unknown{carried}: no"));
+            assert_eq!(series.carried(UNSENT, "no"), format!("not sent{carried}: no"));
             assert_eq!(series.answered("no", later), answered);
         }
         assert_eq!(of("HTTP 500").answered("no", AT), "next key 1795232401: no");

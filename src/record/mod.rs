@@ -112,7 +112,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// In the order of a record's life.
     pub const OURS: [Self; 4] = [Self::New, Self::Error, Self::Success, Self::Archived];
     pub const PENDING: [Self; 2] = [Self::New, Self::Error];
 
@@ -131,7 +130,6 @@ impl Status {
     }
 }
 
-/// One row, as it was read.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub id: Id,
@@ -252,7 +250,6 @@ pub enum Outcome {
     Unable { error: String, ends_pass: bool },
 }
 
-/// The reach of a request that had no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     MayHaveWorked,

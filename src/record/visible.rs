@@ -62,7 +62,6 @@ pub fn json_line(value: &impl Serialize) -> String {
     String::from_utf8_lossy(&line).into_owned()
 }
 
-/// JSON whose strings have no hidden characters.
 struct Visible;
 
 impl Formatter for Visible {

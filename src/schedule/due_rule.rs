@@ -28,7 +28,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The slot that the record is due by.
     pub fn slot(self) -> Option<Slot> {
         if let Self::Due(Reason::Slot(slot)) = self { Some(slot) } else { None }
     }
@@ -123,7 +122,6 @@ impl DueRule {
     }
 }
 
-/// An attempt to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
     pub at: Instant,

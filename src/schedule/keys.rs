@@ -28,11 +28,9 @@ pub struct Form {
 
 type Parse<T> = fn(&str) -> Result<T, String>;
 
-/// What stands behind a policy's name.
 pub struct Keys<'a> {
     form: &'a Form,
     values: BTreeMap<&'a str, &'a str>,
-    /// What has no key.
     entries: Vec<&'a str>,
 }
 

@@ -52,7 +52,6 @@ pub struct PassTime {
     pub selected_at: Instant,
     /// Waits are measured here, so that what another pass has tried in between waits.
     pub now: Instant,
-    /// What a pass by slots works off.
     pub span: Option<Span>,
 }
 
@@ -157,7 +156,6 @@ impl Policy {
         matches!(self, Self::Counted(_))
     }
 
-    /// Where the policy itself has any.
     pub fn max_attempts(&self) -> Option<u32> {
         match self {
             Self::Age(_) | Self::Slots(Slots::Progressive(_)) => None,

@@ -1,6 +1,6 @@
 //! Settlements: what is written when an attempt begins, and when it ends.
 
-use crate::record::last_error::{Series, not_snoozed, snoozed};
+use crate::record::last_error::{OPEN, Series, UNSENT, not_snoozed, snoozed};
 use crate::record::{
     Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition,
 };
@@ -8,7 +8,6 @@ use crate::time::{Instant, WRITABLE};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryLimits {
-    /// The number of the last attempt, if there is one.
     pub max_attempts: Option<u32>,
     /// A record that fails when it is older than this has failed for the last time.
     pub max_age_secs: Option<i64>,
@@ -43,7 +42,7 @@ pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Sett
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");
     let last_error = match capabilities.series {
-        Some(source) => Series::of(record, source).open(&last_error),
+        Some(source) => Series::of(record, source).carried(OPEN, &last_error),
         None => last_error,
     };
     let counter = failed(attempt, now, last_error);
@@ -83,10 +82,9 @@ pub fn settle(
     let series = capabilities.series.map(|source| Series::of(record, source));
     let error = match (series, outcome) {
         (None, _) => error.into(),
-        (Some(series), Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }) => {
-            series.open(error)
+        (Some(series), Outcome::Unanswered { reach, .. }) => {
+            series.carried(if *reach == Reach::MayHaveWorked { OPEN } else { UNSENT }, error)
         }
-        (Some(series), Outcome::Unanswered { .. }) => series.unsent(error),
         (Some(series), _) => series.answered(error, now),
     };
     let error = not_snoozed(&error);
@@ -117,7 +115,6 @@ pub fn possible_writes(
     ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
 }
 
-/// Given up without another attempt.
 pub fn expire(now: Instant) -> Settlement {
     not_counted(Transition::Archived, now)
 }

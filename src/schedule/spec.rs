@@ -253,7 +253,6 @@ fn list(keys: &Keys, _: Options) -> Result<Shape, String> {
     Ok((Delays::listed(keys.entries()?), None))
 }
 
-/// Waits from min to max in `retries` steps.
 fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
     keys.only(&["min", "retries"])?;
     let min = match curve {

@@ -63,7 +63,6 @@ struct Zaqar {
 /// How many retries Zaqar's backoff phase has: its policy cannot say.
 const ZAQAR_BACKOFF_RETRIES: u32 = 5;
 
-/// Reads a policy from what its file holds.
 pub fn parse(text: &[u8]) -> Result<Phases, String> {
     let mut json: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if let Some(inner) = json.get_mut("_retry_policy") {
@@ -185,7 +184,6 @@ fn wait(curve: Curve, min: u64, max: u64, n: u32, retries: u32) -> u64 {
     }
 }
 
-/// The quotient, rounded half up.
 pub fn half_up(numerator: &BigUint, denominator: &BigUint) -> u64 {
     u64::try_from((numerator * 2u8 + denominator) / (denominator * 2u8)).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,6 @@ use crate::query::Slot;
 use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
 use crate::store::Found;
 
-/// So many different records in a row end a pass.
 const MOST_IN_A_ROW: usize = 10;
 
 #[derive(Default)]

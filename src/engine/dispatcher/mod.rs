@@ -24,7 +24,6 @@ use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
 
-/// How many ids that more than one row has are named.
 const AMBIGUOUS_SHOWN: usize = 5;
 /// How long a drain waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -43,7 +42,6 @@ pub struct Dispatcher {
     is_held_back: bool,
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
-    /// Due records that another pass has claimed.
     busy: Vec<Id>,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
     takes_errors: Option<bool>,
@@ -51,7 +49,6 @@ pub struct Dispatcher {
     breaker: CircuitBreaker,
     /// Records that are not tried, because more than one row has their id.
     ambiguous: BTreeSet<String>,
-    /// Answers that could not be written.
     unsettled: Vec<Attempt>,
     /// Whether nothing can be written any more.
     is_lost: bool,

@@ -15,7 +15,6 @@ use crate::schedule::{self, End, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
-/// A record, and the slot that it is due by, if any.
 type Claimed = (Record, Option<Slot>);
 
 impl Dispatcher {

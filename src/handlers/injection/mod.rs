@@ -21,7 +21,6 @@ use crate::record::cut_line;
 /// ssh's options that take a value, which may be the next word.
 const SSH_VALUES: &str = "BbcDEeFIiJLlmOoPpQRSWw";
 
-/// What to write instead.
 const WAY_OUT: &str = "give it as an argument of its own, as in sh -c 'mail \"$1\"' sh {to}";
 
 /// Fails if a value of a record would be run as a program or as code.
@@ -46,7 +45,6 @@ struct Search<'a> {
     is_run: bool,
 }
 
-/// The words of a command that were not looked at.
 type Words<'w> = Peekable<slice::Iter<'w, String>>;
 
 const BEFORE_COMMANDS: [&str; 5] = ["-exec", "-execdir", "-ok", "-okdir", "--"];

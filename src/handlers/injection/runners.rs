@@ -1,9 +1,10 @@
 //! Programs that run others, or code, and how each is told what to run.
 
-/// A program that runs others, and how it is told what.
 #[derive(Clone, Copy)]
 pub enum Runner {
+    /// The word behind `-c` is code.
     Shell,
+    /// An interpreter.
     Language(Language),
     /// su: options and operands in any order, `-c` among them.
     SwitchUser,
@@ -11,15 +12,9 @@ pub enum Runner {
     Remote,
     /// watch: all words are code for a shell.
     Joined,
-    /// Programs that run the one behind them, `-S` and `-c` aside.
-    Wrapper {
-        /// The flags that take something.
-        values: &'static str,
-        /// How many operands stand before the program.
-        operands: usize,
-        /// Whether `-c` stands before code for a shell.
-        has_code: bool,
-    },
+    /// Programs that run the one behind so many operands; `values` are the flags that take something,
+    /// and `-c` may stand before code for a shell.
+    Wrapper { values: &'static str, operands: usize, has_code: bool },
 }
 
 #[derive(Clone, Copy)]

@@ -96,7 +96,6 @@ impl Proxy {
         Ok(Some(Self { origin: *name, proxy }))
     }
 
-    /// `host:port`, as messages name it.
     pub fn place(&self) -> String {
         format!("{}:{}", self.proxy.host(), self.proxy.port())
     }

@@ -20,8 +20,7 @@ use ureq::{Agent, Body, ProxyProtocol};
 use super::webhook::{self, Webhook};
 use super::{Handler, HandlerContext, Job, Workers};
 use crate::lock;
-use crate::record::Series;
-use crate::record::{Attempt, Id, Outcome, Reach, Record, Value};
+use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
 use crate::time::Instant;
 use outcome::{Reply, Request, of_failure, of_reply};
@@ -164,7 +163,6 @@ struct Client {
 }
 
 impl Client {
-    /// Reads the certificates if any are needed.
     fn new(webhook: Webhook, context: HandlerContext) -> Result<Self> {
         let is_https = webhook.target.is_https;
         let proxy = Proxy::chosen(&webhook.proxies, is_https)?;

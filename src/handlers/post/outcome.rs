@@ -22,7 +22,6 @@ use crate::tls_roots;
 const SHOWN: usize = 200;
 /// Nobody means a later time than this, whatever they wrote.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Where servers put their words.
 const KEYS: [&str; 3] = ["error", "message", "detail"];
 
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +143,6 @@ pub fn words(error: &io::Error) -> String {
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// `host:port`, as messages name a server.
 fn place(uri: &Uri) -> String {
     let port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(port))

@@ -45,14 +45,12 @@ pub struct CoProcess {
     pub log: Tail,
 }
 
+/// Why a process is to end; a broken one does not speak the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Over,
     Stopped,
-    Silent {
-        leaves_input: bool,
-    },
-    /// What it says is not the protocol.
+    Silent { leaves_input: bool },
     Broken,
 }
 
@@ -213,7 +211,6 @@ pub fn hello(context: &HandlerContext, record: &Record) -> String {
     format!("{hello}\n")
 }
 
-/// A line of a co-process about one record.
 #[derive(Deserialize)]
 struct Reply {
     id: Value,

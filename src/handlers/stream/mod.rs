@@ -132,7 +132,6 @@ impl Mailbox {
         let _ = io::read(&self.wakeup, &mut [0; 8]);
     }
 
-    /// Waits for the wakeup, or for this to be readable.
     fn wait(&self, stopped: Option<&OwnedFd>) {
         let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
         fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));

@@ -26,7 +26,6 @@ pub struct Supervisor {
     submit: Option<Submit>,
 }
 
-/// A record that has not been sent.
 struct Waiting {
     job: Job,
     /// Built when it is to be sent, and kept if it was too long to be sent as well.

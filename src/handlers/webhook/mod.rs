@@ -118,7 +118,6 @@ const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 /// The same, and what stands between the parts of a name.
 const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
 
-/// The kind of `Idempotency-Key` that a request gets.
 #[derive(Clone)]
 pub enum IdempotencyKey {
     /// The record's name, and another one for each series of attempts.
@@ -233,14 +232,12 @@ impl Secret {
     }
 }
 
+/// By a secret that all records share, or that each has in a column.
 #[derive(Clone)]
 pub enum Signing {
     None,
     Shared(Secret),
-    /// Each record has its own in this column.
-    Own {
-        column: String,
-    },
+    Own { column: String },
 }
 
 impl Signing {

@@ -82,7 +82,6 @@ impl Target {
     }
 }
 
-/// The URL of a webhook without its user and password.
 pub fn without_login(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
     let (_, authority, rest) = parts(rest);

@@ -21,8 +21,7 @@ const NOW: Instant = Instant(NOW_SECS);
 
 impl Observer for () {}
 
-/// Works the table off and says how many records succeeded. `counts` says whether failures are
-/// counted, that is whether each attempt is charged before it runs.
+/// How many records succeeded. Where failures are counted, each attempt is charged before it runs.
 pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };

@@ -102,8 +102,7 @@ impl Default for Dates {
 }
 
 impl Dates {
-    /// The instant that a value stands for, if it stands for one. NULL, 0 and
-    /// '0000-00-00' are none, and neither is anything that cannot be read.
+    /// The instant that a value stands for. NULL, 0, '0000-00-00' and what cannot be read are none.
     pub fn read(&self, value: &Value) -> Option<Instant> {
         match value {
             Value::Text(text) => self.read_text(text),

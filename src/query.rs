@@ -88,8 +88,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The cursor as the next pass goes on from it, over a table whose ids have so many columns:
-    /// what was noted for another table is none for this one.
+    /// What the next pass goes on from, without what was noted for another table: its ids differ.
     pub fn taken_up(self, id_columns: usize) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;
         let (ahead, more) = self.ahead.unzip();

@@ -69,11 +69,6 @@ struct Ticking {
 }
 
 impl Ticking {
-    /// The instant of the first pass at `at` or later: passes start with the ticks.
-    fn pass_at(&self, at: Instant) -> Instant {
-        at.saturating_sub(1).next_tick(self.every_secs)
-    }
-
     /// The line as the passes before `now` have left it.
     fn at(&self, now: Instant) -> CronLine {
         let reached = self.reached_before(now).map(Position::Slot);
@@ -95,7 +90,9 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let policy = &line.schedule.policy;
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let every_secs = policy.every_secs();
-    let first_pass = start.saturating_sub(1).next_tick(every_secs);
+    // Passes start with the ticks.
+    let pass_at = |at: Instant| at.saturating_sub(1).next_tick(every_secs);
+    let first_pass = pass_at(start);
     let ticking = Ticking { line: line.clone(), every_secs, first_pass };
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
@@ -115,7 +112,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     while let Some(at) = store.next_at() {
         // One pass in each tick.
         let next_tick = last.map(|last: Instant| last.next_tick(every_secs));
-        let now = ticking.pass_at(at).max(next_tick.unwrap_or(ticking.first_pass));
+        let now = pass_at(at).max(next_tick.unwrap_or(ticking.first_pass));
         if now > end {
             break;
         }

@@ -29,10 +29,9 @@ impl Instant {
         if text.len() < 10 || !text.bytes().take(10).enumerate().all(is_in_place) {
             return None;
         }
-        let utc = format!("{}Z", text.trim_end_matches("UTC").trim_end());
-        let midnight = || {
-            let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
-            Some(day.and_hms_opt(0, 0, 0)?.and_utc().fixed_offset())
+        let utc = match text.len() {
+            10 => format!("{text}T00:00:00Z"),
+            _ => format!("{}Z", text.trim_end_matches("UTC").trim_end()),
         };
         let in_format = |format| {
             let parsed = DateTime::parse_from_str(text, format);
@@ -41,7 +40,6 @@ impl Instant {
         let formats = ["%FT%T%.f%#z", "%F %T%.f%#z", "%F %T%.f %#z", "%FT%H:%M%#z", "%F %H:%M%#z"];
         // The fixed-width spellings of nearly every table take the short way.
         let parsed = (DateTime::parse_from_rfc3339(text).ok())
-            .or_else(midnight)
             .or_else(|| DateTime::parse_from_rfc3339(&utc).ok())
             .or_else(|| formats.into_iter().find_map(in_format));
         parsed.map(|at| Self(at.timestamp()))

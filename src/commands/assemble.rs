@@ -93,7 +93,8 @@ impl Assembly {
         token: &str,
         observer: Box<dyn Observer + Send>,
     ) -> Result<Pass> {
-        if self.line.is_ahead_of(now) {
+        let tick = now.tick(self.line.schedule.policy.every_secs());
+        if self.line.reached().is_some_and(|slot| slot.tick > tick) {
             log::warn!("the last pass ran in the future: the clock was set back");
         }
         let limits = settings.limits.clone();

@@ -186,10 +186,11 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment
         let none = "no line of this user works on this queue; `backlog crontab` prints one";
         return findings.warning("crontab", none);
     }
-    for (from, to) in schedule::gaps(&ages) {
+    let (gaps, overlaps) = schedule::coverage(ages);
+    for (from, to) in gaps {
         findings.error("crontab", format!("no line tries records of {}", band(from, Some(to))));
     }
-    for (from, to) in schedule::overlaps(&ages) {
+    for (from, to) in overlaps {
         findings.warning("crontab", format!("several lines try records of {}", band(from, to)));
     }
 }

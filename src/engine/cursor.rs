@@ -59,11 +59,6 @@ impl CronLine {
         };
         Plan { order, kind, stuck: self.cursor.stuck.clone() }
     }
-
-    pub fn is_ahead_of(&self, now: Instant) -> bool {
-        let tick = now.tick(self.schedule.policy.every_secs());
-        self.reached().is_some_and(|slot| slot.tick > tick)
-    }
 }
 
 /// How many bytes of ids are listed: so a cursor is written in one page, which no kill can cut in two.

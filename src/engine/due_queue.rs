@@ -21,9 +21,8 @@ const AHEAD: usize = 64;
 pub struct Plan {
     pub order: Order,
     pub kind: PlanKind,
-    /// Behind this record it begins, and comes to it at the end: those before it got nowhere, so
-    /// many in a row that they ended the last pass. Where failed records have an order of their
-    /// own, which a limited pass and one by slots go on in, this is the place among the new ones.
+    /// Behind this record it begins, and comes to it at the end: those before it got nowhere and so
+    /// ended the last pass. Where failed records have an order of their own, it is among the new ones.
     pub stuck: Option<Key>,
 }
 
@@ -149,8 +148,7 @@ impl DueQueue {
 
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
         while self.ids.is_empty() && !self.searches.is_empty() {
-            // All searches at once, so that what a pass tries as NEW is not found again as
-            // ERROR. Where a page is full, the rest of its search is read later.
+            // All at once, up to full pages, so that none is tried as NEW and found as ERROR.
             for search in std::mem::take(&mut self.searches) {
                 self.read(search, reader)?;
             }

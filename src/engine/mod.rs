@@ -169,8 +169,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let any = if pass.stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
     let span = rule.time.span;
     if span.is_some() || !any && plan.stuck.is_some() {
-        // Even if it gets to no slot, as the first pass of a line may, it leaves them to the next.
-        // Once there is nothing to do it is over where the last pass got stuck, and what it kept.
+        // A pass leaves its slots to the next one; with nothing to do what was kept is over.
         let kept = if any { rule.kept.clone() } else { HashMap::new() };
         pass.observer.reached(&PassCursor::new(span, &plan, kept).come_to(span, any));
     }

@@ -59,8 +59,7 @@ pub struct SettledAttempt<'a> {
 }
 
 impl Tally {
-    /// Notes the signal that has stopped the pass, if one has: it counts also where the time was up
-    /// before, but not where an error had stopped the pass.
+    /// A signal counts also where the time was up before, but not where an error stopped the pass.
     pub fn note_signal(&mut self, signal: Option<i32>) {
         if let (None | Some(Stopped::Runtime), Some(signal)) = (&self.stopped, signal) {
             self.stopped = Some(Stopped::Signal(signal));

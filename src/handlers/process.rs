@@ -23,8 +23,7 @@ use crate::record::one_line;
 use crate::secure_file::path_of;
 
 const CHUNK: usize = 16 * 1024;
-/// How much of what is left in a pipe is read after the process's end. No pipe of an
-/// unprivileged process holds more; a grandchild may go on writing for ever.
+/// How much is read after the end: no pipe holds more, but a grandchild may go on writing for ever.
 const LEFTOVER: usize = 1024 * 1024;
 /// How long a handler that has had its grace gets between SIGTERM and SIGKILL.
 pub const KILL_DELAY: Duration = Duration::from_secs(1);
@@ -54,8 +53,7 @@ pub struct Process<Why> {
     ended: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// As long as it lives, so do its ends of the two pipes: when the process ends, they do not,
-    /// and there is one thing to wake up for instead of three.
+    /// Keeps its ends of the pipes open: one thing to wake up for at the process's end, not three.
     _command: Command,
     pub why: Option<Why>,
     /// When the next step is taken, if it does not end until then.
@@ -81,8 +79,7 @@ impl<Why: Copy> Process<Why> {
         Ok(Self { child, ended, stdout, stderr, _command: command, why, deadline, is_forced })
     }
 
-    /// Waits at most `timeout` for its end, its two outputs or the first two of the others, and says
-    /// which of them it was: none if it is interrupted.
+    /// Which it was of its end, its two outputs and two others, if any was within `timeout`.
     pub fn wait<'a>(
         &'a self,
         others: impl IntoIterator<Item = PollFd<'a>>,
@@ -106,8 +103,7 @@ impl<Why: Copy> Process<Why> {
         let _ = pidfd_send_signal(&self.ended, signal);
     }
 
-    /// Kills what it leaves in the background, reads what is left in its outputs, and reaps it: until
-    /// then its number, and with it the group's, is its own.
+    /// Kills what it leaves behind, reads its outputs, and reaps it: its group keeps its number so far.
     pub fn finish(
         &mut self,
         take_output: impl FnMut(&[u8]),

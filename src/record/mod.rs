@@ -159,8 +159,7 @@ pub struct Facts<'a> {
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
     pub due_at: Option<Instant>,
-    /// Before when it is not due, because its handler asked for that. Where many rows are looked
-    /// through by their age alone it is not read: then what is due may still be snoozed.
+    /// Not read where many rows are looked through by their age alone: what is due may be snoozed.
     pub snoozed_until: Option<Instant>,
 }
 
@@ -333,13 +332,6 @@ pub enum Transition {
     Archived,
     /// A person wants it to be tried again.
     Renewed,
-}
-
-impl Transition {
-    /// Whether the record is not to be tried again.
-    pub fn is_end(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Archived)
-    }
 }
 
 impl Settlement {

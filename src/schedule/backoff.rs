@@ -81,8 +81,7 @@ impl Backoff {
         self.ticks(self.base.spread_ms(x, n))
     }
 
-    /// When the first retry that is due later than `age` ticks after the first attempt is due, in
-    /// the same count; `None` if the policy has no more.
+    /// When the first retry later than `age` is due, if there is one, in ticks after the first attempt.
     pub fn retry_after(&self, phase: u64, age: i64) -> Option<i64> {
         let x = self.jitter.fraction(phase);
         let n = self.count(x, age);
@@ -146,8 +145,7 @@ impl Backoff {
         if until <= now { Verdict::Due(Reason::WaitOver) } else { Verdict::Wait { until } }
     }
 
-    /// The verdict's inequality solved for the last failure, count by count and for the shortest
-    /// wait of any record, so that a store compares a column with constants.
+    /// The verdict solved for the last failure, so that a store compares a column with constants.
     pub fn window(&self, now: Instant) -> Window {
         let next = now.next_tick(self.every_secs);
         let before = (1..).zip(&self.base.waits).map(|(failures, _)| {

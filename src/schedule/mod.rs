@@ -113,8 +113,7 @@ impl Policy {
         }
     }
 
-    /// What a pass looks at when a record is due again that has just failed in a pass at `time`, as
-    /// `facts` has it, if the policy alone decides that.
+    /// When a record that has just failed in a pass at `time` is due again, if the policy decides it.
     pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
         let (at, span) = match self {
             Self::Age(_) => return None,
@@ -220,34 +219,22 @@ impl AgeWindow {
     }
 }
 
-/// Ages up to the oldest that no line takes.
-pub fn gaps(ages: &[(i64, Option<i64>)]) -> Vec<(i64, i64)> {
-    let mut ages = ages.to_vec();
-    ages.sort_unstable();
-    let (mut gaps, mut covered) = (Vec::new(), Some(0));
-    for (from, to) in ages {
-        let Some(end) = covered else { break };
-        if from > end {
-            gaps.push((end, from));
-        }
-        covered = to.map(|to| to.max(end));
-    }
-    gaps
-}
+/// From and to which age.
+type Ages = (i64, Option<i64>);
 
-/// Ages that more than one line takes.
-pub fn overlaps(ages: &[(i64, Option<i64>)]) -> Vec<(i64, Option<i64>)> {
-    let mut ages = ages.to_vec();
+/// Ages up to the oldest that no line takes, and those that more than one takes.
+pub fn coverage(mut ages: Vec<Ages>) -> (Vec<(i64, i64)>, Vec<Ages>) {
     ages.sort_unstable();
-    let (mut overlaps, mut covered): (Vec<(i64, Option<i64>)>, _) = (Vec::new(), Some(0));
+    let (mut gaps, mut overlaps, mut covered) = (Vec::new(), Vec::new(), Some(0));
     for (from, to) in ages {
+        gaps.extend(covered.filter(|end| from > *end).map(|end| (end, from)));
         let end = [covered, to].into_iter().flatten().min();
         if end.is_none_or(|end| end > from) {
             overlaps.push((from, end));
         }
         covered = covered.zip(to).map(|(covered, to)| covered.max(to));
     }
-    overlaps
+    (gaps, overlaps)
 }
 
 #[cfg(test)]
@@ -300,12 +287,11 @@ mod tests {
     #[test]
     fn gaps_and_overlaps_are_found_in_any_order() {
         let classic = [(7, Some(14)), (0, Some(1)), (1, Some(7))];
-        assert_eq!((gaps(&classic), overlaps(&classic)), (vec![], vec![]));
+        assert_eq!(coverage(classic.to_vec()), (vec![], vec![]));
         let holes = [(20, Some(30)), (2, Some(7)), (9, None)];
-        assert_eq!(gaps(&holes), [(0, 2), (7, 9)]);
-        assert_eq!(overlaps(&holes), [(20, Some(30))]);
+        assert_eq!(coverage(holes.to_vec()), (vec![(0, 2), (7, 9)], vec![(20, Some(30))]));
         let nested = [(0, Some(1)), (0, Some(7)), (0, Some(30))];
-        assert_eq!(overlaps(&nested), [(0, Some(1)), (0, Some(7))]);
-        assert_eq!(overlaps(&[(0, None), (0, None)]), [(0, None)]);
+        assert_eq!(coverage(nested.to_vec()).1, [(0, Some(1)), (0, Some(7))]);
+        assert_eq!(coverage(vec![(0, None), (0, None)]).1, [(0, None)]);
     }
 }

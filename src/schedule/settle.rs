@@ -19,8 +19,7 @@ pub enum End {
     Age,
 }
 
-/// Why a failed record that is still pending is not tried again, if it is not: the pass of its last
-/// attempt was killed, or it has grown too old since.
+/// Why a pending failed record is not tried again: its last pass was killed, or it is too old by now.
 pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<End> {
     if facts.status != Status::Error {
         return None;
@@ -36,8 +35,7 @@ fn too_old(inserted_at: Option<Instant>, limits: RetryLimits, now: Instant) -> b
     limit.zip(inserted_at).is_some_and(|(limit, inserted_at)| inserted_at < limit)
 }
 
-/// What is written before the handler runs: the attempt counts as failed until it is known to
-/// have gone otherwise, so that a record that kills its processor is charged for it.
+/// The attempt counts as failed before it runs, so that a record that kills its pass is charged.
 pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = format!("attempt {attempt} began at {now} and has not reported back");

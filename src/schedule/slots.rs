@@ -41,8 +41,7 @@ impl Slots {
         }
     }
 
-    /// What a pass at `now` works off, if the last one came to `reached`; without a last one,
-    /// the current tick. A `drain` catches up in one go.
+    /// What is behind `reached`, up to `now` if it is a `drain`; without a `reached`, the current tick.
     pub fn span(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Span {
         let now = now.tick(self.every_secs());
         let after = reached
@@ -213,8 +212,7 @@ impl Tiers {
         places.map(|place| i64::try_from(place).unwrap_or(i64::MAX))
     }
 
-    /// The tier that a record is in at `now`: its maximal age and its interval, and where in the
-    /// interval the record has its slot, all in seconds.
+    /// Of the tier at `now`: its maximal age, its interval, and the record's place in that, in seconds.
     pub fn tier(&self, phase: u64, inserted_at: Instant, now: Instant) -> Option<(i64, i64, i64)> {
         let (every, tick) = (self.every_secs, now.tick(self.every_secs));
         let mut tiers = self.tiers.iter().zip(self.places(phase));

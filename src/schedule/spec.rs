@@ -127,8 +127,7 @@ pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backof
     Ok(options.backoff(spec, &typed, base, jitter))
 }
 
-/// Reads a specification for use by age: what would be drawn is spread, because a sum of drawn
-/// waits is nothing that an age can be compared with.
+/// By age what would be drawn is spread: no age can be compared with a sum of drawn waits.
 pub fn parse_for_age(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backoff, String> {
     let mut backoff = parse(spec, file, options)?;
     if matches!(backoff.jitter, Jitter::Drawn { .. }) {

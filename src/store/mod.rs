@@ -234,7 +234,7 @@ impl<'a> RowWrite<'a> {
 
     /// Whether it writes that the record is finished.
     pub fn ends(&self) -> bool {
-        self.settlement.transition.is_end()
+        matches!(self.settlement.transition, Transition::Succeeded | Transition::Archived)
     }
 
     /// The result, once it is written: what a charge made of the row.

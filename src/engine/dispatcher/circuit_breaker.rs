@@ -20,11 +20,10 @@ pub struct CircuitBreaker {
     pub all: HashSet<Id>,
     /// Those since the last record that got further.
     in_a_row: HashSet<Id>,
-    /// The place of the last of them in the order of the plan. A pass that ends before it has come
-    /// to all records has the next one begin behind it, which else would never come to them either.
+    /// The place of the last of them in the order of the plan: if the pass ends before its records do,
+    /// the next one begins behind it, as it else would not come to them either.
     pub last: Option<Key>,
-    /// Answers of handlers that could not be run. What they cost is settled when another record has
-    /// got further in this pass, or when the pass ends.
+    /// Answers of handlers that could not be run, until another record gets further or the pass ends.
     pub doubtful: Vec<Attempt>,
     pub others_got_further: bool,
     /// How many attempts have failed since the last one that did not.
@@ -66,8 +65,7 @@ impl Dispatcher {
         self.forget_slot(id);
     }
 
-    /// Answers of handlers that could be run, and of those that could not once that is settled:
-    /// what others got through is an attempt like any other.
+    /// Answers of handlers that could be run, and of all once another record has got further.
     pub(super) fn without_doubtful(&mut self, ended: Vec<Attempt>) -> Vec<Attempt> {
         let any_got_further = ended.iter().any(|it| it.outcome.got_further());
         if any_got_further {
@@ -116,8 +114,7 @@ impl Dispatcher {
         matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }
 
-    /// Where the next pass is to begin if it begins behind this record. Failed ones that have an
-    /// order of their own are gone on behind in any case.
+    /// Where the next pass begins behind this record, unless it goes on there by an order of its own.
     fn restart_key(&self, record: &Record) -> Option<Key> {
         let is_in_order = record.status == Status::New || matches!(self.plan.kind, PlanKind::Full);
         is_in_order.then(|| record.key())

@@ -180,9 +180,8 @@ impl Dispatcher {
         Ok(is_rehearsed.then_some((record, slot)))
     }
 
-    /// Rehearses that the table takes all that may have to be written, before any handler runs for
-    /// nothing; once one record has shown it, it is believed of the others. False if the record is
-    /// not to be tried: it changed meanwhile, which shows nothing, or was refused.
+    /// Rehearses all that may have to be written, before any handler runs for nothing; what one record
+    /// has shown is believed of the others. False if this one has changed meanwhile or is refused.
     fn rehearse(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
         if self.takes_errors.is_some() {
             return Ok(true);
@@ -312,8 +311,7 @@ impl Dispatcher {
     }
 }
 
-/// Applies changes. Where the table refuses one that has the text of an error in it, that may be
-/// all that it refuses: the outcome is written without it.
+/// Applies changes. If the table refuses one, it is tried without the text of its error.
 fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
     let mut applied = store.apply(changes)?;
     ensure!(applied.len() == changes.len(), "the store answered for some changes only");

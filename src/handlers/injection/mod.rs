@@ -75,8 +75,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Options first. With `-c` among them the first operand is code, the next `$0`, and all others
-    /// are arguments; else the first operand is a script.
+    /// Behind the options with `-c` there is code, `$0` and arguments; without it there is a script.
     fn shell(self, left: &mut Words) -> Result<()> {
         let (mut is_code, mut reads_input) = (false, false);
         while let Some(word) = left.next_if(|word| word.starts_with(['-', '+'])) {

@@ -19,6 +19,7 @@ use ureq::{Agent, Error};
 use super::outcome::words;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::Proxies;
+use crate::record::Reach;
 use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.
@@ -101,18 +102,16 @@ impl Proxy {
     }
 }
 
-/// Why a host has no address that may be connected to.
+/// Why a host has no address that may be connected to: none is found, or it is not public.
 #[derive(Debug)]
-pub enum NoAddress {
-    NotFound(String),
-    /// The host is none that a record may name.
-    NotPublic(String),
+pub struct NoAddress {
+    pub message: String,
+    pub reach: Reach,
 }
 
 impl fmt::Display for NoAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::NotFound(message) | Self::NotPublic(message)) = self;
-        f.write_str(message)
+        f.write_str(&self.message)
     }
 }
 
@@ -121,8 +120,7 @@ impl std::error::Error for NoAddress {}
 /// A resolver of hosts: of all of them, or of those of the internet.
 #[derive(Debug, Default)]
 struct Lookup<R = DefaultResolver> {
-    /// Whether hosts with an address that is not public are refused. These are the very addresses
-    /// that are then connected to, so that no second lookup can say otherwise.
+    /// Whether other addresses are refused: the very ones that else are connected to.
     is_public_only: bool,
     system: R,
 }
@@ -135,27 +133,24 @@ impl<R: Resolver> Resolver for Lookup<R> {
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
         let host = uri.host().unwrap_or_default();
-        let other = |why: NoAddress| Error::Other(Box::new(why));
+        let none = |reach, message| Error::Other(Box::new(NoAddress { message, reach }));
         let found = self.system.resolve(uri, config, timeout).map_err(|error| {
             if matches!(error, Error::Timeout(_)) {
                 return error;
             }
             let reason =
                 if let Error::Io(error) = &error { words(error) } else { error.to_string() };
-            other(NoAddress::NotFound(format!("could not find the host {host}: {reason}")))
+            none(Reach::Nobody, format!("could not find the host {host}: {reason}"))
         })?;
         let private = found.iter().map(SocketAddr::ip).find(|address| !is_public(*address));
         private.filter(|_| self.is_public_only).map_or(Ok(found), |address| {
-            Err(other(NoAddress::NotPublic(format!(
-                "the host {host:?} has the address {address}, which is not public; list it with \
-                 --allow-host"
-            ))))
+            let why = format!("has the address {address}, which is not public");
+            Err(none(Reach::NotSent, format!("the host {host:?} {why}; list it with --allow-host")))
         })
     }
 }
 
-/// Whether an address is one of the internet's, as far as its number shows: not of this host, of a
-/// private or a shared network, link-local, for benchmarks, multicast or reserved.
+/// Not of this host, of a private or shared network, link-local, for benchmarks, multicast, reserved.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !matches!(
@@ -331,7 +326,10 @@ mod lookup_tests {
             &["[::ffff:10.0.0.1]:80"],
         ] {
             let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
-            let Some(NoAddress::NotPublic(error)) = error.downcast_ref() else { panic!() };
+            let Some(NoAddress { message: error, reach: Reach::NotSent }) = error.downcast_ref()
+            else {
+                panic!()
+            };
             assert!(error.contains("rebound.example.com"), "{error}");
             assert!(error.ends_with("is not public; list it with --allow-host"), "{error}");
             assert_eq!(resolved(false, addresses).unwrap().len(), addresses.len());

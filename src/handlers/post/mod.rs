@@ -110,8 +110,7 @@ impl Shared {
             self.unreachable.store(0, Ordering::SeqCst);
             return Ok(outcome);
         };
-        // A record is charged for a host that it names itself, and where so few in a row found
-        // nobody there that it may be a moment's trouble.
+        // A record is charged for a host that it names itself, and for what may be a moment's trouble.
         let is_charged = self.client.webhook.target.has_column_in_authority()
             || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
         Ok(match is_charged {

@@ -96,8 +96,7 @@ pub struct Request<'a> {
     pub proxy: Option<&'a Proxy>,
 }
 
-/// Whether anything was sent is known for sure only where there was no connection to the server
-/// that is meant: of these failures none can come later.
+/// Nothing was sent for sure only where there was no connection: those failures cannot come later.
 pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
     // A message about the first connection, with the variable that names whom it leads to.
     let of_proxy = |message: String| match request.proxy {
@@ -105,12 +104,10 @@ pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
         None => message,
     };
     let (error, reach) = if let Error::Other(error) = error
-        && let Some(no_address) = error.downcast_ref()
+        && let Some(NoAddress { message, reach }) = error.downcast_ref()
     {
-        match no_address {
-            NoAddress::NotPublic(message) => (message.clone(), Reach::NotSent),
-            NoAddress::NotFound(message) => (of_proxy(message.clone()), Reach::Nobody),
-        }
+        let is_proxy = *reach == Reach::Nobody;
+        (if is_proxy { of_proxy(message.clone()) } else { message.clone() }, *reach)
     } else if let Error::Io(error) = error
         && let AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable =
             error.kind()

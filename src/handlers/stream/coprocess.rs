@@ -74,8 +74,7 @@ impl CoProcess {
         })
     }
 
-    /// Sends it, as far as the pipe takes it; the rest follows while somebody waits. A process that
-    /// does not read its input is none the worse for it: then its input has ended.
+    /// Sends what the pipe takes; the rest follows while somebody waits, unless its input has ended.
     pub fn send(&mut self) {
         let (next, _) = self.text.as_slices();
         match self.stdin.as_ref().map_or(Ok(0), |stdin| write(stdin, next)) {
@@ -158,8 +157,7 @@ impl CoProcess {
         Ok([ended, woken])
     }
 
-    /// Hands each line that has come since the last time to `each`, with its number, until that
-    /// fails. One that was no reply is the last that is listened to.
+    /// Hands on each line that has come, with its number, up to and with the first that is no reply.
     pub fn each_line<E>(
         &mut self,
         mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,

@@ -329,8 +329,7 @@ impl InFlight {
         self.sent.push_back(sent);
     }
 
-    /// Takes out the record that a reply is about; the error says why there is none. A number may
-    /// be named by its text, and the other way round.
+    /// Takes out the record that a reply is about. A number may be named by its text, and vice versa.
     pub fn answered(&mut self, id: &Id) -> Result<Sent, String> {
         let place = |id: &Id| self.sent.iter().position(|sent| sent.job.record.id == *id);
         let mut meant = Vec::new();

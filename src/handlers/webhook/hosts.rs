@@ -30,8 +30,7 @@ impl Hosts {
         self.0.is_empty()
     }
 
-    /// Fails if a host that comes from a record is not listed, or, where there is no list, if it is
-    /// no name with a dot, whose addresses are looked at when they are known.
+    /// Fails for a host that is not listed, or without a list for one that is no name with a dot.
     pub fn check(&self, host: &str) -> Result<()> {
         let found = canonical(host);
         let has = |entry: &String| match entry.starts_with('.') {
@@ -61,8 +60,7 @@ fn canonical(host: &str) -> String {
     bare.parse().map_or(bare.to_ascii_lowercase(), |address: IpAddr| address.to_string())
 }
 
-/// Whether a host is an address in any spelling that a resolver takes: also `127.1`, `0x7f.1` and
-/// `2130706433`, which end with a number as no name does.
+/// Whether a resolver may take it for an address: `127.1`, `0x7f.1`, `2130706433` end with a number.
 fn is_address(bare: &str) -> bool {
     let last = bare.rsplit('.').next().unwrap_or_default();
     let is_number = match last.strip_prefix("0x") {
@@ -78,8 +76,7 @@ pub fn is_name(text: &str) -> bool {
     text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_legal))
 }
 
-/// The proxies that the environment names as curl reads it: `http_proxy` and its like, and in
-/// `NO_PROXY` the hosts that are reached without one.
+/// The proxies that the environment names, as curl reads it.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Variable>,

@@ -146,8 +146,7 @@ impl IdempotencyKey {
         template.into_iter().flat_map(Template::columns)
     }
 
-    /// The key for the record of this name. A receiver that knows a key answers as it did before,
-    /// with an error too: so it changes with each series of attempts.
+    /// Another one for each series: to a key that it knows a receiver answers as before, errors too.
     pub fn fill(&self, name: &str, series: Option<i64>, value: Values) -> Result<Option<String>> {
         match self {
             Self::Name => Ok(Some(match series {

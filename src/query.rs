@@ -26,7 +26,6 @@ pub enum Order {
     Oldest,
 }
 
-/// One stretch of the due records, in order.
 #[derive(Debug, Clone)]
 pub struct Query {
     pub window: Window,

@@ -49,7 +49,6 @@ pub struct Tried {
 
 pub struct Run {
     pub policy: Policy,
-    /// In the order in which they happened.
     pub attempts: Vec<Tried>,
     pub figures: Figures,
 }
@@ -69,7 +68,6 @@ struct Ticking {
 }
 
 impl Ticking {
-    /// The line as the passes before `now` have left it.
     fn at(&self, now: Instant) -> CronLine {
         let reached = self.reached_before(now).map(Position::Slot);
         CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..self.line.clone() }

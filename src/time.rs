@@ -68,7 +68,6 @@ impl Instant {
         self.0.div_euclid(every)
     }
 
-    /// When the tick after this instant's begins.
     pub fn next_tick(self, every: i64) -> Self {
         Self(self.tick(every).saturating_add(1).saturating_mul(every))
     }

@@ -75,7 +75,6 @@ pub struct PassCursor {
     last: Option<Position>,
     /// Records whose slots have come, and that are still to be tried for them.
     kept: HashMap<Id, Kept>,
-    /// As in [`Cursor::stuck`].
     pub stuck: Option<Key>,
     is_capped: bool,
     /// Whether a limited pass has come to a failed record.

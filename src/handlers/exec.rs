@@ -43,7 +43,6 @@ enum Why {
 type Ended = (ExitStatus, Process<Why>, Option<String>);
 
 impl Exec {
-    /// Threads, each of which runs one command at a time.
     pub fn workers(self) -> Result<Workers> {
         Workers::start(self.context.jobs, move |job| self.work(&job))
     }

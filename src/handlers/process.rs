@@ -49,7 +49,6 @@ pub const EXIT_TIMEOUT: i32 = 124;
 /// The leader of a group of its own. It may end by itself, is asked with SIGTERM, and is killed.
 pub struct Process<Why> {
     child: Child,
-    /// Readable once it has.
     ended: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,

@@ -35,7 +35,6 @@ pub struct Capabilities {
     pub series: Option<SeriesSource>,
 }
 
-/// One column's value, as the database holds it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -51,7 +50,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// Text as a database holds it, whatever is in it.
     pub fn of_text(bytes: &[u8]) -> Self {
         str::from_utf8(bytes).map_or_else(|_| Self::Bytes(bytes.into()), |it| Self::Text(it.into()))
     }
@@ -293,7 +291,6 @@ impl Outcome {
     }
 }
 
-/// An attempt that has ended.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     pub id: Id,

@@ -1,10 +1,7 @@
 //! Text that others wrote, as a terminal, a mail or a log may show it: on one line, with nothing in
 //! it that does not show or that rearranges what stands around it.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
 
 /// How many characters of a value a message shows.
 const SHOWN: usize = 200;
@@ -55,31 +52,16 @@ pub fn cut_line(text: &str) -> String {
 
 /// A value as a line of JSON, in whose strings hidden characters are escapes: the same value.
 pub fn json_line(value: &impl Serialize) -> String {
-    let mut line = Vec::new();
-    // Nothing that is shown fails to be JSON.
-    let _ = value.serialize(&mut Serializer::with_formatter(&mut line, Visible));
-    line.push(b'\n');
-    String::from_utf8_lossy(&line).into_owned()
-}
-
-struct Visible;
-
-impl Formatter for Visible {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        out: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        let mut plain = 0;
-        for (at, c) in fragment.char_indices().filter(|(_, c)| is_hidden(*c)) {
-            out.write_all(&fragment.as_bytes()[plain..at])?;
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(out, "\\u{unit:04x}")?;
-            }
-            plain = at + c.len_utf8();
+    let mut line = String::new();
+    // Nothing that is shown fails to be JSON, and only its strings have hidden characters.
+    for c in serde_json::to_string(value).unwrap_or_default().chars() {
+        if is_hidden(c) {
+            line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            line.push(c);
         }
-        out.write_all(&fragment.as_bytes()[plain..])
     }
+    line + "\n"
 }
 
 #[cfg(test)]

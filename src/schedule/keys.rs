@@ -161,7 +161,6 @@ fn decimal(text: &str) -> Option<(u64, u64)> {
     Some((format!("{whole}{fraction}").parse().ok()?, scale))
 }
 
-/// A duration in whole milliseconds.
 pub fn milliseconds(text: &str) -> Result<u64, String> {
     let duration = humantime::parse_duration(text.trim())
         .map_err(|error| format!("{error}; write 30s, 5m, 12h, 1day"))?;

@@ -59,7 +59,6 @@ impl Slots {
         }
     }
 
-    /// The record's first slot behind `after`.
     pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
         let phase = match self {
             Self::Progressive(tiers) => phase(id, tiers.salt),

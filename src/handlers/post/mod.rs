@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::iter::once;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body, ProxyProtocol};
 
 use super::webhook::{self, Webhook};
-use super::{Handler, HandlerContext, Job, Workers};
+use super::{Handler, HandlerContext, Job, Threads, Workers};
 use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
@@ -60,10 +61,7 @@ impl Post {
         let workers = Workers::start(shared.client.context.jobs, move |job| seen.attempt(job))?;
         let (over, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let waiting = shared.clone();
-        std::thread::Builder::new()
-            .name("webhook stop".into())
-            .spawn(move || waiting.abandon_at_end(&over))
-            .context("could not start the thread that stops webhooks")?;
+        Threads::start("webhook stop", once(move || waiting.abandon_at_end(&over)))?;
         Ok(Self { workers, shared, open: Mutex::new(Some(open)) })
     }
 }

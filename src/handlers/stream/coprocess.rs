@@ -40,7 +40,6 @@ pub struct CoProcess {
     is_in_mid_line: bool,
     is_last: bool,
     received: Vec<u8>,
-    /// How many lines were taken of what it has said.
     lines: u64,
     pub log: Tail,
 }

@@ -22,7 +22,6 @@ use supervisor::Supervisor;
 #[derive(Clone)]
 pub struct StreamSettings {
     pub argv: Vec<OsString>,
-    /// How many records each of them has in flight.
     pub window: usize,
     /// How long the lines of those may be together, except for one that is alone.
     pub window_bytes: usize,

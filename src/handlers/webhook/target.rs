@@ -144,7 +144,6 @@ fn check_path(rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// The value that a record has in a column.
 pub type Values<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Columns, and the text between.

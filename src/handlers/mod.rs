@@ -168,9 +168,6 @@ pub enum Script {
     Failing { percent: u8 },
 }
 
-/// How many records are in hand at once: as many as are settled in one go.
-const CAPACITY: usize = 256;
-
 impl Script {
     pub fn succeeds(self, id: &Id, attempt: u32) -> bool {
         match self {
@@ -182,8 +179,9 @@ impl Script {
 }
 
 impl Handler for Script {
+    /// As many as are settled in one go.
     fn capacity(&self) -> usize {
-        CAPACITY
+        256
     }
 
     fn start(&self, jobs: Vec<Job>) {

@@ -99,7 +99,7 @@ impl Backoff {
     pub fn count(&self, x: u64, age: i64) -> u64 {
         let Ok(age) = u128::try_from(age) else { return 0 };
         let end = (age + 1) * u128::from(self.every_ms());
-        let rows = self.base.len() as u64;
+        let rows = self.base.waits.len() as u64;
         if self.base.spread_ms(x, rows) >= end {
             // Offset n is not before P(n), and before P(n + 1).
             let n = self.base.sums.partition_point(|sum| *sum < end) as u64;
@@ -215,11 +215,6 @@ impl Delays {
     pub fn rising(max: u64, waits: impl IntoIterator<Item = u64>) -> Self {
         let below = waits.into_iter().take_while(|wait| *wait < max);
         Self::listed(below.take(MOST - 1).chain([max]))
-    }
-
-    /// From `len() - 1` on the wait stays the same.
-    pub fn len(&self) -> usize {
-        self.waits.len()
     }
 
     /// b(n), the wait after failure n + 1.

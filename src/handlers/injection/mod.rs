@@ -27,7 +27,7 @@ const WAY_OUT: &str = "give it as an argument of its own, as in sh -c 'mail \"$1
 pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> {
     let search = Search { is_column, name: "", is_run: true };
     let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    search.refuse(words.first(), |column, _| {
+    search.refuse(words.first(), |_, column, _| {
         let path = std::env::var_os("PATH").unwrap_or_default();
         in_one_word(argv, &path).unwrap_or_else(|| {
             format!("the record's {column} would choose the program that is run; name the program")
@@ -104,8 +104,7 @@ impl Search<'_> {
     }
 
     fn language(self, language: Language, left: &mut Words) -> Result<()> {
-        let Self { name, is_run, .. } = self;
-        let (mut is_told, mut has_file) = (false, false);
+        let (is_run, mut is_told, mut has_file) = (self.is_run, false, false);
         while let Some(word) = left.next_if(|word| word.starts_with('-') && *word != "-") {
             if word == "--" {
                 if is_told && language.goes_on {
@@ -148,7 +147,7 @@ impl Search<'_> {
             Some(_) if is_told || has_file => {}
             Some(_) => self.refuse_code([*operand])?,
             None if !is_told => self.refuse_script([*operand])?,
-            None => self.refuse(self.beginning(operand), |column, _| {
+            None => self.refuse(self.beginning(operand), |name, column, _| {
                 format!(
                     "{name} would take the record's {column} for an option, and run it as code, if \
                      it begins with a hyphen; write -- {column}"
@@ -159,8 +158,7 @@ impl Search<'_> {
     }
 
     fn switch_user(self, left: &mut Words) -> Result<()> {
-        let is_run = self.is_run;
-        let (mut operands, mut is_code, mut is_command) = (0, false, false);
+        let (is_run, mut operands, mut is_code, mut is_command) = (self.is_run, 0, false, false);
         while let Some(word) = left.next() {
             match word.strip_prefix('-') {
                 // The login shell's; the user has been named already, or is root.
@@ -211,14 +209,13 @@ impl Search<'_> {
 
     /// What follows the host is code for a shell, as are some of the options that `-o` sets.
     fn remote(self, left: &mut Words) -> Result<()> {
-        let Self { name, is_run, .. } = self;
         while let Some(word) = left.next() {
             if word == "--" {
                 left.next();
                 break;
             }
             let Some(flags) = word.strip_prefix('-') else {
-                self.refuse(self.beginning(word).filter(|_| is_run), |column, _| {
+                self.refuse(self.beginning(word).filter(|_| self.is_run), |name, column, _| {
                     format!(
                         "{name} would take the record's {column} for an option if it begins with a \
                          hyphen; write user@{column}"
@@ -232,7 +229,7 @@ impl Search<'_> {
                 self.refuse_code(once(word).chain(next))?;
             }
         }
-        self.refuse(left, |column, _| {
+        self.refuse(left, |name, column, _| {
             format!(
                 "{name} would have a shell run the record's {column} as code; leave it out: the \
                  record is on the standard input of the command"
@@ -245,10 +242,9 @@ impl Search<'_> {
         let (name, mut operands) = (self.name, 0);
         while let Some(word) = left.peek().copied() {
             let flags = word.strip_prefix('-').filter(|flags| !flags.is_empty());
-            let assigned = word.split_once('=').map_or("", |(variable, _)| variable);
+            let is_variable = |(it, _): (&str, &str)| !it.is_empty() && !it.contains('{');
             let is_assignment = ["env", "sudo", "doas"].contains(&name)
-                && !assigned.is_empty()
-                && !assigned.contains('{');
+                && word.split_once('=').is_some_and(is_variable);
             let is_operand = flags.is_none() && !is_assignment;
             if is_operand && operands == most {
                 break;
@@ -298,8 +294,7 @@ impl Search<'_> {
     }
 
     fn refuse_code<'w>(self, words: impl IntoIterator<Item = &'w String>) -> Result<()> {
-        let name = self.name;
-        self.refuse(words, |column, word| {
+        self.refuse(words, |name, column, word| {
             let shown = cut_line(word);
             format!("{name} would run the record's {column} as code, in {shown:?}; {WAY_OUT}")
         })
@@ -307,8 +302,7 @@ impl Search<'_> {
 
     /// A word that is a value would be any script, or an option.
     fn refuse_script<'w>(self, word: impl IntoIterator<Item = &'w String>) -> Result<()> {
-        let name = self.name;
-        self.refuse(word, |column, _| {
+        self.refuse(word, |name, column, _| {
             format!(
                 "{name} would take the record's {column} for a script to run, or for an option; name \
                  the script, and write {column} behind it"
@@ -317,21 +311,20 @@ impl Search<'_> {
     }
 
     fn refuse_program<'w>(self, word: impl IntoIterator<Item = &'w String>) -> Result<()> {
-        let name = self.name;
-        self.refuse(word, |column, _| {
+        self.refuse(word, |name, column, _| {
             format!("the record's {column} would choose the program that {name} runs; name it")
         })
     }
 
-    /// Fails if one of the words holds a column; `why` is told `{column}` and its word.
+    /// Fails if one of the words holds a column; `why` is told the runner, `{column}` and its word.
     fn refuse<'w>(
         self,
         words: impl IntoIterator<Item = &'w String>,
-        why: impl Fn(&str, &str) -> String,
+        why: impl Fn(&str, &str, &str) -> String,
     ) -> Result<()> {
         let column = |word| Some((first_column(word, self.is_column)?.0, word));
         let found = words.into_iter().map(String::as_str).find_map(column);
-        found.map_or(Ok(()), |(column, word)| bail!(why(&format!("{{{column}}}"), word)))
+        found.map_or(Ok(()), |(column, word)| bail!(why(self.name, &format!("{{{column}}}"), word)))
     }
 
     fn beginning(self, word: &String) -> Option<&String> {

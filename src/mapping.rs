@@ -1,6 +1,5 @@
-//! The mapping of the user's table, as plain data: which column is what, which value is which
-//! status, and what is written besides. Names and values are as they were typed; a store looks them
-//! up.
+//! The mapping of the user's table, as plain data, for a store to look up: which column is what, which
+//! value is which status, and what is written besides, all as it was typed.
 
 use crate::date::Dates;
 use crate::record::{Status, Value};

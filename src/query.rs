@@ -111,8 +111,7 @@ pub struct Kept {
     pub begun: u32,
 }
 
-/// One of several parts of the records, each of which is worked off by itself. Each record is in one,
-/// the same on every machine and in every version, and the parts are of about one size.
+/// One of several parts of the records of about one size, the same on every machine, in every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// From 1 to `count`.

@@ -1,9 +1,8 @@
 //! A crontab line as its passes see it, which go on from each other; and the cursor of a running
 //! pass: the place from which the next pass of its line goes on.
 //!
-//! By slots the cursor passes over records whose attempts have not come to their end: those are
-//! listed beside it, with how often that has happened, until they do. So a pass that is killed costs
-//! no record its slot, and none is tried twice for one that it has had.
+//! By slots the cursor passes over records whose attempts have not ended: those are listed beside it,
+//! with how often. So a pass that is killed costs no record its slot, and none gets one twice.
 
 use std::collections::HashMap;
 

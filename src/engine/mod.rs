@@ -1,7 +1,5 @@
-//! One pass: claim, handle, settle. The only place where policy, store and handler meet.
-//!
-//! It goes on in rounds of the dispatcher, one at a time, which docs/architecture.md shows among the
-//! other threads.
+//! One pass: claim, handle, settle, in one round of the dispatcher after the other. The only place
+//! where policy, store and handler meet; docs/architecture.md shows its threads.
 
 mod cursor;
 mod dispatcher;

@@ -210,8 +210,8 @@ fn json_line(record: &Record) -> Result<Vec<u8>, String> {
     Ok(line)
 }
 
-/// The record as one JSON object with every column but that of a secret, in the table's order, on
-/// one line. A BLOB is hexadecimal text; numbers are exact. The error says what JSON cannot hold.
+/// Every column but that of a secret, in the table's order, on one line. A BLOB is hexadecimal text,
+/// numbers are exact. The error says what JSON cannot hold.
 fn json_document(record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
     serde_json::to_vec(&RowJson { record, secret }).map_err(|error| error.to_string())

@@ -1,7 +1,6 @@
 //! A process of a handler, for one record or for many: its pipes, its life cycle from the start to
 //! SIGTERM and SIGKILL, and why it could not be started, as far as its file tells. The input of a
-//! command is complete before it starts: when a pass is killed, no command takes the part of its
-//! record that was written for the whole.
+//! command is complete before it starts: a pass that is killed leaves no command a part of its record.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

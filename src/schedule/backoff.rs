@@ -1,6 +1,5 @@
-//! A retry policy as a function of a record and of how often it failed: plain waits, and how
-//! they differ from record to record. No wait is drawn at random when a pass looks: what a record
-//! waits is fixed by its id and its count, so it can be printed in advance.
+//! A retry policy as a function of a record and of how often it failed: plain waits, and how they
+//! differ from record to record, fixed by its id and its count, so that they can be told in advance.
 
 use super::{Reason, Verdict};
 use crate::hash::{draw, mulhi, phase};

@@ -1,7 +1,6 @@
 //! The circuit breaker: counts records that get nowhere, whose row cannot be read or written, whose
 //! handler cannot be run, or whose server is not there. Each costs its turn, and the pass goes on
-//! behind it. Only where so many in a row get nowhere that there is no point in going on does it
-//! end.
+//! behind it, unless so many in a row get nowhere that there is no point in that.
 
 use std::collections::HashSet;
 

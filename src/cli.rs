@@ -13,9 +13,9 @@ use toml::Value;
 use crate::options::keys::{EXEC, PATHS, key_of, successor, variable};
 use crate::options::value::{Attempts, Percent, WholeSecs};
 use crate::options::{
-    HandlerOptions, Layers, OrderOption, Origin, Pace, PassOptions, QueueOptions, ScheduleOptions,
-    TypedOptions,
+    HandlerOptions, Layers, Origin, Pace, PassOptions, QueueOptions, ScheduleOptions, TypedOptions,
 };
+use crate::query::Order;
 use crate::record::Status;
 use crate::time::Instant;
 
@@ -116,10 +116,12 @@ impl Command {
             "add" => &[Add::augment_args],
             "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
             "status" => &[schedule, Format::augment_args],
-            "list" => &[schedule, OrderOption::augment_args, List::augment_args],
+            "list" => &[schedule, List::augment_args],
             "explain" => &[Explain::augment_args, schedule],
             "archive" | "retry" => &[Edit::augment_args],
-            "restore" => &[Restore::augment_args],
+            "restore" => {
+                &[Restore::augment_args, |it| it.mut_arg("ids", |ids| ids.required(false))]
+            }
             "check" => &[schedule, Format::augment_args, handler],
             "crontab" => &[schedule, Crontab::augment_args, handler],
             "simulate" => &[Simulate::augment_args],
@@ -174,6 +176,10 @@ pub struct Format {
 
 #[derive(Args)]
 pub struct List {
+    /// Which records go first [default: newest]
+    #[arg(long, value_enum)]
+    pub order: Option<Order>,
+
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<Status>,
@@ -208,17 +214,12 @@ pub struct Edit {
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("which").args(["ids", "all"]).required(true))]
 pub struct Restore {
-    /// The records
-    #[arg(value_name = "ID", allow_negative_numbers = true)]
-    pub ids: Vec<String>,
-
     /// Every archived record, as far as --where holds: "LAST_ERROR LIKE '%timeout%'"
     #[arg(long)]
     pub all: bool,
 
-    /// Say what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub edit: Edit,
 }
 
 #[derive(Args)]

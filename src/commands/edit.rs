@@ -7,8 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
 
 use super::{AMBIGUOUS, Console, GONE, find, open};
+use crate::cli::Edit;
 use crate::exit::{Exit, usage};
-use crate::options::Queue;
+use crate::options::{Queue, Resolved};
 use crate::query::{Order, Query, Window};
 use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
@@ -76,11 +77,8 @@ fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant)
         if input.read_until(b'\n', &mut line).context("could not read standard input")? == 0 {
             break;
         }
-        let payload = line.trim_ascii();
-        if payload.is_empty() {
-            continue;
-        }
-        match document(payload) {
+        match document(line.trim_ascii()) {
+            _ if line.trim_ascii().is_empty() => continue,
             Ok(payload) => batch.push(payload.to_string()),
             Err(error) if added == 0 => {
                 bail!("line {number} is not JSON ({error}); nothing was added")
@@ -162,16 +160,16 @@ struct Work<'a> {
     exit: Exit,
 }
 
-/// Edits the records with these ids, as they are typed, or all of the queue.
+/// Edits the records with the ids that are typed, or `all` of the queue.
 pub fn edit(
-    queue: &Queue,
+    resolved: &Resolved<'_>,
     verb: &Verb,
-    ids: Option<&[String]>,
-    dry_run: bool,
+    Edit { ids, dry_run }: &Edit,
+    all: bool,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let access = if dry_run { Access::ReadOnly } else { Access::ReadWrite };
-    let database = open(queue, access)?;
+    let (queue, dry_run) = (resolved.queue()?, *dry_run);
+    let database = open(&queue, if dry_run { Access::ReadOnly } else { Access::ReadWrite })?;
     let table = database.table();
     table.require_sound_counters()?;
     (verb.require)(table)?;
@@ -180,10 +178,7 @@ pub fn edit(
     let store = database.into_store(&state, None, console.clock)?;
     let (now, out) = (console.clock.now(), &mut *console.out);
     let mut work = Work { store, verb, dry_run, now, out, done: 0, exit: Exit::Done };
-    let ids = match ids {
-        Some(ids) => work.named(ids, id_columns)?,
-        None => work.all(queue)?,
-    };
+    let ids = if all { work.all(&queue)? } else { work.named(ids, id_columns)? };
     for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
         work.work_off(batch)?;
     }

@@ -7,7 +7,7 @@ use super::assemble::look;
 use super::{Console, find};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
-use crate::options::{OrderOption, Resolved, Schedule};
+use crate::options::{Resolved, Schedule};
 use crate::query::{Order, Position};
 use crate::record::{Record, Status, json_line, one_line};
 use crate::report::{self, BANDS, DueReport, Oldest, StatusReport};
@@ -78,8 +78,8 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     }
     let has_counter = database.table().failures.is_some();
     let shown = if args.json { report::list_json } else { report::list_line };
-    let OrderOption { order } = resolved.read()?;
-    database.scan(&statuses, order.unwrap_or_default(), &mut |record| {
+    let order = resolved.pass()?.order.unwrap_or_default();
+    database.scan(&statuses, order, &mut |record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
         let is_meant = !args.due || matches!(verdict, Some(Verdict::Due(_)));
         if is_meant && queue.holds(&record.id) {

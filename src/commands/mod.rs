@@ -21,7 +21,6 @@ use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
 use crate::time::Clock;
-use edit::{ARCHIVE, RESTORE, RETRY};
 
 /// The console of a command: its clock, standard error and standard output.
 pub struct Console<'a> {
@@ -53,16 +52,11 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         Command::Status(args) => look::status(&resolved, args.json, console),
         Command::List(args) => look::list(&resolved, args, console),
         Command::Explain(args) => look::explain(&resolved, &args.ids, console),
-        Command::Archive(args) => {
-            edit::edit(&resolved.queue()?, &ARCHIVE, Some(&args.ids), args.dry_run, console)
-        }
+        Command::Archive(args) => edit::edit(&resolved, &edit::ARCHIVE, args, false, console),
         Command::Restore(args) => {
-            let ids = (!args.all).then_some(&args.ids[..]);
-            edit::edit(&resolved.queue()?, &RESTORE, ids, args.dry_run, console)
+            edit::edit(&resolved, &edit::RESTORE, &args.edit, args.all, console)
         }
-        Command::Retry(args) => {
-            edit::edit(&resolved.queue()?, &RETRY, Some(&args.ids), args.dry_run, console)
-        }
+        Command::Retry(args) => edit::edit(&resolved, &edit::RETRY, args, false, console),
         Command::Simulate(args) => simulate::run(&resolved, args, console),
         Command::Check(args) => check::run(&resolved, args.json, console),
         Command::Crontab(args) => crontab::run(&resolved, args, console),

@@ -12,7 +12,7 @@ pub mod value;
 use std::ffi::OsString;
 
 pub use layers::{Layers, Origin, Resolved, TypedOptions};
-pub use pass::{Handler, HandlerOptions, OrderOption, PassOptions, PassSettings, WEBHOOK_SECRET};
+pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRET};
 pub use queue::{Queue, QueueOptions};
 pub use schedule::{Pace, ScheduleOptions};
 pub use sources::{Environment, Sources};

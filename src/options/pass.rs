@@ -61,9 +61,10 @@ pub struct PassOptions {
     #[serde(rename = "exec_on_archive", deserialize_with = "value::text_or_array")]
     pub on_archive: Option<CommandLine>,
 
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub order: OrderOption,
+    /// Which records go first [default: newest]
+    #[arg(long, value_enum)]
+    #[serde(deserialize_with = "value::choice")]
+    pub order: Option<Order>,
 
     /// Exit 1 if any record failed
     #[arg(long)]
@@ -74,16 +75,6 @@ pub struct PassOptions {
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "value::typed")]
     pub joblog: Option<PathBuf>,
-}
-
-/// The order of a pass or a list.
-#[derive(Default, Args, Deserialize)]
-#[serde(default)]
-pub struct OrderOption {
-    /// Which records go first [default: newest]
-    #[arg(long, value_enum)]
-    #[serde(deserialize_with = "value::choice")]
-    pub order: Option<Order>,
 }
 
 pub struct PassSettings {
@@ -103,11 +94,10 @@ impl PassSettings {
     /// `is_dry` says that nothing is to be handled.
     pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
         let handler = resolved.handler(queue)?;
-        let timeout_secs = match &handler {
-            None if !is_dry => return Err(Handler::none()),
-            Some(Handler::Post(_)) => 30,
-            Some(Handler::Exec { .. } | Handler::Stream { .. }) | None => 3_600,
-        };
+        if handler.is_none() && !is_dry {
+            return Err(Handler::none());
+        }
+        let usual_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
         let pass = resolved.pass()?;
         Ok(Self {
             schedule: resolved.schedule()?.ok_or_else(Schedule::none)?,
@@ -119,13 +109,13 @@ impl PassSettings {
                 max_consecutive_failures: pass.max_consecutive_failures.map(|most| most.0),
                 rate: pass.rate,
             },
-            order: pass.order.order.unwrap_or_default(),
+            order: pass.order.unwrap_or_default(),
             wait: false,
             strict: pass.strict,
             joblog: pass.joblog,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
-            timeout: pass.timeout.map_or(Some(Duration::from_secs(timeout_secs)), |limit| limit.0),
+            timeout: pass.timeout.map_or(Some(Duration::from_secs(usual_secs)), |limit| limit.0),
         })
     }
 }
@@ -280,13 +270,12 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
 fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitError> {
     let Some(column) = webhook.signing.column() else { return Ok(()) };
     let is_it = |other: &str| other.eq_ignore_ascii_case(column);
-    let (place, option) = if webhook.target.columns().any(is_it) {
-        ("the URL", "--post")
-    } else if webhook.key.columns().any(is_it) {
-        ("the key", "--idempotency-key")
-    } else if payload.is_some_and(is_it) {
-        ("the body", "--set payload=...")
-    } else {
+    let places = [
+        (webhook.target.columns().any(is_it), "the URL", "--post"),
+        (webhook.key.columns().any(is_it), "the key", "--idempotency-key"),
+        (payload.is_some_and(is_it), "the body", "--set payload=..."),
+    ];
+    let Some((_, place, option)) = places.into_iter().find(|(is_sent, ..)| *is_sent) else {
         return Ok(());
     };
     Err(usage(format!(

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 use super::Environment;
 use super::keys::require_known;
 use super::value::{self, Several, text};
-use crate::date::{Dates, Format, Zone};
+use crate::date::{Dates, Zone};
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
     Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
@@ -123,9 +123,8 @@ impl FromStr for Setting {
 fn is_nearly_a_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
     let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
-    text.contains("://")
-        || text.contains("password=")
-        || starts.iter().any(|it| text.starts_with(it))
+    let parts = ["://", "password="];
+    parts.iter().any(|it| text.contains(it)) || starts.iter().any(|it| text.starts_with(it))
 }
 
 /// A file, or a server if it looks like a URL.
@@ -163,8 +162,9 @@ pub struct TableOptions {
     id: Option<Several>,
     #[serde(deserialize_with = "status")]
     status: Option<StatusOption>,
+    /// The column, and how it is read.
     #[serde(deserialize_with = "date")]
-    date_inserted: DateOption,
+    date_inserted: (Option<String>, Dates),
     #[serde(deserialize_with = "value::typed")]
     failures: Option<String>,
     #[serde(deserialize_with = "value::typed")]
@@ -187,16 +187,12 @@ enum StatusOption {
     Column { column: Option<String>, values: [Option<Several>; 4] },
 }
 
-#[derive(Default)]
-struct DateOption {
-    column: Option<String>,
-    format: Option<Format>,
-    zone: Option<String>,
-}
-
 fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOption>, D::Error> {
     value::read(deserializer, |value| {
-        let Some(mut parts) = parts(value)? else { return Ok(Some(StatusOption::None)) };
+        if value.as_bool() == Some(false) {
+            return Ok(Some(StatusOption::None));
+        }
+        let mut parts = parts(value)?;
         let column = part(&mut parts, "column", text)?;
         let mut values = |name| part(&mut parts, name, Several::try_from);
         let values = [values("new")?, values("error")?, values("success")?, values("archived")?];
@@ -204,26 +200,20 @@ fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOpt
     })
 }
 
-fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateOption, D::Error> {
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(Option<String>, Dates), D::Error> {
     value::read(deserializer, |value| {
-        let mut parts = parts(value)?.ok_or("write the column, or { column, format, zone }")?;
-        Ok(DateOption {
-            column: part(&mut parts, "column", text)?,
-            format: part(&mut parts, "format", |value| text(value)?.parse())?,
-            zone: part(&mut parts, "zone", text)?,
-        })
+        let mut parts = parts(value)?;
+        let format = part(&mut parts, "format", |value| text(value)?.parse())?;
+        let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?.unwrap_or(Zone::UTC);
+        Ok((part(&mut parts, "column", text)?, Dates { format, zone }))
     })
 }
 
-/// The parts of a key that is a table; none if its value is `false`.
-fn parts(value: Value) -> Result<Option<Table>, String> {
-    if value.as_bool() == Some(false) {
-        return Ok(None);
+fn parts(value: Value) -> Result<Table, String> {
+    if let Value::Table(parts) = value {
+        return Ok(parts);
     }
-    let Value::Table(parts) = value else {
-        return Err("write a column, or a table of its parts".into());
-    };
-    Ok(Some(parts))
+    Err("write a column, or a table of its parts".into())
 }
 
 fn part<T>(
@@ -235,12 +225,10 @@ fn part<T>(
 }
 
 fn on_success<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnSuccess>, D::Error> {
-    value::read(deserializer, |value| {
-        if value.as_str() == Some("delete") {
-            return Ok(Some(OnSuccess::Delete));
-        }
-        let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
-        all_assigned(value, legal).map(OnSuccess::Set).map(Some)
+    let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
+    value::read(deserializer, |value| match value.as_str() {
+        Some("delete") => Ok(Some(OnSuccess::Delete)),
+        _ => all_assigned(value, legal).map(OnSuccess::Set).map(Some),
     })
 }
 
@@ -303,17 +291,14 @@ pub fn mapping(
     let usual = Mapping::default();
     let name = |given: Option<String>, usual: Name| given.map_or(usual, Name::given);
     let on_success = options.on_success.unwrap_or(usual.on_success);
-    let date = options.date_inserted;
+    let (inserted, dates) = options.date_inserted;
     let given = |Several(columns)| columns.into_iter().map(Name::given).collect();
     let mapping = Mapping {
         status: status_column(options.status, matches!(on_success, OnSuccess::Delete))?,
         table: name(table, usual.table),
         id: options.id.map_or(usual.id, given),
-        inserted: name(date.column, usual.inserted),
-        dates: Dates {
-            format: date.format,
-            zone: date.zone.as_deref().map_or(Ok(Zone::UTC), zone)?,
-        },
+        inserted: name(inserted, usual.inserted),
+        dates,
         failures: name(options.failures, usual.failures),
         last_failure: name(options.last_failure, usual.last_failure),
         last_error: name(options.last_error, usual.last_error),
@@ -329,17 +314,17 @@ pub fn mapping(
     Ok(mapping)
 }
 
-fn zone(text: &str) -> Result<Zone, ExitError> {
+fn zone(text: &str) -> Result<Zone, String> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
     let is_part = |part: &str| !part.is_empty() && part.chars().all(is_of_a_name);
     // Where the system keeps the rules of its time zones.
     let file = || fs::read(Path::new("/usr/share/zoneinfo").join(text)).ok();
     let named = || Zone::from_rules(&text.split('/').all(is_part).then(file)??);
     Zone::fixed(text).or_else(named).ok_or_else(|| {
-        usage(format!(
+        format!(
             "{text:?} is no time zone of this system; write UTC, +02:00 or a name such as \
              Europe/Berlin (which package tzdata knows)"
-        ))
+        )
     })
 }
 
@@ -368,8 +353,8 @@ fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusCol
     let value = |text: String| {
         record::number(&text).map_or(record::Value::Text(text), record::Value::Integer)
     };
-    let values: StatusValues =
-        given.map(|values| values.into_iter().flat_map(|Several(all)| all).map(value).collect());
+    let of_one = |Several(all): Several| all.into_iter().map(value).collect();
+    let values: StatusValues = given.map(|given| given.map(of_one).unwrap_or_default());
     let [new, error, success, archived] = &values;
     let mut ended = success.iter().chain(archived);
     if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {

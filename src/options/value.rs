@@ -103,19 +103,13 @@ fn whole_secs(text: &str) -> Result<i64, String> {
         .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
 }
 
-fn number<N: FromStr<Err = ParseIntError>>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|error: ParseIntError| error.to_string())
-}
-
-fn at_least_one<N: FromStr<Err = ParseIntError> + Default + PartialEq>(
-    text: &str,
-) -> Result<N, String> {
-    let number = number(text)?;
+fn at_least_one<N: FromStr<Err: Display> + Default + PartialEq>(text: &str) -> Result<N, String> {
+    let number = text.parse().map_err(|error: N::Err| error.to_string())?;
     if number == N::default() { Err("must be at least 1".into()) } else { Ok(number) }
 }
 
 fn up_to_1024(text: &str) -> Result<u16, String> {
-    let number: i64 = number(text)?;
+    let number: i64 = text.parse().map_err(|error: ParseIntError| error.to_string())?;
     let legal = u16::try_from(number).ok().filter(|number| (1..=1024).contains(number));
     legal.ok_or_else(|| format!("{number} is not in 1..=1024"))
 }
@@ -137,9 +131,8 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 fn grace(text: &str) -> Result<Duration, String> {
-    let most = Duration::from_secs(365 * DAY.unsigned_abs());
-    duration(text)
-        .and_then(|it| if it > most { Err("must be at most 365days".into()) } else { Ok(it) })
+    let (grace, most) = (duration(text)?, Duration::from_secs(365 * DAY.unsigned_abs()));
+    if grace > most { Err("must be at most 365days".into()) } else { Ok(grace) }
 }
 
 fn limit(text: &str) -> Result<Option<Duration>, String> {
@@ -158,14 +151,7 @@ impl FromStr for Several {
 
     /// A comma or a backslash that is part of a value has a backslash before it.
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::checked(split(text))
-    }
-}
-
-impl Several {
-    fn checked(values: Vec<String>) -> Result<Self, String> {
-        let is_empty = values.iter().any(String::is_empty);
-        if is_empty { Err("a value is empty".into()) } else { Ok(Self(values)) }
+        Self::try_from(Value::from(split(text)))
     }
 }
 
@@ -173,7 +159,9 @@ impl TryFrom<Value> for Several {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
-        Self::checked(texts(value)?)
+        let values = texts(value)?;
+        let is_empty = values.iter().any(String::is_empty);
+        if is_empty { Err("a value is empty".into()) } else { Ok(Self(values)) }
     }
 }
 
@@ -182,15 +170,7 @@ impl FromStr for CommandLine {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words = shlex::split(text).filter(|words| !words.is_empty());
-        Self::checked(words.ok_or_else(|| format!("{text:?} is no command"))?)
-    }
-}
-
-impl CommandLine {
-    fn checked(words: Vec<String>) -> Result<Self, String> {
-        let words: Vec<_> = words.into_iter().map(OsString::from).collect();
-        require_program(&words)?;
-        Ok(Self(words))
+        Self::try_from(Value::from(words.ok_or_else(|| format!("{text:?} is no command"))?))
     }
 }
 
@@ -199,9 +179,13 @@ impl TryFrom<Value> for CommandLine {
 
     /// The words of a command, as backlog.toml has them.
     fn try_from(value: Value) -> Result<Self, String> {
-        const NONE: &str = "write the command and its arguments, [\"/bin/echo\", \"{id}\"]";
         let words = if value.is_array() { texts(value)? } else { Vec::new() };
-        if words.is_empty() { Err(NONE.into()) } else { Self::checked(words) }
+        if words.is_empty() {
+            return Err("write the command and its arguments, [\"/bin/echo\", \"{id}\"]".into());
+        }
+        let words: Vec<_> = words.into_iter().map(OsString::from).collect();
+        require_program(&words)?;
+        Ok(Self(words))
     }
 }
 
@@ -243,11 +227,9 @@ pub fn read<'de, D: Deserializer<'de>, T>(
 fn of_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
-    read(deserializer, |value| {
-        if value.is_bool() {
-            return Err("write text or a number".into());
-        }
-        text(value)?.parse().map_err(|error: T::Err| error.to_string())
+    read(deserializer, |value| match value {
+        Value::Boolean(_) => Err("write text or a number".into()),
+        value => text(value)?.parse().map_err(|error: T::Err| error.to_string()),
     })
 }
 
@@ -280,10 +262,8 @@ pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
 }
 
 /// Deserializes a flag that may have a value.
-pub fn flag_or_text<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<String>, D::Error> {
-    read(deserializer, text).map(Some)
+pub fn flag_or_text<'de, D: Deserializer<'de>>(it: D) -> Result<Option<String>, D::Error> {
+    read(it, text).map(Some)
 }
 
 /// Deserializes one value, or an array of them.

@@ -374,7 +374,6 @@ fn with_variable(arg: Arg) -> Arg {
     arg.help(help)
 }
 
-/// What was typed for an option, as a layer holds it.
 fn value(arg: &Arg, matches: &ArgMatches) -> Value {
     let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
     let values = raw.map(|value| Value::String(value.to_string_lossy().into_owned()));

@@ -25,14 +25,12 @@ use crate::{
     tls_roots,
 };
 
-/// The parts of a pass that are there before it begins.
 pub struct Assembly {
     pub line: CronLine,
     pub state: StateDir,
     /// What tells the line from others in the state directory. The handler does not count, because
     /// two lines with different ones would be after the same records.
     pub name: String,
-    /// What the last pass left.
     pub last: LineState,
 }
 
@@ -59,7 +57,6 @@ impl Assembly {
         Ok(Some((assembly, lock)))
     }
 
-    /// As if the line had had no pass yet.
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
@@ -76,7 +73,6 @@ impl Assembly {
         Ok(Self { line, state, name, last: LineState::default() })
     }
 
-    /// Goes on from what the last pass left.
     fn take_up(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
         let last = self.state.line_state(&self.name, purpose)?;
         self.line.cursor = last.cursor.taken_up(table.id.len());

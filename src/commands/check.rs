@@ -163,7 +163,6 @@ fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) 
     }
 }
 
-/// The lines of this user's crontab that work on the same queue.
 fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
     let Ok(crontab) = std::process::Command::new("crontab").arg("-l").output() else {
         return findings.warning("crontab", "there is no cron here");

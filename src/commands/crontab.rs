@@ -84,7 +84,6 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
     Ok(Exit::Done)
 }
 
-/// What a pass needs to find in its environment.
 fn variables(
     handler: &Handler,
     queue: &Queue,
@@ -254,7 +253,6 @@ fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<(), 
     Ok(())
 }
 
-/// The same of a command with its arguments in one text.
 fn command(environment: &Environment, text: &str) -> Result<String, ExitError> {
     let mut words = shlex::split(text).unwrap_or_default();
     make_absolute(environment, &mut words)?;

@@ -98,7 +98,6 @@ fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant)
     Ok(added + batch.len())
 }
 
-/// The payload, which must be a JSON document.
 fn document(payload: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(payload)?;
     serde_json::from_str::<IgnoredAny>(text)?;
@@ -120,7 +119,6 @@ pub struct Verb {
     require: fn(&Table) -> Result<()>,
 }
 
-/// Out of the way.
 pub const ARCHIVE: Verb = Verb {
     done: "archived",
     would: "archive",
@@ -129,7 +127,6 @@ pub const ARCHIVE: Verb = Verb {
     require: |table| table.require_archived("archive"),
 };
 
-/// Back to where it began.
 pub const RESTORE: Verb = Verb {
     done: "restored",
     would: "restore",
@@ -189,7 +186,6 @@ pub fn edit(
 }
 
 impl Work<'_> {
-    /// The ids of all records that the verb may be about.
     fn all(&mut self, queue: &Queue) -> Result<Vec<Id>> {
         let selection = Query {
             window: Window::All,
@@ -218,7 +214,6 @@ impl Work<'_> {
         Ok(ids)
     }
 
-    /// Claims the records of a batch, changes those that can be, and lets go of them.
     fn work_off(&mut self, batch: &[Id]) -> Result<()> {
         let mut claimed = Vec::new();
         let result = self.claim(batch, &mut claimed).and_then(|()| self.change(&claimed));

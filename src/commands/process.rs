@@ -45,7 +45,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     capabilities.series = context.series;
     let time = assembly.line.pass_time(now, settings.limits.drain);
     let observer = PassObserver {
-        joblog: settings.joblog.as_deref().map(open_joblog).transpose()?,
+        joblog: settings.joblog.as_deref().map(joblog).transpose()?,
         joblog_result: Ok(()),
         state: assembly.state.clone(),
         line: assembly.name.clone(),
@@ -222,9 +222,7 @@ struct PassObserver {
     joblog_result: Result<()>,
     state: StateDir,
     line: String,
-    /// What the next pass of the line will find.
     line_state: LineState,
-    /// Whether that has been written.
     is_saved: bool,
     terminal: Terminal,
     bar: ProgressBar,
@@ -268,10 +266,9 @@ impl Observer for PassObserver {
     }
 }
 
-/// Opens the history of attempts: one JSON line each, appended in one write, so that several passes
-/// may share a file.
-fn open_joblog(path: &Path) -> Result<File> {
-    // A new one is not for everybody to read: errors may quote what the records hold.
+/// The history of attempts, whose lines are appended in one write each, so that passes may share it.
+/// A new one is not for everybody to read: errors may quote what the records hold.
+fn joblog(path: &Path) -> Result<File> {
     secure_file::append(path, 0o640)
         .with_context(|| format!("could not open the joblog {}", path.display()))
 }

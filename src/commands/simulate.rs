@@ -107,7 +107,6 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronL
     (ids.into_iter().zip(0..).map(row).collect(), schedules.into_iter().map(line).collect())
 }
 
-/// The pending records of the table, from now on.
 fn of_table(
     resolved: &Resolved<'_>,
     schedules: &[Schedule],

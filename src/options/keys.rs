@@ -84,7 +84,6 @@ pub fn long(key: &str) -> String {
     }
 }
 
-/// The key of a long option, if it has one.
 pub fn key_of(long: &str) -> Option<&'static str> {
     let key = long.replace('-', "_");
     options().find(|option| match *option {

@@ -28,14 +28,12 @@ const PGMQ_ATTEMPTS: &str = "5";
 const NOT_OF_PGMQ: [&str; 6] =
     ["id", "status", "date_inserted", "failures", "last_failure", "last_error"];
 
-/// What was typed, as far as it is about a queue.
 #[derive(Default)]
 pub struct TypedOptions {
     pub layer: Layers,
     /// The keys of the options that the subcommand knows.
     pub known: HashSet<&'static str>,
     pub set: Vec<Setting>,
-    /// The name of the queue.
     pub name: Option<String>,
     /// The words behind `--`.
     pub handler: Vec<OsString>,
@@ -236,7 +234,6 @@ pub enum Origin {
     #[default]
     File,
     Environment,
-    /// `--set`
     Set,
     CommandLine,
 }
@@ -249,7 +246,6 @@ pub struct Layers {
     pub conditions: Vec<String>,
 }
 
-/// A value that is none for its option.
 #[derive(Default)]
 struct Complaint {
     key: String,

@@ -18,7 +18,6 @@ use crate::handlers::{
 };
 use crate::query::Order;
 
-/// How far a pass goes, and how.
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
 pub struct PassOptions {
@@ -120,7 +119,6 @@ impl PassSettings {
     }
 }
 
-/// What handles the records, as it is typed.
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
 #[command(next_help_heading = "The handler")]
@@ -198,7 +196,6 @@ pub struct HandlerOptions {
     pub command: Vec<OsString>,
 }
 
-/// The handler, as it was chosen.
 #[derive(Clone)]
 pub enum Handler {
     Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },

@@ -38,7 +38,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Whether a record is in the part that is worked off.
     pub fn holds(&self, id: &Id) -> bool {
         self.shard.is_none_or(|shard| shard.holds(id))
     }
@@ -53,7 +52,6 @@ impl Queue {
     }
 }
 
-/// Where the records are.
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
 #[command(next_help_heading = "The table")]

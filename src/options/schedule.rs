@@ -147,7 +147,6 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })))
 }
 
-/// The schedules that a simulation compares.
 pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Schedule>, ExitError> {
     let policies = policies(chosen, specs)?;
     if policies.is_empty() {

@@ -59,7 +59,6 @@ impl Sources {
 /// runs may be about another table.
 const TOLD_TO_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
 
-/// The variable that limits the attempts of one queue.
 fn attempts_variable(queue: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("MAX_{}_RETRY_ATTEMPTS", queue.chars().map(letter).collect::<String>())
@@ -90,7 +89,6 @@ impl Environment {
         self.raw(name).filter(|value| !value.is_empty())
     }
 
-    /// The same, if it is UTF-8.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name)?.to_str().map(String::from)
     }
@@ -104,7 +102,6 @@ impl Environment {
         typed.map_or_else(|| self.option(long), |typed| Ok(Some(typed.into())))
     }
 
-    /// The value of an option, which must be text.
     pub fn option(&self, long: &str) -> Result<Option<String>, ExitError> {
         if self.raw(TOKEN).is_some() && TOLD_TO_HANDLERS.contains(&long) {
             return Ok(None);
@@ -113,7 +110,6 @@ impl Environment {
         self.get(&name).map(|value| utf8(&name, value)).transpose()
     }
 
-    /// All options that stand in the environment for a queue.
     pub fn layer(&self, queue: &str) -> Result<Layers, ExitError> {
         let mut layer = Layers::default();
         // Few variables are about this program, and there are many options.
@@ -160,7 +156,6 @@ impl Environment {
     }
 }
 
-/// The text of a variable.
 pub fn utf8(name: &str, value: &OsStr) -> Result<String, ExitError> {
     let text = value.to_str().map(String::from);
     text.ok_or_else(|| usage(format!("the variable {name} is not UTF-8")))

@@ -46,11 +46,8 @@ values! {
     DaysAboveZero(i64) = days_above_zero;
     /// A duration of whole seconds, from one to a year.
     WholeSecs(i64) = whole_secs;
-    /// A part of a hundred.
     Percent(u8) = percent;
-    /// A number of attempts, at least one.
     Attempts(u32) = at_least_one;
-    /// A number of records, at least one.
     Records(u64) = at_least_one;
     /// A number from 1 to 1024: of handlers, or of records in flight.
     UpTo1024(u16) = up_to_1024;
@@ -58,7 +55,6 @@ values! {
     Size(usize) = size;
     /// A duration that somebody waits for, of at most a year.
     Grace(Duration) = grace;
-    /// A duration, or none.
     Limit(Option<Duration>) = limit;
 }
 
@@ -177,7 +173,6 @@ impl FromStr for CommandLine {
 impl TryFrom<Value> for CommandLine {
     type Error = String;
 
-    /// The words of a command, as backlog.toml has them.
     fn try_from(value: Value) -> Result<Self, String> {
         let words = if value.is_array() { texts(value)? } else { Vec::new() };
         if words.is_empty() {
@@ -206,7 +201,6 @@ pub fn text(value: Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// The words for yes and no.
 pub fn truth(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Some(true),
@@ -215,7 +209,6 @@ pub fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Deserializes a value that this reads.
 pub fn read<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     read: impl FnOnce(Value) -> Result<T, String>,
@@ -240,7 +233,6 @@ pub fn typed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     of_text(deserializer).map(Some)
 }
 
-/// Deserializes one of a few names.
 pub fn choice<'de, D: Deserializer<'de>, T: ValueEnum>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -261,7 +253,6 @@ pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
     })
 }
 
-/// Deserializes a flag that may have a value.
 pub fn flag_or_text<'de, D: Deserializer<'de>>(it: D) -> Result<Option<String>, D::Error> {
     read(it, text).map(Some)
 }

@@ -160,7 +160,6 @@ pub enum Level {
 #[derive(Serialize)]
 pub struct Finding {
     pub level: Level,
-    /// What it is about, in a word.
     pub about: &'static str,
     pub text: String,
     /// An SQL statement that mends it.

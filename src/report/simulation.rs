@@ -17,7 +17,6 @@ const HEIGHT: usize = 6;
 /// A character filled from below in eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One line for each policy.
 pub fn figures_table(runs: &[Run]) -> String {
     let header = ["POLICY", "attempts", "peak/tick", "idle ticks", "unevenness", "deviation"]
         .map(String::from);
@@ -39,7 +38,6 @@ pub fn figures_table(runs: &[Run]) -> String {
     aligned(&rows)
 }
 
-/// The retries over the time, as bars.
 pub fn load_chart(run: &Run, scenario: &Scenario) -> String {
     let Load { bars, bar_secs, .. } = simulation::load(run, scenario, WIDTH);
     let (most, bar_width) = (bars.iter().copied().max().unwrap_or(0).max(1), WIDTH / bars.len());
@@ -115,7 +113,6 @@ const LAST_COLOUR: u32 = 24;
 
 type Panel<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The picture as an SVG document.
 pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
     let mut svg = String::new();
     paint(&mut svg, runs, scenario).map_err(|error| anyhow!("could not draw: {error}"))?;

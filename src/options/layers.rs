@@ -56,11 +56,13 @@ pub struct Resolved<'a> {
 impl TypedOptions {
     /// The layer of `--set`. Several settings of one table make one.
     fn set(&self) -> Result<Layers, String> {
-        let keys = self.set.iter().map(|it| (it.key.clone(), it.value.clone()));
-        let (conditions, keys): (Vec<_>, Vec<_>) = keys.partition(|(key, _)| key == "where");
-        let mut raw = Layers::default();
-        for (key, value) in keys {
-            raw.insert(key, value, Origin::Set);
+        let (mut raw, mut conditions) = (Layers::default(), Vec::new());
+        for Setting { key, value, .. } in self.set.iter().cloned() {
+            if key == "where" {
+                conditions.push((key, value));
+            } else {
+                raw.insert(key, value, Origin::Set);
+            }
         }
         let keys = raw.values.into_iter().map(|(key, (value, _))| (key, value));
         layer(keys.chain(conditions), None, Origin::Set)
@@ -88,17 +90,15 @@ impl Sources {
         if let Some(file) = self.file.as_ref().filter(|_| !is_clear) {
             let names: Vec<_> = file.queues().collect();
             if !names.is_empty() && !names.contains(&DEFAULT_QUEUE) {
-                let (path, names) = (file.path.display(), names.join(", "));
-                return Err(usage(format!(
-                    "no queue chosen: {path} describes {names}; use --queue"
-                )));
+                let describes = format!("{} describes {}", file.path.display(), names.join(", "));
+                return Err(usage(format!("no queue chosen: {describes}; use --queue")));
             }
         }
         layers = layers.over(described);
         if layers.says("pgmq") {
             let mut usual = Layers::default();
-            usual.insert("policy", Value::String(PGMQ_POLICY.into()), Origin::Usual);
-            usual.insert("max_attempts", Value::String(PGMQ_ATTEMPTS.into()), Origin::Usual);
+            usual.insert("policy", Value::from(PGMQ_POLICY), Origin::Usual);
+            usual.insert("max_attempts", Value::from(PGMQ_ATTEMPTS), Origin::Usual);
             layers = layers.over(usual);
         }
         let all = layers.clone();
@@ -142,8 +142,10 @@ impl Resolved<'_> {
         let db = location(db, options.pgmq.as_deref(), environment)?;
         let usual = || environment.state_dir().filter(|_| db.file().is_none());
         let described = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
-        let described = described.cloned().map(CommandLine::try_from).transpose();
-        let described = described.map_err(|why| self.refusal_of(EXEC, &why))?;
+        let described =
+            described.cloned().map(CommandLine::try_from).transpose().map_err(|why| {
+                self.refusal(&Complaint { key: EXEC.into(), why, ..Complaint::default() })
+            })?;
         Ok(Queue {
             name: self.name.clone(),
             mapping,
@@ -185,10 +187,9 @@ impl Resolved<'_> {
     }
 
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
-        let read: HandlerOptions = self.read()?;
-        let options = HandlerOptions { ca_file: self.path("ca_file", read.ca_file), ..read };
-        let says = |key: &str| self.layers.says(key);
-        Handler::chosen(&options, says, queue, &self.sources.environment)
+        let mut options: HandlerOptions = self.read()?;
+        options.ca_file = self.path("ca_file", options.ca_file);
+        Handler::chosen(&options, |key| self.layers.says(key), queue, &self.sources.environment)
     }
 
     pub fn pass(&self) -> Result<PassOptions, ExitError> {
@@ -209,20 +210,17 @@ impl Resolved<'_> {
         of_groups.into_iter().flatten().map(shown).collect()
     }
 
-    fn refusal_of(&self, key: &str, why: &str) -> ExitError {
-        let file = self.sources.file.as_ref();
-        let file = file.map_or_else(String::new, |file| format!("{}: ", file.path.display()));
-        usage(format!("{file}queue {}: {key}: {why}", self.name))
-    }
-
-    fn refusal(&self, complaint: &Complaint) -> ExitError {
-        let Complaint { key, value, origin, why } = complaint;
-        match origin {
-            Origin::CommandLine => usage(format!("--{}{value}: {why}", long(key))),
-            Origin::Set => usage(format!("--set {key}: {why}")),
-            Origin::Environment => usage(format!("{}{value}: {why}", variable(&long(key)))),
-            Origin::File | Origin::Usual => self.refusal_of(&format!("{key}{value}"), why),
-        }
+    fn refusal(&self, Complaint { key, value, origin, why }: &Complaint) -> ExitError {
+        let file = self.sources.file.as_ref().map(|file| format!("{}: ", file.path.display()));
+        let place = match origin {
+            Origin::CommandLine => format!("--{}", long(key)),
+            Origin::Set => return usage(format!("--set {key}: {why}")),
+            Origin::Environment => variable(&long(key)),
+            Origin::File | Origin::Usual => {
+                format!("{}queue {}: {key}", file.unwrap_or_default(), self.name)
+            }
+        };
+        usage(format!("{place}{value}: {why}"))
     }
 }
 
@@ -325,12 +323,11 @@ impl Layers {
 
     /// What in it is for nobody else to read, if there is such a thing.
     pub fn credential(&self) -> Option<&'static str> {
-        let has_password = |url: &str| store::is_url(url) && store::without_password(url) != url;
-        let has_login = |url: &str| without_login(url) != url;
-        if self.text("db").is_some_and(has_password) {
+        if self.text("db").is_some_and(|it| store::is_url(it) && store::without_password(it) != it)
+        {
             return Some("a password in `db`");
         }
-        if self.text(POST).is_some_and(has_login) {
+        if self.text(POST).is_some_and(|url| without_login(url) != url) {
             return Some("a login in `post`");
         }
         let is_credential = |line: &str| Header::parse(line).is_ok_and(|it| it.is_credential());

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Deserialize;
 
+use super::keys;
 use super::value::{self, Attempts, Days, DaysAboveZero, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
 use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
@@ -85,12 +86,11 @@ pub struct Pace {
 
 impl Schedule {
     pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
-        match policy(args)? {
-            None if args.max_attempts.is_some() || args.max_age.is_some() => {
-                Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")))
-            }
-            policy => Ok(policy.map(|policy| Self::limited(policy, args))),
+        let policy = policy(args)?;
+        if policy.is_none() && (args.max_attempts.is_some() || args.max_age.is_some()) {
+            return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
         }
+        Ok(policy.map(|policy| Self::limited(policy, args)))
     }
 
     fn limited(policy: Policy, args: &ScheduleOptions) -> Self {
@@ -115,13 +115,10 @@ impl Schedule {
 const CHOICES: &str = "--ndays, --fibonacci, --policy, --progressive";
 
 fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
-    let choices = [
-        schedule.ndays.map(|_| "ndays"),
-        schedule.fibonacci.then_some("fibonacci"),
-        schedule.policy.as_ref().map(|_| "policy"),
-        schedule.progressive.as_ref().map(|_| "progressive"),
-    ];
-    if let [one, other, ..] = choices.into_iter().flatten().collect::<Vec<_>>()[..] {
+    let ScheduleOptions { ndays, fibonacci, policy, progressive, .. } = schedule;
+    let is_chosen = [ndays.is_some(), *fibonacci, policy.is_some(), progressive.is_some()];
+    let chosen = keys::CHOICES.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen);
+    if let [(one, _), (other, _), ..] = chosen.collect::<Vec<_>>()[..] {
         return Err(usage(format!("{one} and {other} are two schedules: leave one out")));
     }
     // What only one of them knows. clap does not ask for what is excluded by another choice.
@@ -148,11 +145,10 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
 }
 
 pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Schedule>, ExitError> {
-    let policies = policies(chosen, specs)?;
-    if policies.is_empty() {
-        return Err(usage("no policies: use --policy SPEC, --fibonacci or --progressive"));
-    }
-    Ok(policies.into_iter().map(|policy| Schedule::limited(policy, chosen)).collect())
+    let policies = policies(chosen, specs)?.into_iter();
+    let all: Vec<_> = policies.map(|policy| Schedule::limited(policy, chosen)).collect();
+    let none = || usage("no policies: use --policy SPEC, --fibonacci or --progressive");
+    if all.is_empty() { Err(none()) } else { Ok(all) }
 }
 
 /// The policies other than by plain age, those of `--policy` last.
@@ -179,10 +175,8 @@ fn progressive(tiers: &str, pace: &Pace) -> Result<Policy, ExitError> {
     }
     let options = options(pace, schedule::PROGRESSIVE_EVERY_SECS);
     let tiers = if truth(tiers) == Some(true) { schedule::DEFAULT_TIERS } else { tiers };
-    match Tiers::parse(tiers, options) {
-        Ok(tiers) => Ok(Policy::Slots(Slots::Progressive(tiers))),
-        Err(error) => Err(usage(format!("--progressive: {error}"))),
-    }
+    let tiers = Tiers::parse(tiers, options).map(|tiers| Policy::Slots(Slots::Progressive(tiers)));
+    tiers.map_err(|error| usage(format!("--progressive: {error}")))
 }
 
 fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String> {
@@ -191,11 +185,11 @@ fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String>
         read.map_err(|error| format!("could not read {path}: {error}"))
     });
     let file = file.transpose()?;
-    if by_age {
-        let backoff = schedule::parse_for_age(spec, file.as_deref(), options)?;
-        return Ok(Policy::Slots(Slots::ByAge(backoff)));
+    if !by_age {
+        return schedule::parse(spec, file.as_deref(), options).map(Policy::Counted);
     }
-    schedule::parse(spec, file.as_deref(), options).map(Policy::Counted)
+    let backoff = schedule::parse_for_age(spec, file.as_deref(), options)?;
+    Ok(Policy::Slots(Slots::ByAge(backoff)))
 }
 
 fn options(pace: &Pace, usual_every_secs: i64) -> Options {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::keys::{EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
-use super::queue::{QueueOptions, Setting, TableOptions, location, mapping};
+use super::queue::{QueueOptions, Setting, TableOptions, location};
 use super::schedule::simulated;
 use super::sources::{Sources, layer};
 use super::value::{CommandLine, truth};
@@ -127,14 +127,18 @@ impl Resolved<'_> {
 
     pub fn queue(&self) -> Result<Queue, ExitError> {
         let options: QueueOptions = self.read()?;
-        if options.pgmq.is_some() && options.table.is_some() {
+        if options.pgmq.is_some() && self.layers.says("table") {
             return Err(usage("table and pgmq exclude each other: leave one out"));
         }
         if let Some(key) = options.pgmq.as_ref().and_then(|_| self.not_of_pgmq()) {
             return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
         }
-        let table: TableOptions = self.read()?;
-        let mapping = mapping(table, options.table, self.layers.conditions.clone())?;
+        let mut table = TableOptions::default();
+        let complaints = self.layers.refused(|key, value| table.read(key, value));
+        if let Some(complaint) = complaints.first() {
+            return Err(self.refusal(complaint));
+        }
+        let mapping = table.mapping(self.layers.conditions.clone())?;
         let db = self.path("db", options.db).ok_or_else(|| {
             usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
         })?;
@@ -201,7 +205,7 @@ impl Resolved<'_> {
     pub fn complaints(&self) -> Vec<String> {
         let of_groups = [
             self.all.complaints::<QueueOptions>(),
-            self.all.complaints::<TableOptions>(),
+            self.all.refused(|key, value| TableOptions::default().read(key, value)),
             self.all.complaints::<ScheduleOptions>(),
             self.all.complaints::<HandlerOptions>(),
             self.all.complaints::<PassOptions>(),
@@ -313,9 +317,16 @@ impl Layers {
 
     /// All values that are none for a group of options.
     fn complaints<Group: DeserializeOwned>(&self) -> Vec<Complaint> {
+        self.refused(|key, value| {
+            let read = Table::from_iter([(key.into(), value)]).try_into::<Group>();
+            read.map(drop).map_err(|error| error.message().into())
+        })
+    }
+
+    /// The values that are none for who reads them.
+    fn refused(&self, mut read: impl FnMut(&str, Value) -> Result<(), String>) -> Vec<Complaint> {
         let complaint = |(key, value, origin): (&str, &Value, Origin)| {
-            let alone = Table::from_iter([(key.into(), value.clone())]);
-            let why = alone.try_into::<Group>().err()?.message().to_string();
+            let why = read(key, value.clone()).err()?;
             Some(Complaint { key: key.into(), value: shown(key, value), origin, why })
         };
         self.iter().filter_map(complaint).collect()

@@ -7,13 +7,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Environment;
 use super::keys::require_known;
-use super::value::{self, Several, text};
-use crate::date::{Dates, Zone};
+use super::value::{self, Several, text, text_or_number};
+use crate::date::Zone;
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
     Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
@@ -67,7 +67,7 @@ pub struct QueueOptions {
 
     /// The table [default: BACKLOG]
     #[arg(long, value_name = "NAME")]
-    #[serde(deserialize_with = "value::typed")]
+    #[serde(skip)]
     pub table: Option<String>,
 
     /// A queue of pgmq instead of a table (with a database postgres://...)
@@ -153,59 +153,75 @@ pub fn location(
     }
 }
 
-/// The keys that say what the columns of a table mean.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+/// The mapping of a table, as far as its keys were read.
+#[derive(Default)]
 pub struct TableOptions {
-    id: Option<Several>,
-    #[serde(deserialize_with = "status")]
-    status: Option<StatusOption>,
-    /// The column, and how it is read.
-    #[serde(deserialize_with = "date")]
-    date_inserted: (Option<String>, Dates),
-    #[serde(deserialize_with = "value::typed")]
-    failures: Option<String>,
-    #[serde(deserialize_with = "value::typed")]
-    last_failure: Option<String>,
-    #[serde(deserialize_with = "value::typed")]
-    last_error: Option<String>,
-    #[serde(deserialize_with = "value::typed")]
-    payload: Option<String>,
-    #[serde(deserialize_with = "on_success")]
-    on_success: Option<OnSuccess>,
-    #[serde(deserialize_with = "assignments")]
-    on_failure: Vec<Assignment>,
-    #[serde(deserialize_with = "assignments")]
-    on_archive: Vec<Assignment>,
+    mapping: Mapping,
+    /// The status column and its values, as far as they are given.
+    status: Option<(Option<String>, [Option<Several>; 4])>,
 }
 
-/// The status column and its values, as far as they are given; or that there is none.
-enum StatusOption {
-    None,
-    Column { column: Option<String>, values: [Option<Several>; 4] },
-}
-
-fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusOption>, D::Error> {
-    value::read(deserializer, |value| {
-        if value.as_bool() == Some(false) {
-            return Ok(Some(StatusOption::None));
+impl TableOptions {
+    /// Reads one key, if it is about the table.
+    pub fn read(&mut self, key: &str, value: Value) -> Result<(), String> {
+        let mapping = &mut self.mapping;
+        match key {
+            "table" => mapping.table = Name::given(text_or_number(value)?),
+            "id" => {
+                let Several(columns) = Several::try_from(value)?;
+                mapping.id = columns.into_iter().map(Name::given).collect();
+            }
+            "status" if value.as_bool() == Some(false) => mapping.status = StatusColumn::None,
+            "status" => {
+                let mut parts = parts(value)?;
+                let column = part(&mut parts, "column", text)?;
+                let values = ["new", "error", "success", "archived"];
+                let values = values.map(|name| part(&mut parts, name, Several::try_from));
+                let [new, error, success, archived] = values;
+                self.status = Some((column, [new?, error?, success?, archived?]));
+            }
+            "date_inserted" => {
+                let mut parts = parts(value)?;
+                if let Some(column) = part(&mut parts, "column", text)? {
+                    mapping.inserted = Name::given(column);
+                }
+                mapping.dates.format = part(&mut parts, "format", |value| text(value)?.parse())?;
+                let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?;
+                mapping.dates.zone = zone.unwrap_or(Zone::UTC);
+            }
+            "failures" => mapping.failures = Name::given(text_or_number(value)?),
+            "last_failure" => mapping.last_failure = Name::given(text_or_number(value)?),
+            "last_error" => mapping.last_error = Name::given(text_or_number(value)?),
+            "payload" => mapping.payload = Some(text_or_number(value)?),
+            "on_success" if value.as_str() == Some("delete") => {
+                mapping.on_success = OnSuccess::Delete;
+            }
+            "on_success" => {
+                let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
+                mapping.on_success = OnSuccess::Set(all_assigned(value, legal)?);
+            }
+            "on_failure" => mapping.on_failure = all_assigned(value, ASSIGNMENTS)?,
+            "on_archive" => mapping.on_archive = all_assigned(value, ASSIGNMENTS)?,
+            _ => {}
         }
-        let mut parts = parts(value)?;
-        let column = part(&mut parts, "column", text)?;
-        let mut values = |name| part(&mut parts, name, Several::try_from);
-        let values = [values("new")?, values("error")?, values("success")?, values("archived")?];
-        Ok(Some(StatusOption::Column { column, values }))
-    })
+        Ok(())
+    }
+
+    /// The mapping for rows that meet these conditions.
+    pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
+        let mut mapping = Mapping { conditions, ..self.mapping };
+        if let Some((column, values)) = self.status {
+            let deletes = matches!(mapping.on_success, OnSuccess::Delete);
+            mapping.status = status_column(column, &values, deletes)?;
+        }
+        if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
+            return Err(usage("without a status column, say with --where which rows are pending"));
+        }
+        Ok(mapping)
+    }
 }
 
-fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(Option<String>, Dates), D::Error> {
-    value::read(deserializer, |value| {
-        let mut parts = parts(value)?;
-        let format = part(&mut parts, "format", |value| text(value)?.parse())?;
-        let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?.unwrap_or(Zone::UTC);
-        Ok((part(&mut parts, "column", text)?, Dates { format, zone }))
-    })
-}
+const ASSIGNMENTS: &str = "write columns to set, { tried_at = \"{now}\" }";
 
 fn parts(value: Value) -> Result<Table, String> {
     if let Value::Table(parts) = value {
@@ -220,19 +236,6 @@ fn part<T>(
     read: impl FnOnce(Value) -> Result<T, String>,
 ) -> Result<Option<T>, String> {
     parts.remove(name).map(read).transpose().map_err(|why| format!("{name}: {why}"))
-}
-
-fn on_success<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OnSuccess>, D::Error> {
-    let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
-    value::read(deserializer, |value| match value.as_str() {
-        Some("delete") => Ok(Some(OnSuccess::Delete)),
-        _ => all_assigned(value, legal).map(OnSuccess::Set).map(Some),
-    })
-}
-
-fn assignments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Assignment>, D::Error> {
-    let legal = "write columns to set, { tried_at = \"{now}\" }";
-    value::read(deserializer, |value| all_assigned(value, legal))
 }
 
 /// Columns with what they are set to; `legal` is said of what is no table of them.
@@ -280,38 +283,6 @@ fn braced(text: &str) -> Option<&str> {
     word.chars().all(is_word).then_some(word)
 }
 
-/// The mapping that the options describe, for rows that meet these conditions.
-pub fn mapping(
-    options: TableOptions,
-    table: Option<String>,
-    conditions: Vec<String>,
-) -> Result<Mapping, ExitError> {
-    let usual = Mapping::default();
-    let name = |given: Option<String>, usual: Name| given.map_or(usual, Name::given);
-    let on_success = options.on_success.unwrap_or(usual.on_success);
-    let (inserted, dates) = options.date_inserted;
-    let given = |Several(columns)| columns.into_iter().map(Name::given).collect();
-    let mapping = Mapping {
-        status: status_column(options.status, matches!(on_success, OnSuccess::Delete))?,
-        table: name(table, usual.table),
-        id: options.id.map_or(usual.id, given),
-        inserted: name(inserted, usual.inserted),
-        dates,
-        failures: name(options.failures, usual.failures),
-        last_failure: name(options.last_failure, usual.last_failure),
-        last_error: name(options.last_error, usual.last_error),
-        conditions,
-        payload: options.payload,
-        on_success,
-        on_failure: options.on_failure,
-        on_archive: options.on_archive,
-    };
-    if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
-        return Err(usage("without a status column, say with --where which rows are pending"));
-    }
-    Ok(mapping)
-}
-
 fn zone(text: &str) -> Result<Zone, String> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
     let is_part = |part: &str| !part.is_empty() && part.chars().all(is_of_a_name);
@@ -326,17 +297,16 @@ fn zone(text: &str) -> Result<Zone, String> {
     })
 }
 
-fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusColumn, ExitError> {
-    let (column, given) = match given {
-        None => return Ok(StatusColumn::Usual),
-        Some(StatusOption::None) => return Ok(StatusColumn::None),
-        Some(StatusOption::Column { column, values }) => (column, values),
-    };
+fn status_column(
+    column: Option<String>,
+    given: &[Option<Several>; 4],
+    deletes: bool,
+) -> Result<StatusColumn, ExitError> {
     let column = column.map_or(Name::usual(STATUS), Name::given);
     if given.iter().all(Option::is_none) {
         return Ok(StatusColumn::Mapped { column, values: usual_values() });
     }
-    for (status, values) in Status::OURS.into_iter().zip(&given) {
+    for (status, values) in Status::OURS.into_iter().zip(given) {
         let is_needed = status.is_pending() || status == Status::Success && !deletes;
         if is_needed && values.is_none() {
             let (column, name) = (&column.text, status.name());
@@ -348,11 +318,12 @@ fn status_column(given: Option<StatusOption>, deletes: bool) -> Result<StatusCol
         }
     }
     // A number if it is written as one, else text; the column has the last word.
-    let value = |text: String| {
-        record::number(&text).map_or(record::Value::Text(text), record::Value::Integer)
+    let value = |text: &String| {
+        record::number(text)
+            .map_or_else(|| record::Value::Text(text.clone()), record::Value::Integer)
     };
-    let of_one = |Several(all): Several| all.into_iter().map(value).collect();
-    let values: StatusValues = given.map(|given| given.map(of_one).unwrap_or_default());
+    let values: StatusValues =
+        given.each_ref().map(|given| given.iter().flat_map(|it| &it.0).map(value).collect());
     let [new, error, success, archived] = &values;
     let mut ended = success.iter().chain(archived);
     if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {

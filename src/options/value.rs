@@ -59,8 +59,7 @@ values! {
 }
 
 /// Values with commas between them.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "Value")]
+#[derive(Debug, Clone)]
 pub struct Several(pub Vec<String>);
 
 /// A command and its arguments, in one text as for a shell, or as words.
@@ -216,14 +215,13 @@ pub fn read<'de, D: Deserializer<'de>, T>(
     read(Value::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// Deserializes what is typed as text, and may be a number in backlog.toml.
-fn of_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    read(deserializer, |value| match value {
-        Value::Boolean(_) => Err("write text or a number".into()),
-        value => text(value)?.parse().map_err(|error: T::Err| error.to_string()),
-    })
+/// What is typed as text, and may be a number in backlog.toml.
+pub fn text_or_number(value: Value) -> Result<String, String> {
+    if value.is_bool() { Err("write text or a number".into()) } else { text(value) }
+}
+
+fn of_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(it: D) -> Result<T, D::Error> {
+    read(it, |value| text_or_number(value)?.parse().map_err(|error: T::Err| error.to_string()))
 }
 
 /// The same of an option whose type is none of these.

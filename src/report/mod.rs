@@ -104,13 +104,10 @@ pub fn status_text(report: &StatusReport) -> String {
         let cells = cells.into_iter().chain([cells.iter().sum()]).map(|rows| rows.to_string());
         rows.push(iter::once(cut_line(&status)).chain(cells).collect());
     }
-    let oldest = |oldest: &Option<Oldest>| match oldest {
-        None => "none".into(),
-        Some(Oldest { id, date_inserted: at }) => {
-            let age = span(report.now.0.saturating_sub(at.0));
-            format!("{id}, inserted {at}, {age} ago")
-        }
+    let shown = |Oldest { id, date_inserted: at }: &Oldest| {
+        format!("{id}, inserted {at}, {} ago", span(report.now.0.saturating_sub(at.0)))
     };
+    let oldest = |oldest: &Option<Oldest>| oldest.as_ref().map_or("none".into(), shown);
     let mut lines = vec![("oldest pending", oldest(&report.oldest_pending))];
     if let Some(due) = &report.due {
         lines.push(("due now", format!("{} ({})", due.due, one_line(&due.line))));
@@ -120,8 +117,8 @@ pub fn status_text(report: &StatusReport) -> String {
             lines.push(("to be archived", format!("{} (given up)", due.to_be_archived)));
         }
         if due.never_due > 0 {
-            let why = "too old for this line, or undated";
-            lines.push(("never due", format!("{} ({why})", due.never_due)));
+            let rows = format!("{} (too old for this line, or undated)", due.never_due);
+            lines.push(("never due", rows));
         }
         let next = match due.next_due_at {
             None => "never".into(),

@@ -17,10 +17,10 @@ use crate::time::{DAY, Instant, days, span};
 /// What a dry run says of a record with this verdict.
 pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool) -> String {
     let (verb, why) = match verdict {
-        Verdict::Due(_) if counts => {
-            ("try", format!("{}, attempt {}", record.status.name(), record.next_attempt()))
+        Verdict::Due(_) => {
+            let attempt = counts.then(|| format!(", attempt {}", record.next_attempt()));
+            ("try", format!("{}{}", record.status.name(), attempt.unwrap_or_default()))
         }
-        Verdict::Due(_) => ("try", record.status.name().into()),
         Verdict::Archive(End::Attempts) => {
             ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
         }
@@ -111,10 +111,9 @@ pub fn explanation(
         Some((at, then)) => format!("{at}: {}", last_pass(at, then, record)),
     };
     let attempt = |planned: &Planned| {
-        let number =
-            if has_counter { format!(", attempt {}", planned.attempt) } else { String::new() };
+        let number = has_counter.then(|| format!(", attempt {}", planned.attempt));
         let end = if planned.is_last { "; if it fails, the record is archived" } else { "" };
-        format!("{}{number}{end}", planned.at)
+        format!("{}{}{end}", planned.at, number.unwrap_or_default())
     };
     let mut next: Vec<_> = attempts.iter().map(attempt).collect();
     if let (true, Verdict::Wait { until }) = (next.is_empty(), verdict) {
@@ -135,11 +134,9 @@ pub fn explanation(
 
 /// What can be told of a record of which it is not known when it is due.
 pub fn unscheduled(record: &Record, has_counter: bool) -> String {
-    let headline = headline(record, has_counter, RetryLimits::default());
-    if record.status.is_pending() {
-        return headline;
-    }
-    headline + &lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record)])
+    let ended = (!record.status.is_pending())
+        .then(|| lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record)]));
+    headline(record, has_counter, RetryLimits::default()) + &ended.unwrap_or_default()
 }
 
 /// Lines of which the first says what they are about.
@@ -149,12 +146,9 @@ fn lines(what: &str, all: &[String]) -> String {
 }
 
 fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
-    let failed = || match limits.max_attempts {
-        Some(most) => {
-            format!("{} of {} failed", record.failures, counted(most.into(), "attempt"))
-        }
-        None => format!("{} failed", counted(record.failures.into(), "attempt")),
-    };
+    let of = |most: u32| format!("{} of {}", record.failures, counted(most.into(), "attempt"));
+    let attempts = || counted(record.failures.into(), "attempt");
+    let failed = || format!("{} failed", limits.max_attempts.map_or_else(attempts, of));
     // Only a snooze leaves the one without the other.
     let last = if record.failures == 0 { "snoozed" } else { "the last" };
     let facts = [
@@ -193,29 +187,28 @@ fn last_pass(at: Instant, then: Verdict, record: &Record) -> String {
 }
 
 fn verdict_now(verdict: Verdict, record: &Record) -> String {
-    let due = match verdict {
-        Verdict::Archive(End::Attempts) => {
-            return "had its last attempt; the next pass archives it".into();
-        }
-        Verdict::Archive(End::Age) => {
-            return "older than --max-age; the next pass archives it".into();
-        }
-        Verdict::Wait { until } => return format!("waits until {until}"),
+    match verdict {
+        Verdict::Archive(End::Attempts) => "had its last attempt; the next pass archives it".into(),
+        Verdict::Archive(End::Age) => "older than --max-age; the next pass archives it".into(),
+        Verdict::Wait { until } => format!("waits until {until}"),
         Verdict::Never(obstacle) => {
             let is_archived = record.status == Status::Archived;
             let back = if is_archived { "; `backlog restore` brings it back" } else { "" };
-            return format!("not tried: {}{back}", obstacle_text(obstacle, record));
+            format!("not tried: {}{back}", obstacle_text(obstacle, record))
         }
-        Verdict::Due(Reason::New) => "it is NEW",
-        Verdict::Due(Reason::WithinAge) => "its age is within the line's",
-        Verdict::Due(Reason::WaitOver) => "its wait is over",
-        Verdict::Due(Reason::Slot(_)) => "one of its slots has come",
-        Verdict::Due(Reason::NoLastFailure) => "there is no last failure to wait after",
-        Verdict::Due(Reason::ClockSetBack) => {
-            "its last failure lies in the future, so the clock was set back"
-        }
-    };
-    format!("due: {due}")
+        Verdict::Due(reason) => format!("due: {}", reason_text(reason)),
+    }
+}
+
+fn reason_text(reason: Reason) -> &'static str {
+    match reason {
+        Reason::New => "it is NEW",
+        Reason::WithinAge => "its age is within the line's",
+        Reason::WaitOver => "its wait is over",
+        Reason::Slot(_) => "one of its slots has come",
+        Reason::NoLastFailure => "there is no last failure to wait after",
+        Reason::ClockSetBack => "its last failure lies in the future, so the clock was set back",
+    }
 }
 
 /// Why the policy has the record tried when it has: a few sentences, none for what is not
@@ -225,9 +218,8 @@ fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
         return Vec::new();
     }
     if let Some(at) = facts.due_at {
-        return vec![format!(
-            "the queue shows it from {at} on; a failure puts that off by the policy"
-        )];
+        let shows = format!("the queue shows it from {at} on");
+        return vec![format!("{shows}; a failure puts that off by the policy")];
     }
     let time = rule.time;
     match &rule.schedule.policy {
@@ -276,10 +268,9 @@ fn by_count(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
     let n = facts.failures.max(1) - 1;
     let wait = backoff.base.wait(n.into());
     let (this, next) = (wait_text(wait), wait_text(backoff.base.wait(u64::from(n) + 1)));
-    let after = if facts.failures == 0 {
-        "after a snooze, as after failure 1,".into()
-    } else {
-        format!("after failure {}", n + 1)
+    let after = match facts.failures {
+        0 => "after a snooze, as after failure 1,".into(),
+        failures => format!("after failure {failures}"),
     };
     let waits = match &backoff.jitter {
         Jitter::Spread { percent: 0 } => format!("{after} it waits {this}"),

@@ -62,13 +62,10 @@ impl Assembly {
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let (table, policy) = (database.table(), schedule.policy.line());
-        let mut name = format!("{} {} {policy}", queue.name, table.name);
-        for condition in &queue.mapping.conditions {
-            name += &format!(" --where {condition}");
-        }
-        if let Some(shard) = &queue.shard {
-            name += &format!(" --shard {shard}");
-        }
+        let conditions = queue.mapping.conditions.iter().map(|it| format!(" --where {it}"));
+        let shard = queue.shard.map(|shard| format!(" --shard {shard}"));
+        let part: String = conditions.chain(shard).collect();
+        let name = format!("{} {} {policy}{part}", queue.name, table.name);
         let line = CronLine::new(schedule, table.capabilities());
         Ok(Self { line, state, name, last: LineState::default() })
     }
@@ -154,19 +151,15 @@ pub fn context(
 pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
     let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
     let is_column = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
-    let harmless = |argv: &[OsString], which: &str| {
-        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))?;
-        let misspelt = argv.iter().find_map(|word| misspelt(word, &columns));
-        let Some((name, meant)) = misspelt else { return Ok(()) };
-        let name = one_line(name);
-        Err(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")))
-    };
     // The arguments of the others hold no columns.
-    if let options::Handler::Exec { argv, .. } = handler {
-        harmless(argv, "")?;
-    }
-    if let Some(argv) = &queue.on_archive {
-        harmless(argv, "--on-archive: ")?;
+    let exec = if let options::Handler::Exec { argv, .. } = handler { Some(argv) } else { None };
+    let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
+    for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
+        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))?;
+        if let Some((name, meant)) = argv.iter().find_map(|word| misspelt(word, &columns)) {
+            let name = one_line(name);
+            bail!(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")));
+        }
     }
     Ok(())
 }

@@ -233,15 +233,22 @@ fn words(
 
 /// A value as it is from anywhere, and for everybody to read.
 fn value(environment: &Environment, key: &str, value: &str) -> Result<String, ExitError> {
-    let file = Some(value).filter(|_| key == "policy").and_then(schedule::file_of);
-    Ok(match file {
+    let file = schedule::file_of(value).filter(|_| key == "policy");
+    Ok(match key {
         // A password is no word for a command line, which every user of the machine sees.
         _ if store::is_url(value) => store::without_password(value),
-        _ if key == "post" => without_login(value),
-        _ if key == "exec_on_archive" => command(environment, value)?,
+        "post" => without_login(value),
+        "exec_on_archive" => {
+            let mut words = shlex::split(value).unwrap_or_default();
+            make_absolute(environment, &mut words)?;
+            let joined = shlex::try_join(words.iter().map(String::as_str));
+            joined.map_err(|error| usage(format!("{value:?} is no command: {error}")))?
+        }
         _ if PATHS.contains(&key) => absolute(environment, Path::new(value))?,
-        Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
-        None => value.into(),
+        _ => match file {
+            Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
+            None => value.into(),
+        },
     })
 }
 
@@ -251,13 +258,6 @@ fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<(), 
         *program = absolute(environment, Path::new(program))?;
     }
     Ok(())
-}
-
-fn command(environment: &Environment, text: &str) -> Result<String, ExitError> {
-    let mut words = shlex::split(text).unwrap_or_default();
-    make_absolute(environment, &mut words)?;
-    shlex::try_join(words.iter().map(String::as_str))
-        .map_err(|error| usage(format!("{text:?} is no command: {error}")))
 }
 
 fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {

@@ -1,6 +1,7 @@
 //! `backlog init`, `add`, `archive`, `restore` and `retry`: what a person writes to a table by hand.
 //! Like a pass, an edit changes a row only under its claim and only if its status is the expected one.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 
 use anyhow::{Context, Result, bail};
@@ -46,11 +47,10 @@ pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Res
         add_lines(&mut *database, io::stdin().lock(), now)?
     } else {
         for (payload, number) in payloads.iter().zip(1..) {
-            document(payload.as_bytes()).map_err(|error| {
-                usage(format!(
-                    "payload {number} is not JSON ({error}); nothing was added: {payload}"
-                ))
-            })?;
+            if let Err(error) = document(payload.as_bytes()) {
+                let why = format!("payload {number} is not JSON ({error})");
+                bail!(usage(format!("{why}; nothing was added: {payload}")));
+            }
         }
         for batch in payloads.chunks(ADDED) {
             database.add(batch, now)?;
@@ -205,10 +205,7 @@ impl Work<'_> {
                 // Whoever types an id twice means one record.
                 Ok(record) if ids.contains(&record.id) => {}
                 Ok(record) => ids.push(record.id),
-                Err(why) => {
-                    self.exit = Exit::Failed;
-                    writeln!(self.out, "{}: {why}", one_line(id))?;
-                }
+                Err(why) => self.tell(&one_line(id), Exit::Failed, why)?,
             }
         }
         Ok(ids)
@@ -264,20 +261,20 @@ impl Work<'_> {
                     continue;
                 }
                 WriteResult::ChangedMeanwhile => {
-                    (Exit::Done, "was changed by the application just now".into())
+                    (Exit::Done, "was changed by the application just now")
                 }
-                WriteResult::ClaimLost => {
-                    (Exit::TryLater, "its claim was lost; try again later".into())
+                WriteResult::ClaimLost => (Exit::TryLater, "its claim was lost; try again later"),
+                WriteResult::Refused(why) => {
+                    (Exit::Failed, &*format!("the table refuses it: {why}"))
                 }
-                WriteResult::Refused(why) => (Exit::Failed, format!("the table refuses it: {why}")),
             };
-            self.tell(id, exit, &why)?;
+            self.tell(id, exit, why)?;
         }
         Ok(())
     }
 
     /// Says why a record was not changed, which may make the exit worse.
-    fn tell(&mut self, id: &Id, exit: Exit, why: &str) -> Result<()> {
+    fn tell(&mut self, id: &dyn Display, exit: Exit, why: &str) -> Result<()> {
         self.exit = self.exit.max(exit);
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }

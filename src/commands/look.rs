@@ -63,10 +63,8 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     }
     let mut statuses = args.status.clone();
     if args.due {
-        if statuses.is_empty() {
-            statuses = Status::PENDING.to_vec();
-        }
-        statuses.retain(|status| status.is_pending());
+        let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
+        statuses = all.iter().copied().filter(|status| status.is_pending()).collect();
         if statuses.is_empty() {
             bail!(usage("only NEW and ERROR records can be due"));
         }

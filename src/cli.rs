@@ -386,15 +386,13 @@ fn value(arg: &Arg, matches: &ArgMatches) -> Value {
 
 /// The same error, in words that help more where there are such.
 fn retold(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) -> clap::Error {
+    let kind = ErrorKind::UnknownArgument;
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
     let retired = word.strip_prefix("--").and_then(successor);
     let retired = retired.map(|now| format!("{word} is retired; use {now}"));
     match retired.or_else(|| of_a_handler(word, command, argv)) {
-        Some(why) => clap::Error::raw(ErrorKind::UnknownArgument, why).format(command),
-        None => error,
+        Some(why) if error.kind() == kind => clap::Error::raw(kind, why).format(command),
+        _ => error,
     }
 }
 
@@ -406,12 +404,12 @@ fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Optio
     let is_one = takes_one && !word.starts_with('-') && !argv.iter().any(|arg| arg == "--");
     let at = argv.iter().position(|arg| is_one && arg == word)?;
     let is_number = |word: &OsString| word.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let before = match &argv[..at] {
-        [.., option, number] if is_number(number) => {
-            format!("{} {} ", option.display(), number.display())
-        }
-        _ => String::new(),
-    };
+    let mut before = String::new();
+    if let [.., option, number] = &argv[..at]
+        && is_number(number)
+    {
+        before = format!("{} {} ", option.display(), number.display());
+    }
     Some(format!(
         "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
     ))

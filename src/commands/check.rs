@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use serde_json::json;
 
 use super::assemble::require;
@@ -90,11 +90,10 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
             findings.warning("ids", format!("{why} {tells}"));
         }
     }
-    let (level, text) = match &handler {
-        Ok(handler) => the_handler(handler.as_ref(), &sources.environment),
-        Err(error) => (Level::Error, error.message.clone()),
-    };
-    findings.add(level, "handler", text);
+    if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
+        let (level, text) = the_handler(handler.as_ref(), &sources.environment);
+        findings.add(level, "handler", text);
+    }
     the_crontab(&mut findings, &queue, &sources.environment);
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if is_json {
@@ -170,10 +169,9 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment
     let text = String::from_utf8_lossy(&crontab.stdout);
     let mut ages = Vec::new();
     for line in crontab::lines(&text, "backlog") {
-        let passes = passes(&line, environment).unwrap_or_else(|why| {
-            findings.error("crontab", format!("line {}: {why}", line.number));
-            Vec::new()
-        });
+        let passes = passes(&line, environment);
+        let passes = passes.map_err(|why| anyhow!("line {}: {why}", line.number));
+        let passes = findings.wrong("crontab", passes).unwrap_or_default();
         for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
             let (from, to) = policy.ages();
             let (times, policy, band) = (&line.times, policy.line(), band(from, to));
@@ -268,9 +266,9 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
 fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
     let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
     let at_least = if found.pending.is_cut { "at least " } else { "" };
-    let pending = format!("{at_least}{} pending", found.pending.rows);
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
-    findings.ok("table", format!("{}, {rows}, {pending}{aside}", table.name));
+    let pending = found.pending.rows;
+    findings.ok("table", format!("{}, {rows}, {at_least}{pending} pending{aside}", table.name));
     let columns = table.roles().map(|(role, it)| format!("{role} = {} {}", it.name, it.declared));
     let columns: Vec<_> = columns.map(|it| it.trim_end().to_string()).collect();
     findings.ok("columns", columns.join(", "));
@@ -326,11 +324,10 @@ fn the_statuses(findings: &mut Findings, found: &Inspection) {
     }
     for value in of(Status::Foreign) {
         let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));
-        if let Some(like) = &value.like {
-            let why = format!("{left}, because it is not {like}: map it as well");
-            findings.error("status", why);
-        } else {
-            findings.warning("status", format!("{left}, mapped to no status"));
+        match &value.like {
+            Some(like) => findings
+                .error("status", format!("{left}, because it is not {like}: map it as well")),
+            None => findings.warning("status", format!("{left}, mapped to no status")),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use log::Level;
 
 use super::survey::Undated;
-use super::table::{Cells, FactColumns};
+use super::table::{Cells, Places};
 use super::{IsDue, Page};
 use crate::query::Query;
 use crate::record::{Id, Key, counted};
@@ -29,15 +29,15 @@ impl<'a> PageBuilder<'a> {
     }
 
     /// A row. False if the page is full.
-    pub fn row(&mut self, columns: &FactColumns<'_>, row: &impl Cells) -> bool {
+    pub fn row(&mut self, columns: &Places<'_>, row: &impl Cells) -> bool {
         let id = match columns.id(row) {
             Ok(id) => id,
-            Err(why) => {
+            Err((_, _, why)) => {
                 *self.unusable.entry(why).or_default() += 1;
                 return true;
             }
         };
-        let facts = columns.facts(&id, row);
+        let facts = columns.facts(&id, row, true);
         if self.seen.contains(&id) || !self.selection.statuses.contains(&facts.status) {
             return true;
         }

@@ -6,12 +6,12 @@ use anyhow::Result;
 
 use super::engine::{Engine, Index};
 use super::error::DbError;
-use super::table::{Cells, Column, Selected, Table, count, has_failed, names};
+use super::table::{Cells, Places, Selected, Table, names};
 use super::table_store::SqlDatabase;
 use super::{Count, EachRecord, Survey};
 use crate::date::Spelling;
 use crate::query::Order;
-use crate::record::{Status, Value};
+use crate::record::{Facts, Id, Status, Value};
 use crate::time::Instant;
 
 #[derive(Debug, Default)]
@@ -151,13 +151,26 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
         let _acting = self.engine.take_rights()?;
-        let sql = self.table.census(bounds, now);
+        let Self { engine, table, .. } = self;
+        let [failures, last_failure] = table.sources_of_failure();
+        let status = table.statuses.column.as_ref();
+        let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
+        let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
+        let places = Places::of(table, names);
         // Where the database counts each date, several counts are of one age.
         let mut counts = BTreeMap::new();
-        let read = self.engine.rows(&sql, &[], |row| {
-            let count = count_of(&self.table, row, bounds, now);
-            let key = (count.text.clone(), count.band);
-            counts.entry(key).and_modify(|it: &mut Count| it.rows += count.rows).or_insert(count);
+        let read = engine.rows(&table.census(bounds, now), &[], |row| {
+            let (in_queue, none) = (row.truth(0), Id::Integer(0));
+            let Facts { status, inserted_at, .. } = places.facts(&none, row, in_queue);
+            let within = |at: Instant| {
+                let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
+                bounds.iter().position(is_within).unwrap_or(bounds.len())
+            };
+            let band = row.number(4).and_then(|band| usize::try_from(band).ok());
+            let band = band.or_else(|| inserted_at.map(within));
+            let text = places.status_text(status, row, in_queue);
+            let count = Count { status, text, band, rows: 0 };
+            counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
             true
         });
         self.reading(read)?;
@@ -245,24 +258,4 @@ fn missing_indexes(
         Ok(MissingIndex { finds, statement: engine.create_index(table, &index)? })
     });
     created.collect()
-}
-
-/// A row of [`Table::census`].
-fn count_of(table: &Table, row: &impl Cells, bounds: &[i64], now: Instant) -> Count {
-    let held = |column: Option<&Column>, index: usize| column.map(|it| row.value(it, index));
-    let [failures, last_failure] = table.sources_of_failure();
-    let at = table.dates.read(&row.value(&table.inserted, 5));
-    let failed = has_failed(
-        held(failures, 2).map(|it| count(&it)),
-        held(last_failure, 3).map(|it| table.other_dates.read(&it)),
-        at,
-    );
-    let status: Option<Value> = held(table.statuses.column.as_ref(), 1);
-    let (status, text) = table.statuses.of(status.as_ref(), row.truth(0), failed);
-    let within = |at: Instant| {
-        let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
-        bounds.iter().position(is_within).unwrap_or(bounds.len())
-    };
-    let band = row.number(4).and_then(|band| usize::try_from(band).ok());
-    Count { status, text, band: band.or_else(|| at.map(within)), rows: row.count(6) }
 }

@@ -12,7 +12,7 @@ use super::error::{DbError, Kind, OrRefused, Patience, Reconnecting};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
-use super::table::{Cells, Charged, FactColumns, Selected, Table};
+use super::table::{Cells, Charged, Places, Selected, Table};
 use super::{
     Claim, Found, Interrupter, IsDue, Moved, NOT_TAKEN, Page, Reader, Rehearsal, RowWrite,
     STILL_PENDING, Store, WriteResult,
@@ -88,7 +88,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
-        let columns = FactColumns::new(&self.table, &query.window);
+        let columns = Places::of_facts(&self.table, &query.window);
         let params = due_params(query);
         for sql in self.engine.due(&self.table, query)? {
             self.engine.rows(&sql, &params, |row| page.row(&columns, row))?;

@@ -87,12 +87,10 @@ impl SqliteLocks {
     /// A row as a record, if it can be one, with columns that were added since the pass began.
     fn record(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
         let columns = self.names(row.as_ref());
-        let in_queue = row.get(0)?;
         require_memory(row, columns.len())?;
         let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
         let values = values.collect::<rusqlite::Result<_>>()?;
-        let record = table.record(record::Row { columns, values }, in_queue);
-        Ok(record.map_err(|problem| log::warn!("{problem}")).ok())
+        Ok(table.record(row, 0, record::Row { columns, values }))
     }
 
     /// The names of a statement's columns, but for the first; mostly those of the time before.

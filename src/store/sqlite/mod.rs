@@ -26,7 +26,7 @@ use super::error::{DbError, Patience};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params, recent};
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, FactColumns, Table, Verb, joined, names, quote};
+use super::table::{Charged, Column, Places, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Database, Inspection, Interrupter, RowWrite, Store, StoreStop};
 use crate::query::{Order, Query};
@@ -93,7 +93,7 @@ impl Engine for SqliteEngine {
             return Err(error);
         }
         page.begin_again(format!("could not read all of {}: {error}", self.path.display()));
-        let columns = FactColumns::new(table, &query.window);
+        let columns = Places::of_facts(table, &query.window);
         let (sql, mut params) = (due_by_row_number(table, query), due_params(query));
         for number in self.row_numbers(table) {
             params.push(Value::Integer(number));

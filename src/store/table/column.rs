@@ -207,25 +207,6 @@ impl Statuses {
             (status, _) => status.unwrap_or(Status::Foreign),
         }
     }
-
-    /// The same with what is shown of it.
-    pub fn of(
-        &self,
-        value: Option<&Value>,
-        in_queue: bool,
-        failed: Option<bool>,
-    ) -> (Status, String) {
-        let status = self.status(&|mapped| Some(mapped) == value, in_queue, failed);
-        let shown = match (status == Status::Foreign, &self.column) {
-            (false, _) => status.name().into(),
-            (true, None) => "not pending".into(),
-            (true, Some(_)) => {
-                let text = value.map(Value::to_string).unwrap_or_default();
-                text + if in_queue { "" } else { ", but not in the queue" }
-            }
-        };
-        (status, shown)
-    }
 }
 
 #[cfg(test)]

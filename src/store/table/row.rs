@@ -1,12 +1,13 @@
 //! Rows as a database hands them out: how one becomes a record, or the facts for the due rule. A pass
 //! over a million rows does little else than look at facts: no text is copied in vain.
 
+use std::iter;
 use std::sync::Arc;
 
 use super::{Column, Table};
 use crate::date::Dates;
 use crate::query::Window;
-use crate::record::{Facts, Id, Record, Row, Value, last_error};
+use crate::record::{Facts, Id, Record, Row, Status, Value, last_error};
 use crate::time::Instant;
 
 /// The text of a cell, or what else is in it.
@@ -39,43 +40,52 @@ fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
 /// A column, and its place among those that are selected.
 type Place<'a> = (&'a Column, usize);
 
-/// The places of what the due rule goes by.
-pub struct FactColumns<'a> {
+/// The places of what the due rule goes by, among the columns of a statement.
+pub struct Places<'a> {
     table: &'a Table,
     id: Vec<Place<'a>>,
-    inserted: usize,
+    inserted: Place<'a>,
     status: Option<Place<'a>>,
     failures: Option<Place<'a>>,
     last_failure: Option<Place<'a>>,
     due_at: Option<Place<'a>>,
-    /// Behind all columns: the beginning of the last error, which may tell of a snooze.
-    snoozed: Option<Place<'a>>,
+    /// Or the beginning of it, which may tell of a snooze.
+    last_error: Option<Place<'a>>,
 }
 
-impl<'a> FactColumns<'a> {
-    /// Those of [`Table::facts`].
-    pub fn new(table: &'a Table, window: &Window) -> Self {
-        let selected = table.fact_columns(window);
-        let index = |name: &str| selected.iter().position(|column| column.name == name);
-        let place = |column: &'a Column| Some((column, index(&column.name)?));
-        let of = |column: &'a Option<Column>| column.as_ref().and_then(place);
+impl<'a> Places<'a> {
+    /// Those among columns with these names.
+    pub fn of<'n>(table: &'a Table, names: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let find = |column: &Column| names.clone().position(|it| it == column.name);
+        let optional = |column: &'a Option<Column>| {
+            column.as_ref().and_then(|column| Some((column, find(column)?)))
+        };
+        // There is nothing at the place of what has gone meanwhile.
+        let required = |column| (column, find(column).unwrap_or(usize::MAX));
         Self {
             table,
-            id: table.id.iter().filter_map(place).collect(),
-            inserted: index(&table.inserted.name).unwrap_or_default(),
-            status: of(&table.statuses.column),
-            failures: of(&table.failures),
-            last_failure: of(&table.last_failure),
-            due_at: of(&table.due_at),
-            snoozed: table.notes_snoozes(window).map(|column| (column, selected.len())),
+            id: table.id.iter().map(required).collect(),
+            inserted: required(&table.inserted),
+            status: optional(&table.statuses.column),
+            failures: optional(&table.failures),
+            last_failure: optional(&table.last_failure),
+            due_at: optional(&table.due_at),
+            last_error: optional(&table.last_error),
         }
     }
 
-    /// The id of a row; the error says why it has none.
-    pub fn id(&self, row: &impl Cells) -> Result<Id, &'static str> {
-        let part = |(column, index): &Place<'_>| {
-            let cell = row.cell(column, *index);
-            cell.map(|text| Id::Text(text.into())).or_else(|value| id(&value))
+    /// Those among [`Table::facts`].
+    pub fn of_facts(table: &'a Table, window: &Window) -> Self {
+        let selected = table.fact_columns(window);
+        let last_error = table.notes_snoozes(window).map(|column| (column, selected.len()));
+        Self { last_error, ..Self::of(table, selected.iter().map(|it| it.name.as_str())) }
+    }
+
+    /// The id of a row; the error is what it has instead in a column, and why that is none.
+    pub fn id(&self, row: &impl Cells) -> Result<Id, (&'a Column, Value, &'static str)> {
+        let part = |(column, index): &Place<'a>| match row.cell(column, *index) {
+            Ok(text) => Ok(Id::Text(text.into())),
+            Err(value) => id(&value).map_err(|why| (*column, value, why)),
         };
         match &self.id[..] {
             [only] => part(only),
@@ -84,14 +94,14 @@ impl<'a> FactColumns<'a> {
     }
 
     pub fn inserted(&self, row: &impl Cells) -> Value {
-        row.value(&self.table.inserted, self.inserted)
+        row.value(self.inserted.0, self.inserted.1)
     }
 
-    pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells) -> Facts<'id> {
+    pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, in_queue: bool) -> Facts<'id> {
         let table = self.table;
         let cell = |place: Option<Place<'a>>| place.map(|(column, index)| row.cell(column, index));
         let other_date = |place| cell(place).map(|cell| date(cell, &table.other_dates));
-        let inserted_at = date(row.cell(&table.inserted, self.inserted), &table.dates);
+        let inserted_at = date(row.cell(self.inserted.0, self.inserted.1), &table.dates);
         // What stands in text counts as none.
         let failures = cell(self.failures).map(|it| it.map_or_else(|it| count(&it), |_| 0));
         let last_failure = other_date(self.last_failure);
@@ -104,49 +114,53 @@ impl<'a> FactColumns<'a> {
         };
         Facts {
             id,
-            status: table.statuses.status(&is, true, failed),
+            status: table.statuses.status(&is, in_queue, failed),
             inserted_at,
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
             due_at: other_date(self.due_at).flatten(),
-            snoozed_until: cell(self.snoozed)
+            snoozed_until: cell(self.last_error)
                 .and_then(|it| it.ok().and_then(last_error::snoozed_until)),
+        }
+    }
+
+    /// What is shown of a row's status: its name, or what the row holds instead.
+    pub fn status_text(&self, status: Status, row: &impl Cells, in_queue: bool) -> String {
+        match (status, self.status) {
+            (Status::Foreign, None) => "not pending".into(),
+            (Status::Foreign, Some((column, index))) => {
+                let behind = if in_queue { "" } else { ", but not in the queue" };
+                format!("{}{behind}", row.value(column, index))
+            }
+            (Status::New | Status::Error | Status::Success | Status::Archived, _) => {
+                status.name().into()
+            }
         }
     }
 }
 
 impl Table {
-    /// A row as a record; the error says why it cannot be one.
-    pub fn record(&self, row: Row, in_queue: bool) -> Result<Record, String> {
-        let of = |column: &Column| row.get(&column.name);
-        let optional = |column: &Option<Column>| column.as_ref().and_then(of);
-        let parts = self.id.iter().map(|column| {
-            let value = of(column).unwrap_or(&Value::Null);
-            id(value).map_err(|_| {
-                let (name, found) = (&column.name, value.shown());
-                format!("a record is left out, because its {name} is {found}")
-            })
+    /// A row as a record, if it can be one. At `first` stands whether it belongs to the queue, and
+    /// behind that what became `row`.
+    pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {
+        let names = row.columns.iter().map(String::as_str);
+        let places = Places::of(self, iter::repeat_n("", first + 1).chain(names));
+        let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
+            log::warn!("a record is left out, because its {name} is {}", found.shown());
         });
-        let id = Id::of(parts.collect::<Result<_, _>>()?);
-        let inserted = of(&self.inserted).cloned().unwrap_or(Value::Null);
-        let raw = self.statuses.column.as_ref().and_then(of);
-        let inserted_at = self.dates.read(&inserted);
-        let failures = optional(&self.failures).map(count);
-        let last_failure = optional(&self.last_failure).map(|value| self.other_dates.read(value));
-        let failed = has_failed(failures, last_failure, inserted_at);
-        let (status, status_text) = self.statuses.of(raw, in_queue, failed);
-        Ok(Record {
+        let (id, in_queue) = (id.ok()?, cells.truth(first));
+        let facts = places.facts(&id, cells, in_queue);
+        let error = places.last_error.map(|(column, index)| cells.value(column, index));
+        Some(Record {
+            status: facts.status,
+            status_text: places.status_text(facts.status, cells, in_queue),
+            inserted_at: facts.inserted_at,
+            inserted: places.inserted(cells),
+            failures: facts.failures,
+            last_failure_at: facts.last_failure_at,
+            due_at: facts.due_at,
+            last_error: error.filter(|it| !it.is_null()).map(|it| it.to_string()),
             id,
-            status,
-            status_text,
-            inserted_at,
-            inserted,
-            failures: failures.unwrap_or(0),
-            last_failure_at: last_failure.flatten(),
-            due_at: optional(&self.due_at).and_then(|value| self.other_dates.read(value)),
-            last_error: optional(&self.last_error)
-                .filter(|value| **value != Value::Null)
-                .map(Value::to_string),
             row,
         })
     }
@@ -193,15 +207,13 @@ impl<'a> Selected<'a> {
     pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
         let places = self.columns.iter().zip(first + 1..);
         let values = places.map(|(column, index)| row.value(column, index)).collect();
-        let cells = Row { columns: self.names.clone(), values };
-        let record = self.table.record(cells, row.truth(first));
-        record.map_err(|problem| log::warn!("{problem}")).ok()
+        self.table.record(row, first, Row { columns: self.names.clone(), values })
     }
 }
 
 /// Whether an attempt has failed or was put off; `None` if there is no column that tells. A last
 /// failure that is no later than the insertion is what an application wrote with the row.
-pub fn has_failed(
+fn has_failed(
     failures: Option<u32>,
     last_failure: Option<Option<Instant>>,
     inserted_at: Option<Instant>,
@@ -212,7 +224,7 @@ pub fn has_failed(
 }
 
 /// One column's part of an id; the error says what cannot be one.
-pub fn id(value: &Value) -> Result<Id, &'static str> {
+fn id(value: &Value) -> Result<Id, &'static str> {
     match value {
         Value::Integer(id) => Ok(Id::Integer(*id)),
         Value::Text(id) => Ok(Id::Text(id.as_str().into())),
@@ -225,7 +237,7 @@ pub fn id(value: &Value) -> Result<Id, &'static str> {
 }
 
 /// A count of failures, as the column holds it; what is no number counts as none.
-pub fn count(value: &Value) -> u32 {
+fn count(value: &Value) -> u32 {
     let found = match value {
         Value::Integer(count) => *count,
         #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]

@@ -1,7 +1,6 @@
 //! The engine on a server with a handler that does nothing, for bench/postgres.rs to measure.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
@@ -13,7 +12,7 @@ use crate::query::Order;
 use crate::record::Capabilities;
 use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
 use crate::stop::Stop;
-use crate::store::{Access, Location, Server};
+use crate::store::{Access, Location};
 use crate::time::{Clock, DAY, Instant};
 
 pub const NOW_SECS: i64 = 1_795_232_400;
@@ -25,8 +24,8 @@ impl Observer for () {}
 pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };
-    let server = Arc::new(Server::new(url, &|_| None)?);
-    let opened = Location::Server(server).open(&Mapping::default(), Access::ReadWrite)?;
+    let opened =
+        Location::at(url, None, &|_| None)?.open(&Mapping::default(), Access::ReadWrite)?;
     let state = opened.state_dir(Some(state_dir))?;
     let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
     let capabilities =

@@ -221,8 +221,8 @@ fn passes(
     let pass = |queue: Option<&str>| {
         let resolved = sources.resolve(&typed.options, queue)?;
         let mut queue = resolved.queue()?;
-        if let Location::File(path) = &mut queue.db {
-            *path = sources.environment.directory.join(&*path);
+        if let Some(path) = queue.db.file() {
+            queue.db = Location::File(sources.environment.directory.join(path));
         }
         Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
     };

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use clap::Args;
 use serde::Deserialize;
@@ -21,7 +20,7 @@ use crate::mapping::{
 };
 use crate::query::Shard;
 use crate::record::{self, Id, Status};
-use crate::store::{self, Location, Server};
+use crate::store::{self, Location};
 
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -133,12 +132,8 @@ pub fn location(
 ) -> Result<Location, ExitError> {
     let text = db.to_str().unwrap_or_default();
     if store::is_url(text) {
-        let server = Server::new(text, &|name| environment.text(name));
-        let server = Arc::new(server.map_err(|error| usage(format!("{error:#}")))?);
-        return Ok(match pgmq {
-            None => Location::Server(server),
-            Some(queue) => Location::Queue(server, queue.into()),
-        });
+        let found = Location::at(text, pgmq, &|name| environment.text(name));
+        return found.map_err(|error| usage(format!("{error:#}")));
     }
     // It may have a password in it, so nothing of it is said again.
     if is_nearly_a_url(text) {

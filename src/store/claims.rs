@@ -8,7 +8,6 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -20,7 +19,7 @@ use crate::hash::fnv1a64;
 use crate::record::Id;
 
 pub struct Claims {
-    file: File,
+    pub file: File,
     /// The kernel grants the same description a lock twice, so each is noted here.
     held: HashSet<u64>,
 }
@@ -41,12 +40,6 @@ impl Claims {
         if self.held.remove(&offset) {
             unlock_at(&self.file, offset);
         }
-    }
-}
-
-impl AsFd for Claims {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

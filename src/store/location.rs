@@ -2,22 +2,24 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "postgres")]
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 
 #[cfg(feature = "postgres")]
-use super::postgres::{self, pgmq};
-use super::sqlite;
-use super::{Database, Server};
+use super::postgres::{self, Server, pgmq};
+use super::{Database, sqlite};
 use crate::mapping::Mapping;
 
 #[derive(Debug, Clone)]
 pub enum Location {
     File(PathBuf),
+    #[cfg(feature = "postgres")]
     Server(Arc<Server>),
     /// A queue of pgmq there.
+    #[cfg(feature = "postgres")]
     Queue(Arc<Server>, String),
 }
 
@@ -37,6 +39,27 @@ pub struct Schemas {
 }
 
 impl Location {
+    /// A table at a URL, or a queue there.
+    #[cfg(feature = "postgres")]
+    pub fn at(
+        url: &str,
+        queue: Option<&str>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
+        let server = Arc::new(Server::new(url, env)?);
+        Ok(match queue {
+            None => Self::Server(server),
+            Some(queue) => Self::Queue(server, queue.into()),
+        })
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    pub fn at(_: &str, _: Option<&str>, _: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        anyhow::bail!(
+            "this program was built without PostgreSQL, the feature postgres; --db can be a file"
+        );
+    }
+
     /// Opens an existing database; never creates one.
     pub fn open(&self, mapping: &Mapping, access: Access) -> Result<Box<dyn Database>> {
         Ok(match self {
@@ -45,8 +68,6 @@ impl Location {
             Self::Server(server) => Box::new(postgres::open(server, mapping, access)?),
             #[cfg(feature = "postgres")]
             Self::Queue(server, queue) => Box::new(pgmq::open(server, queue, mapping, access)?),
-            #[cfg(not(feature = "postgres"))]
-            Self::Server(server) | Self::Queue(server, _) => match **server {},
         })
     }
 
@@ -61,8 +82,6 @@ impl Location {
                 pgmq::create(server, queue)?;
                 return Ok(format!("queue {queue}"));
             }
-            #[cfg(not(feature = "postgres"))]
-            Self::Server(server) | Self::Queue(server, _) => match **server {},
         }
         Ok(format!("table {table}"))
     }
@@ -71,7 +90,9 @@ impl Location {
     pub fn identity(&self) -> String {
         match self {
             Self::File(path) => path.canonicalize().as_ref().unwrap_or(path).display().to_string(),
+            #[cfg(feature = "postgres")]
             Self::Server(server) => server.identity(),
+            #[cfg(feature = "postgres")]
             Self::Queue(server, queue) => format!("{} {queue}", server.identity()),
         }
     }
@@ -79,6 +100,7 @@ impl Location {
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
+            #[cfg(feature = "postgres")]
             Self::Server(_) | Self::Queue(..) => None,
         }
     }
@@ -88,6 +110,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
+            #[cfg(feature = "postgres")]
             Self::Server(server) | Self::Queue(server, _) => f.write_str(&server.shown()),
         }
     }
@@ -105,34 +128,8 @@ pub fn is_url(text: &str) -> bool {
     split_scheme(text).is_some()
 }
 
-/// The place of servers in a program that is built without them: there are none.
+/// Nothing of it is needed, and somewhere in it is the password.
 #[cfg(not(feature = "postgres"))]
-pub mod no_server {
-    use anyhow::{Result, bail};
-
-    #[derive(Debug)]
-    pub enum Server {}
-
-    impl Server {
-        /// # Errors
-        /// Always: no server can be spoken to.
-        pub fn new(_url: &str, _env: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-            bail!(
-                "this program was built without PostgreSQL, the feature postgres; --db can be a file"
-            );
-        }
-
-        pub fn identity(&self) -> String {
-            match *self {}
-        }
-
-        pub fn shown(&self) -> String {
-            match *self {}
-        }
-    }
-
-    /// Nothing of it is needed, and somewhere in it is the password.
-    pub fn without_password(url: &str) -> String {
-        if super::is_url(url) { "postgres://...".into() } else { url.into() }
-    }
+pub fn without_password(url: &str) -> String {
+    if is_url(url) { "postgres://...".into() } else { url.into() }
 }

@@ -32,9 +32,9 @@ use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
 use crate::time::{Clock, Instant};
 
 #[cfg(not(feature = "postgres"))]
-pub use location::no_server::{Server, without_password};
+pub use location::without_password;
 #[cfg(feature = "postgres")]
-pub use postgres::{Server, without_password};
+pub use postgres::without_password;
 
 pub use claims::LineLock;
 pub use interrupt::{Interrupter, Interruptible, StoreStop};

@@ -1,7 +1,6 @@
 //! The claims of a SQLite table: locks on a side file, released once what was written is on disk.
 
 use std::fs::File;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -138,9 +137,9 @@ impl Locks<SqliteEngine> for SqliteLocks {
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<SqliteEngine>, token: &str) -> Result<()> {
-        let claims = lock(&self.claims).as_fd().try_clone_to_owned();
-        let claims = claims.context("could not duplicate the claims")?;
-        self.watchdog = Some(Watchdog::start(Some(claims), token)?);
+        let claims =
+            lock(&self.claims).file.try_clone().context("could not duplicate the claims")?;
+        self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
         let deferred = on.engine.defer_sync();
         let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;
         self.wal_sync = log.map(|log| WalSync::start(log, self.claims.clone())).transpose()?;
@@ -149,7 +148,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
 
     fn require_in_place(&self, on: &SqlDatabase<SqliteEngine>) -> Result<(), Moved> {
         on.engine.require_in_place().map_err(Moved::Database)?;
-        let in_place = self.state.require_in_place(&on.table.name, lock(&self.claims).as_fd());
+        let in_place = self.state.require_in_place(&on.table.name, &lock(&self.claims).file);
         in_place.map_err(Moved::Claims)
     }
 

@@ -57,7 +57,7 @@ impl Engine for SqliteEngine {
     }
 
     fn take_rights(&self) -> Result<Option<ActingAs>> {
-        self.connection.rights.take()
+        self.rights.take()
     }
 
     fn rows(
@@ -272,7 +272,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         stop: Option<Arc<StoreStop>>,
         clock: Clock,
     ) -> Result<Box<dyn Store + Send>> {
-        let SqliteEngine { connection, path, found } = &mut self.engine;
+        let SqliteEngine { connection, path, found, .. } = &mut self.engine;
         let (names, shown) = (found.nlink(), path.display());
         ensure!(
             names <= 1,

@@ -1,7 +1,7 @@
 //! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
 
 use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 
 use super::dialect::value;
 use super::errors::explain;
-use super::rights::{Owned, Rights, beside};
+use super::rights::{Rights, beside};
 use crate::mapping::Mapping;
-use crate::secure_file;
+use crate::secure_file::{self, ActingAs, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, StoreStop};
@@ -33,7 +33,10 @@ const FULL_TEXT: [(&str, i32); 7] = [
 ];
 
 pub struct SqliteEngine {
-    pub connection: Owned,
+    pub connection: Connection,
+    /// What it is closed with, which goes after it.
+    closing: Option<ActingAs>,
+    pub rights: Rights,
     pub path: PathBuf,
     /// The file, when it was opened.
     pub found: Metadata,
@@ -61,17 +64,19 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
         Access::ReadOnly | Access::ReadWrite => COMMAND,
     };
     let connection = connect(&path, OpenFlags::empty(), limit)?;
-    let connection = Owned { connection: Some(connection), rights };
-    let mut engine = SqliteEngine { connection, path, found };
+    let mut engine = SqliteEngine { connection, closing: None, rights, path, found };
     let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
     let shown = engine.path.display();
-    ensure!(engine.is(&opened), "could not open {shown}: it was replaced just now; try again");
+    ensure!(
+        is_same(&opened, &engine.found),
+        "could not open {shown}: it was replaced just now; try again"
+    );
     let could_not_open = |error| explain(&engine.path, error, "open");
     if access == Access::ReadOnly {
         // A function may write: optimize() of a full-text table does.
         engine.connection.execute_batch("PRAGMA query_only = 1").map_err(could_not_open)?;
     }
-    let table = Table::find(&mut *engine.connection, mapping).map_err(|error| {
+    let table = Table::find(&mut engine.connection, mapping).map_err(|error| {
         match error.downcast::<SqlError>() {
             Ok(error) => explain(&engine.path, error, "read"),
             Err(error) => error.context(format!("could not use {}", engine.path.display())),
@@ -82,11 +87,19 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
     Ok(SqlDatabase::new(engine, table))
 }
 
-impl SqliteEngine {
-    fn is(&self, file: &Metadata) -> bool {
-        (file.dev(), file.ino()) == (self.found.dev(), self.found.ino())
+impl Drop for SqliteEngine {
+    /// The last connection removes files beside the database, with the rights over it.
+    fn drop(&mut self) {
+        if let Ok(acting) = self.rights.take() {
+            self.closing = acting;
+        } else if let Ok(other) = Connection::open_in_memory() {
+            // Without them it is left to the next one to tidy up.
+            mem::forget(mem::replace(&mut self.connection, other));
+        }
     }
+}
 
+impl SqliteEngine {
     pub fn journal_mode(&self) -> rusqlite::Result<String> {
         self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
     }
@@ -104,7 +117,7 @@ impl SqliteEngine {
     pub fn require_in_place(&self) -> Result<()> {
         let shown = self.path.display();
         match fs::symlink_metadata(&self.path) {
-            Ok(now) if self.is(&now) => Ok(()),
+            Ok(now) if is_same(&now, &self.found) => Ok(()),
             Ok(_) => bail!("{shown} was replaced while the pass ran"),
             Err(error) => bail!("{shown} was moved or removed while the pass ran: {error}"),
         }

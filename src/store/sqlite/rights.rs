@@ -6,12 +6,10 @@
 //! but root can change the way to it. A database of root's in somebody else's directory is refused.
 
 use std::fs::Metadata;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use rusqlite::Connection;
 
 use crate::secure_file::{self, ActingAs, GROUP_WRITE, OTHERS_WRITE, Owner, Resolved, is_root};
 
@@ -93,34 +91,4 @@ fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// A connection that is closed with its rights: the last one removes files beside the database.
-pub struct Owned {
-    pub connection: Option<Connection>,
-    pub rights: Rights,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // Without them it is left to the next one to tidy up.
-        match self.rights.take() {
-            Ok(_acting) => self.connection = None,
-            Err(_) => std::mem::forget(self.connection.take()),
-        }
-    }
-}
-
-impl Deref for Owned {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        self.connection.as_ref().unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
-    }
-}
-
-impl DerefMut for Owned {
-    fn deref_mut(&mut self) -> &mut Connection {
-        self.connection.as_mut().unwrap_or_else(|| unreachable!("it is taken when this is dropped"))
-    }
 }

@@ -6,13 +6,12 @@ mod pass_note;
 mod place;
 
 use std::fs::{File, Metadata};
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use rustix::fs::{Access, AtFlags, CWD, accessat, fstat};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -21,6 +20,7 @@ use crate::hash::fnv1a64;
 use crate::lock;
 use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
+use crate::secure_file::is_same;
 use crate::time::Instant;
 use directory::{CURSOR, Directory, PASSES};
 use place::Place;
@@ -101,12 +101,11 @@ impl StateDir {
     }
 
     /// Fails if the claims on the records of `table` are not any more where passes look for them.
-    pub fn require_in_place(&self, table: &str, claims: BorrowedFd<'_>) -> Result<()> {
+    pub fn require_in_place(&self, table: &str, claims: &File) -> Result<()> {
         let path = self.path().join(self.claims_name(table));
-        let held = fstat(claims).context("could not look at the claims")?;
-        let is_same = |now: &Metadata| (now.dev(), now.ino()) == (held.st_dev, held.st_ino);
+        let held = claims.metadata().context("could not look at the claims")?;
         ensure!(
-            std::fs::symlink_metadata(&path).is_ok_and(|now| is_same(&now)),
+            std::fs::symlink_metadata(&path).is_ok_and(|now| is_same(&now, &held)),
             "{} was moved, replaced or removed while the pass ran: other passes do not see its claims \
              any more",
             path.display()

@@ -1,7 +1,6 @@
 //! The stores that the suite is about, each with a table of its own for each property.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -9,7 +8,7 @@ use tempfile::TempDir;
 use super::{DAY, NOW, settle};
 use crate::mapping::Mapping;
 use crate::record::{Facts, Id, Record, Status, Transition};
-use crate::store::{Access, Location, MemoryStore, Server, Store};
+use crate::store::{Access, Location, MemoryStore, Store};
 use crate::time::Clock;
 use test_support::cluster::Database;
 
@@ -192,11 +191,8 @@ impl Subject for OnServer {
     }
 
     fn open(&self) -> Box<dyn Store> {
-        let server = Arc::new(Server::new(&self.database.url(), &|_| None).unwrap());
-        opened(&match &self.queue {
-            None => Location::Server(server),
-            Some(queue) => Location::Queue(server, queue.clone()),
-        })
+        let url = self.database.url();
+        opened(&Location::at(&url, self.queue.as_deref(), &|_| None).unwrap())
     }
 
     fn finish(&self, id: i64) {

@@ -1,8 +1,6 @@
 //! Files at paths where other users may have put something else, and the identity of another user to
-//! work on them with.
-//!
-//! The program is often root, started in a directory of somebody else's. A symbolic link, also one
-//! on the way, counts only if root or this user has made it, and nothing that blocks holds it up.
+//! work on them with. A symbolic link, also one on the way, counts only if root or this user has made
+//! it, and nothing that blocks holds up a program that is often root in somebody else's directory.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
@@ -37,15 +35,14 @@ const STICKY: u32 = 0o1000;
 /// Where the kernel keeps the access control list of a file.
 const ACL: &str = "system.posix_acl_access";
 
-/// What is opened at a path of somebody else's must not hold this process up, become its terminal
-/// or stay open in a handler.
+/// What somebody else has put at a path must not block, become the terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// As many links on a path as the kernel follows.
 const MOST_LINKS: usize = 40;
 
-/// Whether a user could send this process anywhere without a link: root or this user.
+/// Root and this user could send this process anywhere without a link.
 pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
@@ -199,7 +196,6 @@ pub fn resolve(path: &Path) -> io::Result<Resolved> {
     }
 }
 
-/// Looks at what a name stands for, without opening it.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.

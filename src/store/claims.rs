@@ -1,9 +1,8 @@
 //! Claims of records and of crontab lines: locks that the kernel holds for a living process.
 //!
-//! A claim is a write lock on one byte of a side file, owned by the open file description (see
-//! fcntl(2), F_OFD_SETLK). It is gone the moment the last descriptor of that description is
-//! closed, which the kernel does for a process that dies; nothing is ever left to clean up. The
-//! byte need not exist: the file stays empty.
+//! A claim is a write lock on one byte of a side file, owned by the open file description (fcntl(2),
+//! F_OFD_SETLK). It goes with the last descriptor of that, which the kernel closes for a process that
+//! dies, and leaves nothing to clean up. The byte need not exist: the file stays empty.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -120,8 +119,8 @@ fn flock(kind: libc::c_int, offset: u64, length: i64) -> libc::flock {
     }
 }
 
-/// The byte that stands for a record: its number, so that the kernel merges the locks of
-/// neighbours into one range; a hash where the id is no file offset, which is no negative number.
+/// The byte that stands for a record: its number, so that the kernel merges the locks of neighbours
+/// into one range, or a hash where that is none or negative.
 fn offset(id: &Id) -> u64 {
     match id {
         Id::Integer(id) if *id >= 0 => id.cast_unsigned(),

@@ -15,7 +15,7 @@ use crate::query::Query;
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
 
-/// A database: how it runs a statement, and what it has in its own way.
+/// A database, in its own way. What is called as in [`Store`](super::Store) is what is meant there.
 pub trait Engine: Sized + Send + 'static {
     type Row<'r>: Cells;
     type Locks: Locks<Self>;
@@ -82,7 +82,6 @@ pub trait Engine: Sized + Send + 'static {
         Err(error)
     }
 
-    /// See [`Store::still_pending`].
     fn still_pending(&mut self, _table: &Table, _ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
         Ok(None)
     }
@@ -128,7 +127,6 @@ pub trait Engine: Sized + Send + 'static {
     /// Whether what a charge makes of a row shows only when the row is read again.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
 
-    /// See [`Store::interrupter`].
     fn interrupter(&self) -> Option<Interrupter>;
 
     /// Makes sessions anew that are lost, with what they held.
@@ -137,7 +135,7 @@ pub trait Engine: Sized + Send + 'static {
     }
 }
 
-/// The locks of an engine: what makes a claim end with its process.
+/// What makes a claim end with its process, called as in [`Store`](super::Store).
 pub trait Locks<E: Engine>: Send {
     fn most(&self) -> usize;
 
@@ -156,12 +154,10 @@ pub trait Locks<E: Engine>: Send {
 
     fn release(&mut self, id: &Id);
 
-    /// See [`Store::rest`].
     fn rest(&mut self, _on: &mut SqlDatabase<E>) -> Result<(), DbError> {
         Ok(())
     }
 
-    /// See [`Store::start_watchdog`].
     fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
 
     /// Makes sure that the claims of running handlers stand; the sockets to be watched for that.
@@ -169,7 +165,6 @@ pub trait Locks<E: Engine>: Send {
         Ok(Vec::new())
     }
 
-    /// See [`Store::require_in_place`].
     fn require_in_place(&self, _on: &SqlDatabase<E>) -> Result<(), Moved> {
         Ok(())
     }

@@ -191,8 +191,8 @@ pub trait Reconnecting: Sized {
         })
     }
 
-    /// Writes changes with what writes all or none of them. One row that the table refuses must not
-    /// take the others' outcomes with it. An attempt is not begun on a row that somebody else locks.
+    /// Writes changes, with what writes all or none, or else one by one: a row that the table refuses
+    /// takes no other's outcome with it. No attempt is begun on a row that somebody else locks.
     fn write_all(
         &mut self,
         changes: &[RowWrite],

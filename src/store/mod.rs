@@ -61,8 +61,7 @@ pub trait Reader {
 
 /// The reads of commands, over a whole table. Nothing here writes or locks.
 pub trait Survey {
-    /// Hands every record with one of these statuses, or any if there are none, to `each` in order,
-    /// as it is to be shown: no row has a payload.
+    /// Hands every record with one of these statuses, or any, to `each` in order, without payload.
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
@@ -114,8 +113,8 @@ pub trait Store {
 
     fn most_claims(&self) -> usize;
 
-    /// Claims these records as far as nobody has them, and reads each afresh under its claim; a
-    /// queue claims as many, but in its own order. Only those that are held need to be released.
+    /// Claims what nobody has of these, and reads it afresh under its claim; a queue claims as many
+    /// in its own order. Only what is held need be released.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
 
     /// The same of just these, as a person names them, also of those that are not pending.
@@ -131,15 +130,15 @@ pub trait Store {
         Ok(())
     }
 
-    /// Makes each row what its settlement says, all in one transaction. An error means that nothing
-    /// was written. The death of this process undoes nothing of it.
+    /// Makes each row what its settlement says, in one transaction: after an error nothing was
+    /// written, and the death of this process undoes nothing.
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
     /// Tries each chain of settlements on the record, and takes everything back.
     fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal>;
 
-    /// Called before the first claim where handlers, which have `token` in their environment, outlive
-    /// a killed pass: makes sure that they end before its claims do.
+    /// Called before the first claim: makes sure that the handlers of a killed pass, which have
+    /// `token` in their environment, end before its claims do.
     fn start_watchdog(&mut self, _token: &str) -> Result<()> {
         Ok(())
     }
@@ -170,12 +169,10 @@ pub trait Store {
     }
 }
 
-/// A file that is not any more where it was when a pass began.
+/// A file that is not any more where it was when a pass began: nobody else sees what is in it.
 #[derive(Debug)]
 pub enum Moved {
-    /// Nobody sees what is written to it.
     Database(anyhow::Error),
-    /// Nobody sees that a record is claimed.
     Claims(anyhow::Error),
 }
 
@@ -208,7 +205,6 @@ pub enum Claim {
 pub enum Found {
     Record(Box<Record>),
     Gone,
-    /// More than one row has this id.
     Ambiguous,
 }
 
@@ -232,7 +228,6 @@ impl<'a> RowWrite<'a> {
         self.settlement.transition == Transition::Begun
     }
 
-    /// Whether it writes that the record is finished.
     pub fn ends(&self) -> bool {
         matches!(self.settlement.transition, Transition::Succeeded | Transition::Archived)
     }

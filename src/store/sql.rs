@@ -170,8 +170,7 @@ impl Table {
         self.of_statuses(&Status::PENDING)
     }
 
-    /// Rows of the queue with one of these statuses, or more of them: where the status column does
-    /// not tell NEW from ERROR, the reader has the last word.
+    /// Rows of the queue with one of these statuses, or more: the reader has the last word.
     pub fn of_statuses(&self, statuses: &[Status]) -> String {
         let mut terms = Vec::new();
         // Pending ones are asked for in words that a partial index knows.
@@ -359,7 +358,7 @@ impl Table {
     }
 }
 
-/// A bound for each count of failures, the first for all below, the last for all that are higher.
+/// A bound for each count of failures, the first also for all below, the last for all above.
 pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
     match bounds {
         [] => "NULL".into(),

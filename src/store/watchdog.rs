@@ -1,18 +1,17 @@
 //! The watchdog: a small process that outlives a killed pass by a few milliseconds.
 //!
-//! When a pass is killed, the kernel drops its claims at once, but the handlers that it
-//! had started live on, and the next pass would run their records beside them. So each pass
-//! starts one watchdog, which holds a duplicate of the claims' file description (the locks live
-//! as long as any duplicate) and reads from a socket whose other end only the pass has. When that
-//! is closed it kills whatever carries the mark of the pass, and only then goes.
+//! When a pass is killed, the kernel drops its claims at once, but its handlers live on, and the next
+//! pass would run their records beside them. So each pass starts a watchdog, which holds a duplicate
+//! of the claims' file description (the locks live as long as any duplicate) and reads from a socket
+//! whose other end only the pass has. When that is closed it kills whatever carries the mark of the
+//! pass, and only then goes.
 //!
-//! The mark is twofold: a token in the environment, and an open descriptor of a pipe that nothing
-//! is ever written to, which all descendants of the pass inherit. So a handler that resets its
-//! environment, as `su -` does, is found as well. The token comes over the socket: a command line
-//! is for everybody to read.
+//! The mark is twofold: a token in the environment, and a descriptor of a pipe that all descendants of
+//! the pass inherit, so that a handler which resets its environment, as `su -` does, is found as well.
+//! The token comes over the socket: a command line is for everybody to read.
 //!
-//! A watchdog that dies is replaced. Where it dies together with its pass, the note of the pass in the
-//! state directory remains; see [`super::state_dir`].
+//! A watchdog that dies is replaced. Where it dies together with its pass, [`super::state_dir`] has a
+//! note of that.
 
 use std::fs;
 use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
@@ -53,7 +52,6 @@ pub struct Watchdog {
     supervisor: Option<OwnedThread>,
 }
 
-/// The process, and what another one needs to take its place.
 struct Watched {
     child: Child,
     line: UnixStream,
@@ -192,8 +190,7 @@ fn require_descriptors() -> Result<()> {
 pub const TOKEN: &str = "BACKLOG_PASS";
 pub const WATCHDOG: &str = "watchdog";
 
-/// So many scans of /proc in a row must find nobody: a handler that was just being started shows
-/// its environment a moment later.
+/// So many scans in a row must find nobody: who is just being started shows his mark a moment later.
 const QUIET_LOOKS: u32 = 3;
 /// Whoever is there after so many starts processes faster than they can be ended.
 const MOST_LOOKS: u32 = 2_000;

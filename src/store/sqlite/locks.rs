@@ -175,17 +175,14 @@ fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     Err(SqlError::SqliteFailure(full, Some(why)))
 }
 
-/// The least time between the end of one sync and the next: at most this many commits share one
-/// instead of paying for their own. The first outcome after a quiet spell is synced at once.
+/// The least time from the end of one sync to the next, in which commits gather to share that. The
+/// first outcome after a quiet spell is synced at once.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The thread that syncs the write-ahead log and then releases claims.
-///
-/// SQLite syncs the log inside each commit (`synchronous = FULL`), while it holds the write lock, and
-/// a handler that is done waits for the disk. Here commits only write (`synchronous = NORMAL`, which
-/// in WAL mode cannot corrupt), so that a killed process loses nothing, and one sync follows for all
-/// that was committed since the last one. A record's claim is released only then, so that no other
-/// pass sees it as free before its outcome would survive a power cut.
+/// The thread that syncs the write-ahead log and then releases claims. SQLite would sync inside each
+/// commit, under the write lock (`synchronous = FULL`). Here commits only write (`NORMAL`, which in
+/// WAL mode cannot corrupt), and one sync follows for all since the last one. A claim is released only
+/// then: no other pass sees a record as free before its outcome would survive a power cut.
 struct WalSync {
     settled: Sender<Id>,
     /// What is dropped with that: the thread need not pause any more.

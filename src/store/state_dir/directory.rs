@@ -1,10 +1,8 @@
-//! An open state directory, from which nobody gains what he could not do himself.
-//!
-//! The directory often lies where other users may put things, and root's cron opens it. So it is
-//! opened once, without following a link, and its owner and mode are looked at; its files are
-//! opened from that descriptor, without following a link either, and are regular files of somebody
-//! who may have files there. If the database is another user's, root does all of this with that
-//! user's rights.
+//! An open state directory, from which nobody gains what he could not do himself, though it often lies
+//! where others may put things, and root's cron opens it. So it is opened once, without following a
+//! link, and its owner and mode are looked at; its files are opened from that descriptor in the same
+//! way, and are regular files of somebody who may have some there. If the database is another user's,
+//! root does all of this with that user's rights.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -60,8 +58,7 @@ pub enum Purpose {
 }
 
 impl Directory {
-    /// Opens the directory; `None` if there is none. Fails if others could have put something
-    /// there that this process should not touch.
+    /// `None` if there is none. Fails if others could have put something there that does not belong.
     pub fn open(place: &Place) -> Result<Option<Self>> {
         let Some(parent) = place.parent()? else { return Ok(None) };
         match place.with_rights(&parent, |_| open(&parent)) {
@@ -329,8 +326,8 @@ fn make_parents(place: &Place) -> Result<()> {
     }
 }
 
-/// Gives what this process has just made the database's owner, as far as it may, and a mode. Only
-/// root can give a file away; for anybody else it is their own, and that is right.
+/// Gives what was just made a mode and the database's owner, as far as that may be: only root can
+/// give a file away.
 fn take_after(made: impl AsFd, place: &Place, mode: u32) -> rustix::io::Result<()> {
     let mut mode = mode;
     if let Some(database) = &place.database {

@@ -79,8 +79,8 @@ impl StateDir {
         &self.place.path
     }
 
-    /// Fails if this user cannot use or make the directory and what passes over `table` use in it, or
-    /// if somebody could have put something there that does not belong there. Nothing is made.
+    /// Fails if passes over `table` by this user could not use or make the directory and their files
+    /// in it, or somebody could have put others there. Nothing is made.
     pub fn check_writable(&self, table: &str) -> Result<()> {
         let path = self.path();
         if let Some(directory) = self.opened()? {
@@ -127,9 +127,8 @@ impl StateDir {
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
     }
 
-    /// Ends the handlers that passes killed together with their watchdogs have left, and notes that a
-    /// pass with this token is at work. Called before anything is claimed: fails where such handlers
-    /// may live on. That there is no note is only a warning.
+    /// Ends the handlers that passes killed together with their watchdogs have left, and fails where
+    /// such may live on. Then notes a pass with this token, if it can. Called before anything is claimed.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
         let directory = self.made()?;
         let shared = self.file(&self.own_name(PASSES))?;
@@ -164,11 +163,9 @@ impl StateDir {
         Ok(LineState::from_text(&directory.read(&self.cursor_name(line), purpose)?))
     }
 
-    /// Notes where a pass came to. Without it the next pass begins at the head again, which is
-    /// no loss of records, so a failure is only a warning.
+    /// Notes where a pass came to. Else the next one begins at the head again, which loses no records.
     pub fn save_line_state(&self, line: &str, state: &LineState) {
-        // One write over what was there, which no kill can cut in two. Padded, so that
-        // nothing of a longer one is left behind.
+        // One write, which no kill can cut in two, padded so that nothing of a longer one is left.
         let mut text = state.to_text();
         let length = text.len().next_multiple_of(STATE_LENGTH);
         text += &" ".repeat(length - text.len());

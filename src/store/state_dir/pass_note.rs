@@ -1,9 +1,6 @@
-//! The notes of the passes that are running: what a pass and its watchdog, killed at once, leave for
-//! the next one.
-//!
-//! A note is a token in a slot of a file, and a lock on the slot that the pass holds. A slot with a
-//! token and without its lock is that of a pass which was killed: its handlers may live on, and are
-//! killed before anything is claimed.
+//! The notes of the passes that are running, each a token in a slot of a file and a lock on that slot.
+//! A token without its lock is that of a pass which was killed, maybe with its watchdog: its handlers
+//! may live on, and are killed before anything is claimed.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -15,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::store::claims;
 use crate::store::watchdog::{Mark, boot_id, own_beginning};
 
-/// How long a note is. It ends in a line break, so that the file can be read by people.
+/// The bytes of a note, with a line break at the end, so that people can read the file.
 const LENGTH: usize = 128;
 const SLOTS: usize = 256;
 

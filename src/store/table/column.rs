@@ -105,7 +105,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The columns by name, each once. They are a few, so each is compared with those before it.
+/// The columns by name, each once.
 pub fn distinct<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a Column> {
     let mut distinct: Vec<&Column> = Vec::new();
     for column in columns {

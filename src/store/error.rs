@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use super::engine::Engine;
-use super::{RowWrite, StoreStop, WriteResult};
+use super::interrupt::StoreStop;
+use super::{RowWrite, WriteResult};
 use crate::exit::try_later;
 use crate::time::Clock;
 
@@ -89,7 +90,7 @@ impl Patience {
     }
 
     /// Whether nothing is to be tried again, because the pass is to stop.
-    fn is_at_end(&self) -> bool {
+    pub fn is_at_end(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.ends_operation())
     }
 }

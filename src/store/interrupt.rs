@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
-    Claim, Database, Found, IsDue, Moved, Page, Reader, Rehearsal, RowWrite, StateDir, Store,
-    WriteResult,
+    Claim, Claiming, Database, Found, IsDue, Moved, Page, Patience, Reader, Rehearsal, RowWrite,
+    StateDir, Store, WriteResult,
 };
 use crate::lock;
 use crate::query::Query;
@@ -65,7 +65,7 @@ pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.
     interrupter: Option<OwnedThread>,
     heartbeat: Option<OwnedThread>,
-    store: Arc<Mutex<Box<dyn Store + Send>>>,
+    store: Arc<Mutex<Claiming>>,
     stop: Arc<StoreStop>,
 }
 
@@ -73,7 +73,8 @@ impl Interruptible {
     pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
         let clock = stop.clock;
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
-        let store = Arc::new(Mutex::new(database.into_store(state, Some(stop.clone()), clock)?));
+        let patience = Patience::new(Some(stop.clone()), clock);
+        let store = Arc::new(Mutex::new(database.into_store(state, patience)?));
         let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };
         if interruptible.stop.stop.deadline.is_some() {
             interruptible.watch()?;

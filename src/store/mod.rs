@@ -29,7 +29,7 @@ use anyhow::Result;
 
 use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
-use crate::time::{Clock, Instant};
+use crate::time::Instant;
 
 #[cfg(not(feature = "postgres"))]
 pub use location::without_password;
@@ -37,7 +37,8 @@ pub use location::without_password;
 pub use postgres::without_password;
 
 pub use claims::LineLock;
-pub use interrupt::{Interrupter, Interruptible, StoreStop};
+pub use error::Patience;
+pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{LineState, Purpose, StateDir};
@@ -47,6 +48,9 @@ pub use watchdog::{TOKEN, run_watchdog};
 
 /// The last word on whether a record is due, of those that a query selects.
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
+
+/// A store that several threads can use one after the other.
+pub type Claiming = Box<dyn Store + Send>;
 
 pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<()>;
 
@@ -93,13 +97,8 @@ pub trait Database: Reader + Survey {
     /// Why this user could not settle records here, if so.
     fn obstacle(&mut self) -> Result<Option<String>>;
 
-    /// The means to claim records besides. Nothing is waited for any longer than the stop says.
-    fn into_store(
-        self: Box<Self>,
-        state: &StateDir,
-        stop: Option<Arc<StoreStop>>,
-        clock: Clock,
-    ) -> Result<Box<dyn Store + Send>>;
+    /// The means to claim records besides.
+    fn into_store(self: Box<Self>, state: &StateDir, patience: Patience) -> Result<Claiming>;
 }
 
 /// A store: the claims and writes of a pass. All claims end with the process that holds them.

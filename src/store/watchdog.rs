@@ -153,7 +153,13 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
 
 /// What the watchdog does: waits for the end of the pass, and cleans up if it was not a good one.
 pub fn run_watchdog() -> Result<()> {
-    require_descriptors()?;
+    // Anybody but a pass could only have processes killed with it.
+    let is_pass = |peer: UCred| Some(peer.pid) == getppid() && peer.uid == geteuid();
+    let is_fifo = |it: Stat| FileType::from_raw_mode(it.st_mode) == FileType::Fifo;
+    ensure!(
+        socket_peercred(io::stdin()).is_ok_and(is_pass) && fstat(io::stderr()).is_ok_and(is_fifo),
+        usage("watchdog is started by `process` alone; there is nothing to watch over")
+    );
     // Whoever signals everything that is called backlog means the pass, which goes first.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         let ignored = signal_hook::flag::register(signal, Arc::default());
@@ -173,17 +179,6 @@ pub fn run_watchdog() -> Result<()> {
         Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => mark.kill_all(),
         Err(error) => Err(error).context("could not wait for the end of the pass"),
     }
-}
-
-/// Fails unless a pass has started this: anybody else could only have processes killed with it.
-fn require_descriptors() -> Result<()> {
-    let peer = socket_peercred(io::stdin());
-    let is_pass = |peer: UCred| Some(peer.pid) == getppid() && peer.uid == geteuid();
-    let is_fifo = |it: Stat| FileType::from_raw_mode(it.st_mode) == FileType::Fifo;
-    let is_passes = peer.is_ok_and(is_pass) && fstat(io::stderr()).is_ok_and(is_fifo);
-    let why = "watchdog is started by `process` alone; there is nothing to watch over";
-    ensure!(is_passes, usage(why));
-    Ok(())
 }
 
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.

@@ -20,14 +20,14 @@ use tokio_postgres::Row;
 pub use server::{Server, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::{DbError, Patience};
+use super::error::DbError;
 use super::sql::recent;
 use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Access, Database, Inspection, Interrupter, RowWrite, StateDir, Store, StoreStop};
+use super::{Access, Claiming, Database, Inspection, Interrupter, Patience, RowWrite, StateDir};
 use crate::mapping::Mapping;
 use crate::record::{Id, Status, Value};
-use crate::time::{Clock, Instant};
+use crate::time::Instant;
 use dialect::{Param, param};
 use locks::PgLocks;
 use pgmq::{Queue, Work};
@@ -219,13 +219,7 @@ impl Database for SqlDatabase<PgEngine> {
         }
     }
 
-    fn into_store(
-        self: Box<Self>,
-        _: &StateDir,
-        stop: Option<Arc<StoreStop>>,
-        clock: Clock,
-    ) -> Result<Box<dyn Store + Send>> {
-        let patience = Patience::new(stop, clock);
+    fn into_store(self: Box<Self>, _: &StateDir, patience: Patience) -> Result<Claiming> {
         Ok(match self.engine.queue.clone() {
             Some(queue) => Box::new(Work::new(queue, *self, patience)),
             None => Box::new(TableStore::new(*self, PgLocks::default(), patience)),

@@ -11,7 +11,6 @@ mod rights;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -22,17 +21,17 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 pub use open::{SqliteEngine, create, open};
 
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::{DbError, Patience};
+use super::error::DbError;
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params, recent};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Places, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Database, Inspection, Interrupter, RowWrite, Store, StoreStop};
+use super::{Claiming, Database, Inspection, Interrupter, Patience, RowWrite};
 use crate::query::{Order, Query};
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
-use crate::time::{Clock, Instant};
+use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
@@ -110,8 +109,8 @@ impl Engine for SqliteEngine {
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
-        let sql =
-            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY 1";
+        let sql = "SELECT name FROM sqlite_schema \
+                   WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE ORDER BY 1";
         let mut statement = self.connection.prepare(sql)?;
         let names = statement.query_map([&table.name], |row| row.get(0))?;
         Ok(names.collect::<rusqlite::Result<_>>()?)
@@ -210,12 +209,7 @@ impl Engine for SqliteEngine {
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
         let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
-        if table.guard_columns().iter().any(is_affected) {
-            return Ok(true);
-        }
-        let sql =
-            "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
-        Ok(self.connection.prepare(sql)?.exists([&table.name])?)
+        Ok(table.guard_columns().iter().any(is_affected) || !self.triggers(table)?.is_empty())
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
@@ -266,12 +260,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         Ok(writable.err().map(why))
     }
 
-    fn into_store(
-        mut self: Box<Self>,
-        state: &StateDir,
-        stop: Option<Arc<StoreStop>>,
-        clock: Clock,
-    ) -> Result<Box<dyn Store + Send>> {
+    fn into_store(mut self: Box<Self>, state: &StateDir, patience: Patience) -> Result<Claiming> {
         let SqliteEngine { connection, path, found, .. } = &mut self.engine;
         let (names, shown) = (found.nlink(), path.display());
         ensure!(
@@ -280,10 +269,10 @@ impl Database for SqlDatabase<SqliteEngine> {
              would not see the claims and the journal of the other; keep one"
         );
         // What ends a pass before that ends the waiting as well.
-        let waits = wait_for_locks(connection, path, PASS, stop.clone());
+        let waits = wait_for_locks(connection, path, PASS, Some(patience.clone()));
         waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let locks = SqliteLocks::new(&self.table, state)?;
-        Ok(Box::new(TableStore::new(*self, locks, Patience::new(stop, clock))))
+        Ok(Box::new(TableStore::new(*self, locks, patience)))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fs::{self, Metadata};
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,7 +18,7 @@ use crate::mapping::Mapping;
 use crate::secure_file::{self, ActingAs, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
-use crate::store::{Access, StoreStop};
+use crate::store::{Access, Patience};
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -206,14 +205,14 @@ pub fn wait_for_locks(
     connection: &mut Connection,
     path: &Path,
     limit: Duration,
-    stop: Option<Arc<StoreStop>>,
+    patience: Option<Patience>,
 ) -> rusqlite::Result<()> {
     let (path, mut waited) = (path.to_owned(), Duration::ZERO);
     connection.busy_handler(Some(move |times: i32| {
         if times == 0 {
             waited = Duration::ZERO;
         }
-        if waited >= limit || stop.as_ref().is_some_and(|stop| stop.ends_operation()) {
+        if waited >= limit || patience.as_ref().is_some_and(Patience::is_at_end) {
             return false;
         }
         let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);

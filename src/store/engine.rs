@@ -1,5 +1,6 @@
 //! The seam between a table store and a database: what an engine does in its own way.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::error::DbError;
-use super::page::PageBuilder;
 use super::table::{Cells, Charged, Table};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Claim, Inspection, Interrupter, Moved, RowWrite};
@@ -71,15 +71,10 @@ pub trait Engine: Sized + Send + 'static {
         Ok(table.due(query))
     }
 
-    /// Goes on with a search whose statements ran into a row that cannot be read.
-    fn search_around(
-        &mut self,
-        _table: &Table,
-        _query: &Query,
-        _page: &mut PageBuilder<'_>,
-        error: DbError,
-    ) -> Result<(), DbError> {
-        Err(error)
+    /// The statement of a search in one row, whose number is the last parameter, and the numbers of
+    /// all: the way around a row that cannot be read, if there is one.
+    fn one_by_one(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
+        None
     }
 
     fn still_pending(&mut self, _table: &Table, _ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {

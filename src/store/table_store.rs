@@ -98,6 +98,32 @@ impl<E: Engine> SqlDatabase<E> {
         }
         Ok(())
     }
+
+    /// Goes on with a search whose statements ran into a row that cannot be read.
+    fn search_around(
+        &mut self,
+        query: &Query,
+        page: &mut PageBuilder<'_>,
+        error: DbError,
+    ) -> Result<(), DbError> {
+        let Self { engine, table, .. } = self;
+        let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
+        let Some((sql, numbers)) = way else { return Err(error) };
+        page.begin_again(format!("could not read all of {}: {error}", engine.place()));
+        let (columns, mut params) = (Places::of_facts(table, &query.window), due_params(query));
+        for number in numbers {
+            params.push(Value::Integer(number));
+            let read = engine.rows(&sql, &params, |row| page.row(&columns, row));
+            params.pop();
+            if let Err(error) = read {
+                log::error!("row {number} of table {} could not be read: {error}", table.name);
+            }
+            if page.is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<E: Engine> Reader for SqlDatabase<E> {
@@ -109,7 +135,7 @@ impl<E: Engine> Reader for SqlDatabase<E> {
         let mut page = PageBuilder::new(query, self.undated(query)?, is_due);
         let searched = self
             .search(query, &mut page)
-            .or_else(|error| self.engine.search_around(&self.table, query, &mut page, error));
+            .or_else(|error| self.search_around(query, &mut page, error));
         self.reading(searched)?;
         Ok(page.finish(&self.table.inserted.name, &mut self.said))
     }

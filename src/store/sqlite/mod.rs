@@ -22,10 +22,9 @@ pub use open::{SqliteEngine, create, open};
 
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::DbError;
-use super::page::PageBuilder;
-use super::sql::{due_params, id_params, recent};
+use super::sql::{id_params, recent};
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, Places, Table, Verb, joined, names, quote};
+use super::table::{Charged, Column, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Claiming, Database, Inspection, Interrupter, Patience, RowWrite};
 use crate::query::{Order, Query};
@@ -80,32 +79,22 @@ impl Engine for SqliteEngine {
         Ok(walk.map_or_else(|| table.due(query), |walk| vec![walk]))
     }
 
-    /// Gathers rows one by one, by SQLite's own numbers, from either end as far as that goes.
-    fn search_around(
-        &mut self,
-        table: &Table,
-        query: &Query,
-        page: &mut PageBuilder<'_>,
-        error: DbError,
-    ) -> Result<(), DbError> {
-        if !error.is_of_a_row {
-            return Err(error);
-        }
-        page.begin_again(format!("could not read all of {}: {error}", self.path.display()));
-        let columns = Places::of_facts(table, &query.window);
-        let (sql, mut params) = (due_by_row_number(table, query), due_params(query));
-        for number in self.row_numbers(table) {
-            params.push(Value::Integer(number));
-            let read = self.rows(&sql, &params, |row| page.row(&columns, row));
-            params.pop();
-            if let Err(error) = read {
-                log::error!("row {number} of table {} could not be read: {error}", table.name);
-            }
-            if page.is_full() {
-                break;
+    /// By the numbers that SQLite itself has for the rows, from either end as far as that goes.
+    fn one_by_one(&mut self, table: &Table, query: &Query) -> Option<(String, BTreeSet<i64>)> {
+        let mut numbers = BTreeSet::new();
+        for order in [Order::Oldest, Order::Newest] {
+            let (name, direction) = (&table.sql, order.direction());
+            let sql = format!("SELECT rowid FROM {name} NOT INDEXED ORDER BY rowid {direction}");
+            let read = self.rows(&sql, &[], |row| {
+                numbers.extend(row.get::<_, i64>(0));
+                true
+            });
+            match read {
+                Ok(()) => break,
+                Err(error) => log::debug!("row numbers: {error}"),
             }
         }
-        Ok(())
+        Some((due_by_row_number(table, query), numbers))
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
@@ -277,24 +266,6 @@ impl Database for SqlDatabase<SqliteEngine> {
 }
 
 impl SqliteEngine {
-    /// The numbers that SQLite itself has for the rows, without reading more of them than that.
-    fn row_numbers(&mut self, table: &Table) -> BTreeSet<i64> {
-        let mut numbers = BTreeSet::new();
-        for order in [Order::Oldest, Order::Newest] {
-            let (name, direction) = (&table.sql, order.direction());
-            let sql = format!("SELECT rowid FROM {name} NOT INDEXED ORDER BY rowid {direction}");
-            let read = self.rows(&sql, &[], |row| {
-                numbers.extend(row.get::<_, i64>(0));
-                true
-            });
-            match read {
-                Ok(()) => break,
-                Err(error) => log::debug!("row numbers: {error}"),
-            }
-        }
-        numbers
-    }
-
     fn is_pending(&self, table: &Table, id: &Id) -> rusqlite::Result<bool> {
         let sql = format!("{} AND {}", table.of_id("1"), table.pending());
         self.connection.prepare_cached(&sql)?.exists(params_from_iter(id_params(id)))

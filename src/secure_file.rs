@@ -196,7 +196,7 @@ pub fn resolve(path: &Path) -> io::Result<Resolved> {
     }
 }
 
-const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
@@ -301,9 +301,8 @@ impl Standing {
 
 /// Whether a group is that of one user only: his own, with his name, and nobody else's.
 fn is_private(uid: u32, gid: u32) -> bool {
-    let user = User::from_uid(uid.into()).ok().flatten();
-    let group = Group::from_gid(gid.into()).ok().flatten();
-    let (Some(user), Some(group)) = (user, group) else { return false };
+    let (user, group) = (User::from_uid(uid.into()), Group::from_gid(gid.into()));
+    let (Ok(Some(user)), Ok(Some(group))) = (user, group) else { return false };
     let is_his = user.gid.as_raw() == gid && group.name == user.name;
     is_his && group.mem.iter().all(|member| *member == user.name) && !others_have(&user.name, gid)
 }

@@ -290,13 +290,13 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
     if let Some(id) = &found.duplicate {
         findings.error("ids", format!("more than one row has the id {id}: none of them is tried"));
     }
-    for missing in found.missing.iter().flatten() {
+    for (finds, statement) in found.missing.iter().flatten() {
         let is_small = found.rows.is_some_and(|rows| rows < SMALL);
         findings.0.push(Finding {
             level: if is_small { Level::Warning } else { Level::Error },
             about: "index",
-            text: format!("no index finds {}: the whole table is read for that", missing.finds),
-            statement: Some(format!("{};", missing.statement)),
+            text: format!("no index finds {finds}: the whole table is read for that"),
+            statement: Some(format!("{statement};")),
         });
     }
     if found.missing.as_ref().is_some_and(Vec::is_empty) {

@@ -137,7 +137,7 @@ pub trait Reconnecting: Sized {
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {error:#}");
-            if patience.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
+            if patience.stop.as_ref().is_some_and(|it| it.stop.is_asked()) {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
             if clock.until(deadline).is_zero() || patience.is_at_end() {

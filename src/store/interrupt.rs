@@ -31,7 +31,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 /// The stop of a pass, and the operation of the store that it ends.
 pub struct StoreStop {
-    stop: Arc<Stop>,
+    pub stop: Arc<Stop>,
     operation: Mutex<Operation>,
 }
 
@@ -43,10 +43,6 @@ enum Operation {
 }
 
 impl StoreStop {
-    pub fn is_asked(&self) -> bool {
-        self.stop.is_asked()
-    }
-
     /// Outcomes are written as long as handlers have grace to end in.
     pub fn ends_operation(&self) -> bool {
         match *lock(&self.operation) {

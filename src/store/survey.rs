@@ -24,8 +24,9 @@ pub struct Inspection {
     pub triggers: Vec<String>,
     /// Why the table would refuse what a pass writes, as far as that can be told without writing.
     pub refused: Vec<String>,
+    /// What no index finds, so that a pass reads the whole table, and the statement that makes one.
     /// None if it could not be told.
-    pub missing: Option<Vec<MissingIndex>>,
+    pub missing: Option<Vec<(&'static str, String)>>,
     /// An id that more than one row has.
     pub duplicate: Option<String>,
     /// Whether the database may give the id of a deleted row to a new one.
@@ -117,13 +118,6 @@ impl Undated {
         let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
         format!("{}{more}", self.named.join(", "))
     }
-}
-
-/// An index without which a pass reads the whole table.
-#[derive(Debug)]
-pub struct MissingIndex {
-    pub finds: &'static str,
-    pub statement: String,
 }
 
 impl<E: Engine> Survey for SqlDatabase<E> {
@@ -237,7 +231,7 @@ fn missing_indexes(
     engine: &mut impl Engine,
     table: &Table,
     by_count: bool,
-) -> Result<Vec<MissingIndex>, DbError> {
+) -> Result<Vec<(&'static str, String)>, DbError> {
     let condition = table.lasting_condition();
     let mut missing = Vec::new();
     let mut lacks = |finds, kind, suffix, columns, condition| {
@@ -254,8 +248,6 @@ fn missing_indexes(
     if !engine.finds_ids(table)? {
         lacks("a record by its id", "UNIQUE INDEX", "backlog_id", table.ids(), None);
     }
-    let created = missing.into_iter().map(|(finds, index)| {
-        Ok(MissingIndex { finds, statement: engine.create_index(table, &index)? })
-    });
-    created.collect()
+    let created = missing.into_iter();
+    created.map(|(finds, index)| Ok((finds, engine.create_index(table, &index)?))).collect()
 }

@@ -66,26 +66,23 @@ pub fn is_of_a_row(error: &SqlError) -> bool {
 /// Whether the table refuses what was to be written, and not the database: a constraint, a strict
 /// type, a trigger's RAISE or a mistake in its SQL, or an id that stands in more than one row.
 fn is_refusal(error: &SqlError) -> bool {
-    let of_the_database = |code| {
-        matches!(
-            code,
-            ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::FileLockingProtocolFailed
-                | ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::NoLargeFileSupport
-                | ErrorCode::CannotOpen
-                | ErrorCode::PermissionDenied
-                | ErrorCode::ReadOnly
-                | ErrorCode::DatabaseCorrupt
-                | ErrorCode::NotADatabase
-                | ErrorCode::OutOfMemory
-                | ErrorCode::OperationInterrupted
-        )
-    };
+    const OF_THE_DATABASE: [ErrorCode; 13] = [
+        ErrorCode::DatabaseBusy,
+        ErrorCode::DatabaseLocked,
+        ErrorCode::FileLockingProtocolFailed,
+        ErrorCode::DiskFull,
+        ErrorCode::SystemIoFailure,
+        ErrorCode::NoLargeFileSupport,
+        ErrorCode::CannotOpen,
+        ErrorCode::PermissionDenied,
+        ErrorCode::ReadOnly,
+        ErrorCode::DatabaseCorrupt,
+        ErrorCode::NotADatabase,
+        ErrorCode::OutOfMemory,
+        ErrorCode::OperationInterrupted,
+    ];
     matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
-        || error.sqlite_error_code().is_some_and(|code| !of_the_database(code))
+        || error.sqlite_error_code().is_some_and(|code| !OF_THE_DATABASE.contains(&code))
 }
 
 /// The error in SQLite's own words, without the statement that it is about.

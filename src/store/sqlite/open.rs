@@ -145,11 +145,10 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
         tx.commit()?;
         Ok(true)
     };
-    match run(&mut connection) {
-        Ok(true) => Ok(()),
-        Ok(false) => bail!("table {table} already exists in {}", path.display()),
-        Err(error) => Err(explain(path, error, "create the table in")),
-    }
+    let made = run(&mut connection);
+    let made = made.map_err(|error| explain(path, error, "create the table in"))?;
+    ensure!(made, "table {table} already exists in {}", path.display());
+    Ok(())
 }
 
 fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {

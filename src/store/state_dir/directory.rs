@@ -5,6 +5,7 @@
 //! root does all of this with that user's rights.
 
 use std::fs::{File, Metadata};
+use std::io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -63,7 +64,7 @@ impl Directory {
         let Some(parent) = place.parent()? else { return Ok(None) };
         match place.with_rights(&parent, |_| open(&parent)) {
             Ok(descriptor) => Self::of(place, descriptor).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == NotFound => Ok(None),
             Err(error) => Err(place.not_opened(&error)),
         }
     }
@@ -94,7 +95,7 @@ impl Directory {
         match made {
             Ok(descriptor) => Self::of(place, descriptor),
             // Another pass was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() == AlreadyExists => {
                 Self::open(place)?.ok_or_else(|| not_made(error))
             }
             Err(error) => Err(not_made(error)),
@@ -127,19 +128,18 @@ impl Directory {
                 Ok(file) => return self.check_file(name, &file).map(|()| Some(file.into())),
                 Err(error) => error,
             };
-            if error.kind() == io::ErrorKind::NotFound && purpose == Purpose::Make {
+            let is_gone = error.kind() == NotFound;
+            // Whoever only looks leaves it as it is.
+            let may_replace = error.kind() == PermissionDenied && purpose != Purpose::Read;
+            if is_gone && purpose == Purpose::Make {
                 match self.act(|| self.create(name, name)) {
                     Ok(file) => return Ok(Some(file.into())),
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) if error.kind() == AlreadyExists => {}
                     Err(error) => return Err(not_opened(error)),
                 }
-            } else if error.kind() == io::ErrorKind::NotFound {
+            } else if is_gone {
                 return Ok(None);
-            } else if error.kind() == io::ErrorKind::PermissionDenied
-                // Whoever only looks leaves it as it is.
-                && purpose != Purpose::Read
-                && self.is_roots(name)
-            {
+            } else if may_replace && self.is_roots(name) {
                 self.replace(name)?;
             } else {
                 return Err(not_opened(error));
@@ -171,7 +171,7 @@ impl Directory {
         // They are left as they are.
         own.iter().try_for_each(|name| match self.open_file(name, Purpose::Write) {
             Ok(file) => self.check_file(name, &file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == NotFound => Ok(()),
             // A pass replaces it.
             Err(_) if self.is_roots(name) => Ok(()),
             Err(error) => Err(self.not_opened(name, &error)),
@@ -285,10 +285,9 @@ impl Directory {
 
     /// Opens a file of root's as root. Nothing of it is opened before it is known to be one.
     fn open_roots(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let found = openat(&self.descriptor, name, flags, Mode::empty())?;
+        let found = openat(&self.descriptor, name, secure_file::LOOK, Mode::empty())?;
         if !is_file_of_root(&fstat(&found)?) {
-            return Err(io::ErrorKind::PermissionDenied.into());
+            return Err(PermissionDenied.into());
         }
         File::options().read(true).write(true).open(secure_file::path_of(&found))
     }
@@ -318,10 +317,10 @@ fn make_parents(place: &Place) -> Result<()> {
     let place = Place { path: parent.into(), is_named: true, database: place.database.clone() };
     make_parents(&place)?;
     let not_made = |error| place.not_opened(&error);
-    let above = place.parent()?.ok_or_else(|| not_made(io::ErrorKind::NotFound.into()))?;
+    let above = place.parent()?.ok_or_else(|| not_made(NotFound.into()))?;
     let mode = Mode::from_bits_retain(0o755);
     match place.with_rights(&above, |_| mkdirat(&above.directory, &above.name, mode)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(not_made(error)),
+        Err(error) if error.kind() != AlreadyExists => Err(not_made(error)),
         Ok(()) | Err(_) => Ok(()),
     }
 }

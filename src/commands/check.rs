@@ -269,7 +269,8 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
     let pending = found.pending.rows;
     findings.ok("table", format!("{}, {rows}, {at_least}{pending} pending{aside}", table.name));
-    let columns = table.roles().map(|(role, it)| format!("{role} = {} {}", it.name, it.declared));
+    let columns =
+        table.roles().map(|(role, _, it)| format!("{role} = {} {}", it.name, it.declared));
     let columns: Vec<_> = columns.map(|it| it.trim_end().to_string()).collect();
     findings.ok("columns", columns.join(", "));
     for why in found.unread.shown() {

@@ -26,8 +26,8 @@ const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(O
 const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
 /// No file that is read is longer; a longer one is none of ours.
 const MOST_READ: u64 = 64 * 1024;
-/// How often opening is tried again when others make and remove the file.
-const TRIES: u32 = 5;
+/// How often something is tried again when others make and remove the file.
+pub const TRIES: u32 = 5;
 
 /// What is wrong with a file that also stands elsewhere.
 const HARD_LINK: &str = "it has another name, a hard link";

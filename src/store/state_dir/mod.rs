@@ -22,7 +22,7 @@ use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::secure_file::is_same;
 use crate::time::Instant;
-use directory::{CURSOR, Directory, PASSES};
+use directory::{CURSOR, Directory, PASSES, TRIES};
 use place::Place;
 
 pub use directory::Purpose;
@@ -36,9 +36,6 @@ const LINES: &str = "lines";
 
 /// Where root notes its passes over databases of others. A note is worth nothing after a restart.
 const ROOTS_NOTES: &str = "/run/backlog";
-
-/// How often the note of a pass is tried where others take theirs back.
-const TRIES: u32 = 5;
 
 #[derive(Clone)]
 pub struct StateDir {

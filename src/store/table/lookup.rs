@@ -254,25 +254,15 @@ impl Lookup<'_> {
 
 /// Makes sure that no column is written that must stay as it is, and none for two reasons.
 fn check_roles(table: &Table) -> Result<()> {
-    let id = table.id.iter().map(|column| ("the record's id", column));
-    let mut taken: Vec<_> = id.chain([("the insertion date", &table.inserted)]).collect();
-    for (role, column) in [
-        ("the status", &table.statuses.column),
-        ("the count of failures", &table.failures),
-        ("the last failure", &table.last_failure),
-        ("the last error", &table.last_error),
-    ] {
-        let Some(column) = column else { continue };
-        if let Some((other, _)) = taken.iter().find(|(_, it)| it.name == column.name) {
+    let mut taken: Vec<(&str, &Column)> = Vec::new();
+    for (key, role, column) in table.roles() {
+        let other = taken.iter().find(|(_, it)| it.name == column.name);
+        if let Some((other, _)) = other.filter(|_| !["id", "date_inserted"].contains(&key)) {
             bail!("column {} cannot be {role} as well: it is {other}", column.name);
         }
         taken.push((role, column));
     }
-    for (key, effects) in [
-        ("on_success", &table.on_success),
-        ("on_failure", &table.on_failure),
-        ("on_archive", &table.on_archive),
-    ] {
+    for (key, effects) in table.effects() {
         for Effect { column, to } in effects {
             let name = &column.name;
             let mut counters = table.failures.iter().chain(&table.last_failure);

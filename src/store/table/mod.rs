@@ -89,21 +89,28 @@ impl Table {
         [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
     }
 
-    pub fn roles(&self) -> impl Iterator<Item = (&'static str, &Column)> {
+    /// The columns that are read or written, each with the key that names it and what it is.
+    pub fn roles(&self) -> impl Iterator<Item = (&'static str, &'static str, &Column)> {
         let optional = [
-            ("status", &self.statuses.column),
-            ("failures", &self.failures),
-            ("last_failure", &self.last_failure),
-            ("last_error", &self.last_error),
+            ("status", "the status", &self.statuses.column),
+            ("failures", "the count of failures", &self.failures),
+            ("last_failure", "the last failure", &self.last_failure),
+            ("last_error", "the last error", &self.last_error),
         ];
-        let optional = optional.into_iter().filter_map(|(role, it)| Some((role, it.as_ref()?)));
-        let ids = self.id.iter().map(|column| ("id", column));
-        ids.chain([("date_inserted", &self.inserted)]).chain(optional)
+        let optional =
+            optional.into_iter().filter_map(|(key, is, it)| Some((key, is, it.as_ref()?)));
+        let ids = self.id.iter().map(|column| ("id", "the record's id", column));
+        ids.chain([("date_inserted", "the insertion date", &self.inserted)]).chain(optional)
+    }
+
+    pub fn effects(&self) -> [(&'static str, &Vec<Effect>); 3] {
+        let Self { on_success, on_failure, on_archive, .. } = self;
+        [("on_success", on_success), ("on_failure", on_failure), ("on_archive", on_archive)]
     }
 
     pub fn written_columns(&self) -> Vec<&Column> {
-        let effects = [&self.on_success, &self.on_failure, &self.on_archive];
-        let effects = effects.into_iter().flatten().map(|effect| &effect.column);
+        let effects = self.effects().into_iter().flat_map(|(_, effects)| effects);
+        let effects = effects.map(|effect| &effect.column);
         distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
 
@@ -120,8 +127,8 @@ impl Table {
         let is_read = |Effect { column, .. }: &Effect| {
             self.condition_columns.iter().any(|it| it.name == column.name)
         };
-        let ends = [("on_success", &self.on_success), ("on_archive", &self.on_archive)];
-        let ends = ends.into_iter().filter(|_| self.statuses.column.is_none());
+        let ends = self.effects().into_iter().filter(|(key, _)| *key != "on_failure");
+        let ends = ends.filter(|_| self.statuses.column.is_none());
         let in_vain = ends.filter(|(_, it)| !it.is_empty() && !it.iter().any(is_read));
         in_vain.map(|(key, _)| key).collect()
     }

@@ -131,7 +131,7 @@ pub trait Reconnecting: Sized {
         let patience = self.patience().clone();
         let Patience { clock, is_just_looking, .. } = patience;
         if !is_just_looking {
-            log::warn!("lost a connection to {place}: {why}; connecting again");
+            log::warn!("lost a connection to {place}: {}; connecting again", why.words);
         }
         let mut deadline = clock.monotonic() + if is_just_looking { PAUSE } else { GONE };
         loop {
@@ -172,7 +172,7 @@ pub trait Reconnecting: Sized {
                 return Err(self.engine().explain(error, verb));
             }
             let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
-            log::log!(level, "{}: {error}; trying again", self.engine().place());
+            log::log!(level, "{}: {}; trying again", self.engine().place(), error.words);
             busy += 1;
         }
     }
@@ -210,13 +210,7 @@ pub trait Reconnecting: Sized {
         if let Ok(written) = write(changes)? {
             return Ok(written);
         }
-        let mut all = Vec::with_capacity(changes.len());
-        for one in changes.chunks(1) {
-            match write(one)? {
-                Ok(written) => all.extend(written),
-                Err(why) => all.push(WriteResult::Refused(why)),
-            }
-        }
-        Ok(all)
+        let mut one = |one| Ok(write(one)?.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
+        Ok(changes.chunks(1).map(&mut one).collect::<Result<Vec<_>>>()?.concat())
     }
 }

@@ -67,9 +67,8 @@ impl<'a> PageBuilder<'a> {
     /// The ids, after the rest was reported, each message once; `column` holds the insertion date.
     pub fn finish(mut self, column: &str, said: &mut HashSet<String>) -> Page {
         let mut say = |level: Level, message: String| {
-            if !said.contains(&message) {
+            if said.insert(message.clone()) {
                 log::log!(level, "{message}");
-                said.insert(message);
             }
         };
         for (why, rows) in self.unusable {

@@ -91,7 +91,7 @@ impl Engine for SqliteEngine {
             });
             match read {
                 Ok(()) => break,
-                Err(error) => log::debug!("row numbers: {error}"),
+                Err(error) => log::debug!("row numbers: {}", error.words),
             }
         }
         Some((due_by_row_number(table, query), numbers))

@@ -217,9 +217,8 @@ pub fn wait_for_locks(
         let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);
         let pause = Duration::from_millis(PAUSES[step]);
         std::thread::sleep(pause);
-        let before = waited;
         waited += pause;
-        if before < SILENCE && waited >= SILENCE {
+        if (SILENCE..SILENCE + pause).contains(&waited) {
             log::warn!("waiting for a lock on {}", path.display());
         }
         true

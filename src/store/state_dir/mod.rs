@@ -241,24 +241,21 @@ impl LineState {
         let listed = |kept: &[Kept]| -> Json {
             kept.iter().map(|it| json!([it.id, it.slot.tick, it.slot.phase, it.begun])).collect()
         };
-        let key = reached.as_ref().and_then(Position::key);
+        let key = reached.as_ref().and_then(Position::key).map(key_to_json).unwrap_or_default();
         let said = json!({
             "began_at": self.began_at.map(|at| at.0),
             "began_behind": self.began_behind.map(slot),
             "unmapped_sought_at": self.unmapped_sought_at.map(|at| at.0),
             "slot": reached.as_ref().and_then(Position::slot).map(slot),
-            "inserted": key.map(inserted_to_json),
-            "id": key.map(|key| &key.id),
-            "stuck": stuck.as_ref().map(|key| json!({
-                "inserted": inserted_to_json(key), "id": key.id,
-            })),
+            "inserted": key["inserted"],
+            "id": key["id"],
+            "stuck": stuck.as_ref().map(key_to_json),
             "kept": listed(kept),
             "ahead": ahead.as_ref().map(|(at, _)| slot(*at)),
         });
-        let more = ahead.as_ref().map_or_else(String::new, |(at, kept)| {
-            format!("\n{}", json!({ "ahead": slot(*at), "kept": listed(kept) }))
-        });
-        format!("{said}{more}")
+        let more =
+            ahead.as_ref().map(|(at, kept)| json!({ "ahead": slot(*at), "kept": listed(kept) }));
+        format!("{said}{}", more.map_or_else(String::new, |more| format!("\n{more}")))
     }
 
     /// What a file says that may be damaged: what cannot be read counts as not said.
@@ -295,8 +292,8 @@ fn kept_of(json: &Json) -> Vec<Kept> {
     kept.map(|(id, tick, phase, begun)| Kept { id, slot: Slot { tick, phase }, begun }).collect()
 }
 
-fn inserted_to_json(key: &Key) -> Json {
-    match &key.inserted {
+fn key_to_json(key: &Key) -> Json {
+    let inserted = match &key.inserted {
         Value::Null => Json::Null,
         Value::Integer(number) => json!(number),
         Value::Real(number) => json!(number),
@@ -304,7 +301,8 @@ fn inserted_to_json(key: &Key) -> Json {
         Value::Bytes(bytes) => json!({ "text": bytes }),
         Value::Blob(bytes) => json!(bytes),
         Value::Boolean(truth) => json!(truth),
-    }
+    };
+    json!({ "inserted": inserted, "id": key.id })
 }
 
 fn key_from_json(json: &Json) -> Option<Key> {

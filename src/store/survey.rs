@@ -150,7 +150,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let status = table.statuses.column.as_ref();
         let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
         let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
-        let places = Places::of(table, names);
+        let places = Places::of(table, &names);
         // Where the database counts each date, several counts are of one age.
         let mut counts = BTreeMap::new();
         let read = engine.rows(&table.census(bounds, now), &[], |row| {

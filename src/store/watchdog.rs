@@ -48,8 +48,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A watchdog at work, as the pass holds it.
 pub struct Watchdog {
-    watch: Arc<Mutex<Watched>>,
-    supervisor: Option<OwnedThread>,
+    // It ends before what it watches.
+    _supervisor: OwnedThread,
+    _watch: Arc<Mutex<Watched>>,
 }
 
 struct Watched {
@@ -77,22 +78,20 @@ impl Watchdog {
         let seen = watch.clone();
         let failure = "could not start a thread for the watchdog of the handlers";
         let supervisor = OwnedThread::start("watchdog", failure, move |end| supervise(&seen, end))?;
-        Ok(Self { watch, supervisor: Some(supervisor) })
+        Ok(Self { _supervisor: supervisor, _watch: watch })
     }
 }
 
-impl Drop for Watchdog {
+impl Drop for Watched {
     /// Tells it that the pass ended well; nothing in a panic: handlers may still be running.
     fn drop(&mut self) {
-        self.supervisor = None;
-        let mut watch = lock(&self.watch);
         // In a panic the watchdog would take this process for a handler.
-        watch.marker = None;
+        self.marker = None;
         if !std::thread::panicking() {
-            let _ = watch.line.write_all(b".");
+            let _ = self.line.write_all(b".");
         }
-        let _ = watch.line.shutdown(Shutdown::Both);
-        let _ = watch.child.wait();
+        let _ = self.line.shutdown(Shutdown::Both);
+        let _ = self.child.wait();
     }
 }
 

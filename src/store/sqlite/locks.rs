@@ -13,7 +13,7 @@ use rusqlite::{Error as SqlError, Row, Statement, params_from_iter};
 use super::SqliteEngine;
 use super::dialect::value;
 use crate::lock;
-use crate::record::{self, Id, Record};
+use crate::record::{self, Id};
 use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};
 use crate::store::error::DbError;
@@ -75,21 +75,17 @@ impl SqliteLocks {
         let mut rows = statement.query(params_from_iter(id_params(id)))?;
         let mut found = None;
         while let Some(row) = rows.next()? {
-            let Some(record) = self.record(&on.table, row)? else { continue };
-            if found.replace(record).is_some() {
+            // With columns that were added since the pass began.
+            let columns = self.names(row.as_ref());
+            require_memory(row, columns.len())?;
+            let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
+            let values = values.collect::<rusqlite::Result<_>>()?;
+            let record = on.table.record(row, 0, record::Row { columns, values });
+            if record.is_some_and(|record| found.replace(record).is_some()) {
                 return Ok(Claim::Ambiguous);
             }
         }
         Ok(found.map_or(Claim::Gone, |record| Claim::Held(Box::new(record))))
-    }
-
-    /// A row as a record, if it can be one, with columns that were added since the pass began.
-    fn record(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<Option<Record>> {
-        let columns = self.names(row.as_ref());
-        require_memory(row, columns.len())?;
-        let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
-        let values = values.collect::<rusqlite::Result<_>>()?;
-        Ok(table.record(row, 0, record::Row { columns, values }))
     }
 
     /// The names of a statement's columns, but for the first; mostly those of the time before.

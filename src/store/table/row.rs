@@ -55,7 +55,7 @@ pub struct Places<'a> {
 
 impl<'a> Places<'a> {
     /// Those among columns with these names.
-    pub fn of<'n>(table: &'a Table, names: impl Iterator<Item = &'n str> + Clone) -> Self {
+    pub fn of<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
         let find = |column: &Column| names.clone().position(|it| it == column.name);
         let optional = |column: &'a Option<Column>| {
             column.as_ref().and_then(|column| Some((column, find(column)?)))
@@ -78,7 +78,7 @@ impl<'a> Places<'a> {
     pub fn of_facts(table: &'a Table, window: &Window) -> Self {
         let selected = table.fact_columns(window);
         let last_error = table.notes_snoozes(window).map(|column| (column, selected.len()));
-        Self { last_error, ..Self::of(table, selected.iter().map(|it| it.name.as_str())) }
+        Self { last_error, ..Self::of(table, &selected.iter().map(|it| it.name.as_str())) }
     }
 
     /// The id of a row; the error is what it has instead in a column, and why that is none.
@@ -144,7 +144,7 @@ impl Table {
     /// behind that what became `row`.
     pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {
         let names = row.columns.iter().map(String::as_str);
-        let places = Places::of(self, iter::repeat_n("", first + 1).chain(names));
+        let places = Places::of(self, &iter::repeat_n("", first + 1).chain(names));
         let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
             log::warn!("a record is left out, because its {name} is {}", found.shown());
         });

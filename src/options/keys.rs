@@ -2,13 +2,17 @@
 //! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-/// Options, each of which is a field of one of the groups, with blanks between them.
-const OPTIONS: &str = "allow_hosts by_age ca_file db every exec_on_archive fibonacci give_up_on give_up_on_4xx \
-    grace header idempotency_key jobs joblog key_prefix max_age max_attempts \
-    max_consecutive_failures max_records max_runtime min_ndays ndays order pgmq policy post \
-    progressive rate restarts salt secret_column shard spread state_dir stream strict table \
-    timeout window window_bytes";
+/// Options, each of which is a field of one of the groups. Every start looks for each of them.
+static OPTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "allow_hosts by_age ca_file db every exec_on_archive fibonacci give_up_on give_up_on_4xx grace \
+     header idempotency_key jobs joblog key_prefix max_age max_attempts max_consecutive_failures \
+     max_records max_runtime min_ndays ndays order pgmq policy post progressive rate restarts salt \
+     secret_column shard spread state_dir stream strict table timeout window window_bytes"
+        .split(' ')
+        .collect()
+});
 
 /// Keys that stand in backlog.toml or behind `--set` alone: the mapping of the table, and the
 /// handler, which is typed behind `--`.
@@ -69,7 +73,7 @@ const RETIRED: [(&str, &str, &str); 15] = [
 ];
 
 fn options() -> impl Iterator<Item = &'static str> {
-    OPTIONS.split(' ')
+    OPTIONS.iter().copied()
 }
 
 pub fn is_of_the_file(key: &str) -> bool {

@@ -99,13 +99,6 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it works on a table that is there: all but the making of one, and simulations of
-    /// made-up records.
-    fn is_about_a_table(&self) -> bool {
-        let makes_up = matches!(self, Self::Simulate(simulate) if !simulate.from_table);
-        !makes_up && !matches!(self, Self::Init(_) | Self::Watchdog)
-    }
-
     /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
     /// that it has, its own, and those of the table.
     fn augment(command: clap::Command) -> clap::Command {
@@ -339,6 +332,7 @@ impl Typed {
         }
         let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
         layer.conditions.extend(condition);
+        let makes_up = matches!(&cli.command, Command::Simulate(it) if !it.from_table);
         let options = TypedOptions {
             layer,
             known,
@@ -346,7 +340,7 @@ impl Typed {
             name: cli.global.queue.clone(),
             handler,
             paths: PATHS.into_iter().filter_map(path).collect(),
-            is_about_a_table: cli.command.is_about_a_table(),
+            is_about_a_table: !makes_up && !matches!(cli.command, Command::Init(_)),
         };
         Ok(Self { cli, options })
     }

@@ -28,9 +28,15 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// With the file that is named, or the first that is where one is looked for.
     pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
-        let file = File::find(config, &environment)?;
-        Ok(Self { environment, file })
+        let named = config.map(|path| environment.directory.join(path));
+        let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
+        let read = if named.is_some() { read_named } else { read_found };
+        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+        let path = named.or_else(|| environment.places().into_iter().find(is_there));
+        let file = path.map(|path| read(&path).and_then(|read| File::new(path, read)));
+        Ok(Self { file: file.transpose()?, environment })
     }
 
     pub fn queues(&self) -> Result<Vec<String>, ExitError> {
@@ -172,18 +178,6 @@ pub struct File {
 }
 
 impl File {
-    /// The file that is named, or the first that is where one is looked for.
-    fn find(named: Option<&Path>, environment: &Environment) -> Result<Option<Self>, ExitError> {
-        let named = named.map(|path| environment.directory.join(path));
-        if let Some(path) = named.or_else(|| environment.path("BACKLOG_CONFIG")) {
-            let read = read_named(&path)?;
-            return Self::new(path, read).map(Some);
-        }
-        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
-        let found = environment.places().into_iter().find(is_there);
-        found.map(|path| read_found(&path).and_then(|read| Self::new(path, read))).transpose()
-    }
-
     fn new(path: PathBuf, (bytes, standing): (Vec<u8>, Standing)) -> Result<Self, ExitError> {
         let shown = path.display();
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;

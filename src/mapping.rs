@@ -20,7 +20,9 @@ pub struct Mapping {
     pub conditions: Vec<String>,
     /// The column that is a handler's standard input, instead of the whole row.
     pub payload: Option<String>,
-    pub on_success: OnSuccess,
+    pub on_success: Vec<Assignment>,
+    /// The contract of some tables: what is done is gone.
+    pub deletes_finished: bool,
     pub on_failure: Vec<Assignment>,
     pub on_archive: Vec<Assignment>,
 }
@@ -46,13 +48,6 @@ pub const STATUS: &str = "STATUS";
 
 /// The values that each status of [`Status::OURS`] has in the table. The first is written.
 pub type StatusValues = [Vec<Value>; 4];
-
-#[derive(Debug, Clone)]
-pub enum OnSuccess {
-    Set(Vec<Assignment>),
-    /// The contract of some tables: what is done is gone.
-    Delete,
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
@@ -100,7 +95,8 @@ impl Default for Mapping {
             last_error: Name::usual("LAST_ERROR"),
             conditions: Vec::new(),
             payload: None,
-            on_success: OnSuccess::Set(Vec::new()),
+            on_success: Vec::new(),
+            deletes_finished: false,
             on_failure: Vec::new(),
             on_archive: Vec::new(),
         }

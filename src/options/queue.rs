@@ -15,8 +15,7 @@ use super::value::{self, Several, text, text_or_number};
 use crate::date::Zone;
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
-    Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
-    usual_values,
+    Assigned, Assignment, Mapping, Name, STATUS, StatusColumn, StatusValues, usual_values,
 };
 use crate::query::Shard;
 use crate::record::{self, Id, Status};
@@ -188,12 +187,10 @@ impl TableOptions {
             "last_failure" => mapping.last_failure = Name::given(text_or_number(value)?),
             "last_error" => mapping.last_error = Name::given(text_or_number(value)?),
             "payload" => mapping.payload = Some(text_or_number(value)?),
-            "on_success" if value.as_str() == Some("delete") => {
-                mapping.on_success = OnSuccess::Delete;
-            }
+            "on_success" if value.as_str() == Some("delete") => mapping.deletes_finished = true,
             "on_success" => {
                 let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
-                mapping.on_success = OnSuccess::Set(all_assigned(value, legal)?);
+                mapping.on_success = all_assigned(value, legal)?;
             }
             "on_failure" => mapping.on_failure = all_assigned(value, ASSIGNMENTS)?,
             "on_archive" => mapping.on_archive = all_assigned(value, ASSIGNMENTS)?,
@@ -206,8 +203,7 @@ impl TableOptions {
     pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
         let mut mapping = Mapping { conditions, ..self.mapping };
         if let Some((column, values)) = self.status {
-            let deletes = matches!(mapping.on_success, OnSuccess::Delete);
-            mapping.status = status_column(column, &values, deletes)?;
+            mapping.status = status_column(column, &values, mapping.deletes_finished)?;
         }
         if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
             return Err(usage("without a status column, say with --where which rows are pending"));

@@ -7,8 +7,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use super::{Column, Effect, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
-    Assigned, Assignment, Mapping, Name, OnSuccess, STATUS, StatusColumn, StatusValues,
-    usual_values,
+    Assigned, Assignment, Mapping, Name, STATUS, StatusColumn, StatusValues, usual_values,
 };
 use crate::record::Value;
 use crate::store::sql::Dialect;
@@ -109,11 +108,8 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
             Some(name) => Some(lookup.required(name)?),
             None => lookup.optional(PAYLOAD),
         },
-        on_success: match &mapping.on_success {
-            OnSuccess::Set(assignments) => effects("on_success", assignments)?,
-            OnSuccess::Delete => Vec::new(),
-        },
-        deletes_finished: matches!(mapping.on_success, OnSuccess::Delete),
+        on_success: effects("on_success", &mapping.on_success)?,
+        deletes_finished: mapping.deletes_finished,
         on_failure: effects("on_failure", &mapping.on_failure)?,
         on_archive: effects("on_archive", &mapping.on_archive)?,
         dates: mapping.dates.clone(),

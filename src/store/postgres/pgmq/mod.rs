@@ -17,7 +17,7 @@ use super::dialect::{Param, Postgres};
 use super::session::Session;
 use super::{PgEngine, Server};
 use crate::date::Spelling;
-use crate::mapping::{Mapping, Name, OnSuccess, StatusColumn, usual_values};
+use crate::mapping::{Mapping, Name, StatusColumn, usual_values};
 use crate::record::{Counter, Id, Transition, Value};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
 use crate::store::table_store::SqlDatabase;
@@ -216,7 +216,6 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
 /// What the columns mean is known; of what the user says only the payload counts, and whether what
 /// succeeded is deleted.
 fn mapping_of(said: &Mapping) -> Mapping {
-    let delete = matches!(said.on_success, OnSuccess::Delete);
     Mapping {
         table: Name::given("queue"),
         id: vec![Name::given("msg_id")],
@@ -226,7 +225,7 @@ fn mapping_of(said: &Mapping) -> Mapping {
         last_failure: Name::usual("no such column"),
         last_error: Name::given("last_error"),
         payload: said.payload.clone(),
-        on_success: if delete { OnSuccess::Delete } else { OnSuccess::Set(Vec::new()) },
+        deletes_finished: said.deletes_finished,
         ..Mapping::default()
     }
 }

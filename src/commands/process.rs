@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -44,8 +43,13 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
     capabilities.series = context.series;
     let time = assembly.line.pass_time(now, settings.limits.drain);
+    // A new one is not for everybody to read: errors may quote what the records hold.
+    let joblog = settings.joblog.as_deref().map(|path| {
+        let opened = secure_file::append(path, 0o640);
+        opened.with_context(|| format!("could not open the joblog {}", path.display()))
+    });
     let observer = PassObserver {
-        joblog: settings.joblog.as_deref().map(joblog).transpose()?,
+        joblog: joblog.transpose()?,
         joblog_result: Ok(()),
         state: assembly.state.clone(),
         line: assembly.name.clone(),
@@ -217,6 +221,7 @@ fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
 
 /// The observer of a pass: keeps the joblog, the cursor and the progress bar up to date.
 struct PassObserver {
+    /// Its lines are appended in one write each, so that passes may share it.
     joblog: Option<File>,
     /// A line that cannot be written does not end the pass: its outcome is in the table.
     joblog_result: Result<()>,
@@ -264,11 +269,4 @@ impl Observer for PassObserver {
         }
         std::mem::replace(&mut self.joblog_result, Ok(()))
     }
-}
-
-/// The history of attempts, whose lines are appended in one write each, so that passes may share it.
-/// A new one is not for everybody to read: errors may quote what the records hold.
-fn joblog(path: &Path) -> Result<File> {
-    secure_file::append(path, 0o640)
-        .with_context(|| format!("could not open the joblog {}", path.display()))
 }

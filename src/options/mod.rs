@@ -9,8 +9,6 @@ mod schedule;
 mod sources;
 pub mod value;
 
-use std::ffi::OsString;
-
 pub use layers::{Layers, Origin, Resolved, TypedOptions};
 pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRET};
 pub use queue::{Queue, QueueOptions};
@@ -21,11 +19,3 @@ pub use crate::schedule::Schedule;
 
 /// The name of a queue that has none.
 pub const DEFAULT_QUEUE: &str = "default";
-
-/// Fails if a command names no program, which would be looked for in vain for each record.
-fn require_program(argv: &[OsString]) -> Result<(), &'static str> {
-    if argv.first().is_some_and(|program| program.is_empty()) {
-        return Err("the command is empty: its first word must name a program");
-    }
-    Ok(())
-}

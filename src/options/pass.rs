@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{self, Attempts, CommandLine, Grace, Limit, Records, Several, Size, UpTo1024};
-use super::{Environment, Queue, Resolved, Schedule, require_program};
+use super::{Environment, Queue, Resolved, Schedule};
 use crate::engine::{PassLimits, RateLimit};
 use crate::exit::{ExitError, usage};
 use crate::handlers::{
@@ -324,7 +324,7 @@ impl Handler {
         if argv.is_empty() {
             return Ok(None);
         }
-        require_program(&argv).map_err(usage)?;
+        value::require_program(&argv).map_err(usage)?;
         if !args.stream {
             let exit = |text: &String| match text.trim().parse::<u8>() {
                 Ok(code) if code > 0 => Ok(code.into()),

@@ -11,7 +11,6 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de::Error};
 use toml::Value;
 
-use super::require_program;
 use crate::record::split;
 use crate::schedule::percent;
 use crate::time::DAY;
@@ -181,6 +180,14 @@ impl TryFrom<Value> for CommandLine {
         require_program(&words)?;
         Ok(Self(words))
     }
+}
+
+/// Fails if a command names no program, which would be looked for in vain for each record.
+pub fn require_program(argv: &[OsString]) -> Result<(), &'static str> {
+    if argv.first().is_some_and(|program| program.is_empty()) {
+        return Err("the command is empty: its first word must name a program");
+    }
+    Ok(())
 }
 
 /// A value of backlog.toml as it would be typed.

@@ -122,7 +122,7 @@ impl Followed {
             let found = match openat(&directory, &name, LOOK, Mode::empty()) {
                 Ok(found) => found,
                 Err(Errno::NOENT) if left.is_empty() => {
-                    return Ok(Self { directory, name, target: None, is_kernels: false });
+                    return Ok(Self::unfound(directory, name));
                 }
                 Err(errno) => return Err(errno.into()),
             };
@@ -149,7 +149,12 @@ impl Followed {
                 directory = found;
             }
         }
-        Ok(Self { directory, name: ".".into(), target: None, is_kernels: false })
+        Ok(Self::unfound(directory, ".".into()))
+    }
+
+    /// A name in a directory, behind which nothing was looked for or found.
+    pub fn unfound(directory: OwnedFd, name: OsString) -> Self {
+        Self { directory, name, target: None, is_kernels: false }
     }
 
     /// Opens what the path ends in, without waiting for anything.
@@ -157,11 +162,6 @@ impl Followed {
         let no_follow = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
         let mode = Mode::from_bits_retain(mode);
         openat(&self.directory, &self.name, flags | no_follow | OPEN, mode)
-    }
-
-    /// Whose the directory is that it is in.
-    pub fn directory_standing(&self) -> io::Result<Standing> {
-        Standing::of(&path_of(&self.directory))
     }
 
     pub fn read(&self) -> io::Result<(Vec<u8>, Standing)> {

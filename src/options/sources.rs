@@ -237,7 +237,8 @@ fn read_found(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
         let followed = Followed::new(path)?;
         let (bytes, standing) = followed.read()?;
         let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
-        io::Result::Ok((bytes, standing, [named, followed.directory_standing()?]))
+        let opened = Standing::of(&secure_file::path_of(&followed.directory))?;
+        io::Result::Ok((bytes, standing, [named, opened]))
     };
     let (bytes, standing, directories) = read().map_err(|error| not_read(path, &error))?;
     let of_file = standing.why_untrusted();

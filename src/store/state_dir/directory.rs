@@ -18,8 +18,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::LineState;
-use super::place::{Parent, Place, not_opened};
-use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, Owner, acting_as, is_regular, is_root};
+use super::place::{Place, not_opened};
+use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, Owner};
+use crate::secure_file::{acting_as, is_regular, is_root};
 use crate::store::claims;
 
 const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -128,21 +129,19 @@ impl Directory {
                 Ok(file) => return self.check_file(name, &file).map(|()| Some(file.into())),
                 Err(error) => error,
             };
-            let is_gone = error.kind() == NotFound;
             // Whoever only looks leaves it as it is.
             let may_replace = error.kind() == PermissionDenied && purpose != Purpose::Read;
-            if is_gone && purpose == Purpose::Make {
-                match self.act(|| self.create(name, name)) {
-                    Ok(file) => return Ok(Some(file.into())),
-                    Err(error) if error.kind() == AlreadyExists => {}
-                    Err(error) => return Err(not_opened(error)),
-                }
-            } else if is_gone {
-                return Ok(None);
-            } else if may_replace && self.is_roots(name) {
+            if may_replace && self.is_roots(name) {
                 self.replace(name)?;
-            } else {
+            } else if error.kind() != NotFound {
                 return Err(not_opened(error));
+            } else if purpose != Purpose::Make {
+                return Ok(None);
+            } else {
+                match self.act(|| self.create(name, name)) {
+                    Err(error) if error.kind() == AlreadyExists => {}
+                    made => return made.map(|file| Some(file.into())).map_err(not_opened),
+                }
             }
         }
         Err(not_opened(io::Error::other("another process keeps removing it")))
@@ -293,7 +292,7 @@ impl Directory {
     }
 }
 
-fn open(parent: &Parent) -> rustix::io::Result<OwnedFd> {
+fn open(parent: &Followed) -> rustix::io::Result<OwnedFd> {
     openat(&parent.directory, &parent.name, OPEN_DIRECTORY, Mode::empty())
 }
 

@@ -1,9 +1,7 @@
 //! The path of a state directory, and the owners that are trusted with it.
 
-use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::{self, ErrorKind::PermissionDenied};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -106,12 +104,9 @@ impl Place {
     }
 
     /// The directory that the state directory is in; `None` if that is not there.
-    pub fn parent(&self) -> Result<Option<Parent>> {
-        let opened = if self.is_named {
-            Followed::new(&self.path).map(|it| Parent { directory: it.directory, name: it.name })
-        } else {
-            self.parent_of_database()
-        };
+    pub fn parent(&self) -> Result<Option<Followed>> {
+        let opened =
+            if self.is_named { Followed::new(&self.path) } else { self.parent_of_database() };
         match opened {
             Ok(parent) => Ok(Some(parent)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -120,7 +115,7 @@ impl Place {
     }
 
     /// The very directory that the database was found in.
-    fn parent_of_database(&self) -> io::Result<Parent> {
+    fn parent_of_database(&self) -> io::Result<Followed> {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         let name = self.path.file_name().unwrap_or_default();
         let directory = openat(CWD, parent, OPEN_PATH, Mode::empty())?;
@@ -131,14 +126,14 @@ impl Place {
         if !self.database.as_ref().is_some_and(is_same) {
             return Err(io::Error::other("the database was moved or replaced just now; try again"));
         }
-        Ok(Parent { directory, name: name.into() })
+        Ok(Followed::unfound(directory, name.into()))
     }
 
     /// Does something in the parent directory with the rights that are due there, and tells it
     /// whose they are. The owner of the database may have none to a directory of root's.
     pub fn with_rights<T>(
         &self,
-        parent: &Parent,
+        parent: &Followed,
         act: impl Fn(u32) -> rustix::io::Result<T>,
     ) -> io::Result<T> {
         let (me, found) = (rustix::process::geteuid().as_raw(), fstat(&parent.directory)?);
@@ -151,11 +146,6 @@ impl Place {
             _ => Err(error),
         })
     }
-}
-
-pub struct Parent {
-    pub directory: OwnedFd,
-    pub name: OsString,
 }
 
 /// What could not be done, and whose the place is, if that is why.

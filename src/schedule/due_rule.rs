@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::{End, Obstacle, PassTime, Reason, Schedule, exhausted};
+use super::{End, Obstacle, PassTime, Reason, RetryLimits, Schedule};
+use super::{charge, exhausted, expire, settle};
 use crate::query::{Kept, Slot};
-use crate::record::{Capabilities, Counter, Facts, Id, Record, Settlement, Status};
+use crate::record::{Capabilities, Counter, Facts, Id, Outcome, Record, Settlement, Status};
 use crate::time::Instant;
 
 /// What a pass goes by: the schedule at one time, and the slots that earlier passes left.
@@ -63,6 +64,20 @@ impl DueRule {
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
         }
+    }
+
+    /// What a pass may come to write for a record, which a table must take before a handler runs.
+    pub fn possible_writes(&self, record: &Record, now: Instant) -> Vec<Vec<Settlement>> {
+        let (capabilities, limits) = (self.capabilities, self.schedule.limits);
+        let end = |outcome| settle(record, &outcome, now, capabilities, RetryLimits::default());
+        let mut ends =
+            vec![end(Outcome::Success), end(Outcome::Failure { error: "rehearsal".into() })];
+        let is_limited = limits.max_attempts.is_some() || limits.max_age_secs.is_some();
+        if capabilities.may_give_up || is_limited {
+            ends.push(expire(now));
+        }
+        let charge = capabilities.has_counter.then(|| charge(record, now, capabilities));
+        ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
     }
 
     /// When a record is tried again that has just failed so, if the policy alone decides that.

@@ -93,26 +93,6 @@ pub fn settle(
     Settlement { transition, counter: failed(failures, now, error), at: now, not_before }
 }
 
-/// What a pass may come to write for a record, which a table must take before a handler runs.
-pub fn possible_writes(
-    record: &Record,
-    now: Instant,
-    capabilities: Capabilities,
-    limits: RetryLimits,
-) -> Vec<Vec<Settlement>> {
-    let failure = Outcome::Failure { error: "rehearsal".into() };
-    let mut ends = vec![
-        settle(record, &Outcome::Success, now, capabilities, limits),
-        settle(record, &failure, now, capabilities, RetryLimits::default()),
-    ];
-    let is_limited = limits.max_attempts.is_some() || limits.max_age_secs.is_some();
-    if capabilities.may_give_up || is_limited {
-        ends.push(expire(now));
-    }
-    let charge = capabilities.has_counter.then(|| charge(record, now, capabilities));
-    ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
-}
-
 pub fn expire(now: Instant) -> Settlement {
     not_counted(Transition::Archived, now)
 }

@@ -186,8 +186,7 @@ impl Dispatcher {
         if self.takes_errors.is_some() {
             return Ok(true);
         }
-        let (capabilities, limits) = (self.rule.capabilities, self.rule.schedule.limits);
-        let possible_writes = schedule::possible_writes(record, now, capabilities, limits);
+        let possible_writes = self.rule.possible_writes(record, now);
         let why = match self.pass.store.rehearse(record, &possible_writes)? {
             Rehearsal::Taken => {
                 self.takes_errors = Some(true);

@@ -125,17 +125,15 @@ impl Dates {
     pub fn read_text(&self, text: &str) -> Option<Instant> {
         match self.format {
             None | Some(Format::Compact) if is_compact(text) => self.compact(text),
-            None | Some(Format::Iso) => self.iso(text),
+            None | Some(Format::Iso) => {
+                let at = Instant::parse(text)?;
+                Some(if has_zone(text) { at } else { self.zone.instant(at.0) })
+            }
             // Text of digits is not guessed at.
             Some(Format::Compact) => None,
             Some(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
             Some(_) => self.read_number(text.parse().ok()?),
         }
-    }
-
-    fn iso(&self, text: &str) -> Option<Instant> {
-        let at = Instant::parse(text)?;
-        Some(if has_zone(text) { at } else { self.zone.instant(at.0) })
     }
 
     fn compact(&self, digits: &str) -> Option<Instant> {

@@ -146,10 +146,9 @@ impl Tiers {
             let secs = |text: &str| {
                 let duration = humantime::parse_duration(text.trim())
                     .map_err(|error| wrong(&format!("{error}; {form}")))?;
-                let whole = i64::try_from(duration.as_secs()).ok();
-                let whole = whole.filter(|_| duration.subsec_nanos() == 0);
-                whole
-                    .filter(|secs| (1..=3650 * DAY).contains(secs))
+                let is_whole = duration.subsec_nanos() == 0;
+                let secs = i64::try_from(duration.as_secs()).ok();
+                secs.filter(|secs| is_whole && (1..=3650 * DAY).contains(secs))
                     .ok_or_else(|| wrong("durations are whole seconds, from 1s to 3650days"))
             };
             let (max_age_secs, interval_secs) = (secs(age)?, secs(interval)?);

@@ -90,8 +90,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let every_secs = policy.every_secs();
     // Passes start with the ticks.
     let pass_at = |at: Instant| at.saturating_sub(1).next_tick(every_secs);
-    let first_pass = pass_at(start);
-    let ticking = Ticking { line: line.clone(), every_secs, first_pass };
+    let ticking = Ticking { line: line.clone(), every_secs, first_pass: pass_at(start) };
     let first = |facts: Facts<'_>| {
         let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
         let at = arrives_at.map_or(ticking.first_pass, |at| at.max(ticking.first_pass));

@@ -101,8 +101,7 @@ pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backof
     let spread = |percent: Option<u8>| Jitter::Spread { percent: percent.unwrap_or(100) };
     if name == "sns" {
         let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
-        let phases = zaqar::parse(file).map_err(|error| format!("sns: {rest}: {error}"));
-        let (waits, last) = phases?;
+        let (waits, last) = zaqar::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
         let backoff = options.backoff(spec, &typed, waits, spread(options.spread));
         return Ok(Backoff { max_attempts: Some(last), ..backoff });
     }

@@ -8,7 +8,7 @@ mod place;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -17,7 +17,6 @@ use serde_json::{Value as Json, json};
 
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
-use crate::lock;
 use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::secure_file::is_same;
@@ -43,7 +42,7 @@ pub struct StateDir {
     /// What tells this database's files from those of others in the same directory.
     scope: String,
     /// The directory, once it was opened: all that comes later goes to the very same one.
-    opened: Arc<Mutex<Option<Arc<Directory>>>>,
+    opened: Arc<OnceLock<Directory>>,
 }
 
 impl StateDir {
@@ -201,18 +200,18 @@ impl StateDir {
         format!("{}.claims", self.file_name(table))
     }
 
-    fn opened(&self) -> Result<Option<Arc<Directory>>> {
-        let mut opened = lock(&self.opened);
-        if opened.is_none() {
-            *opened = Directory::open(&self.place)?.map(Arc::new);
+    fn opened(&self) -> Result<Option<&Directory>> {
+        if let Some(directory) = self.opened.get() {
+            return Ok(Some(directory));
         }
-        Ok(opened.clone())
+        Ok(Directory::open(&self.place)?.map(|found| self.opened.get_or_init(|| found)))
     }
 
-    fn made(&self) -> Result<Arc<Directory>> {
-        let mut opened = lock(&self.opened);
-        let made = opened.take().map_or_else(|| Directory::make(&self.place).map(Arc::new), Ok)?;
-        Ok(opened.insert(made).clone())
+    fn made(&self) -> Result<&Directory> {
+        match self.opened.get() {
+            Some(found) => Ok(found),
+            None => Directory::make(&self.place).map(|made| self.opened.get_or_init(|| made)),
+        }
     }
 
     fn file(&self, name: &str) -> Result<File> {

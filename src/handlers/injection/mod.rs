@@ -13,19 +13,16 @@ use std::slice;
 
 use anyhow::{Result, bail};
 
-use self::runners::{Language, Runner, Takes, runner, takes_next};
+use self::runners::{Options, Runner, Takes, runner};
 use super::exec::first_column;
 use super::process::in_one_word;
 use crate::record::cut_line;
-
-/// ssh's options that take a value, which may be the next word.
-const SSH_VALUES: &str = "BbcDEeFIiJLlmOoPpQRSWw";
 
 const WAY_OUT: &str = "give it as an argument of its own, as in sh -c 'mail \"$1\"' sh {to}";
 
 /// Fails if a value of a record would be run as a program or as code.
 pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> {
-    let search = Search { is_column, name: "", is_run: true };
+    let search = Search { is_column, name: "", options: Options::default(), is_run: true };
     let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     search.refuse(words.first(), |_, column, _| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -41,6 +38,7 @@ pub fn check(argv: &[OsString], is_column: &dyn Fn(&str) -> bool) -> Result<()> 
 struct Search<'a> {
     is_column: &'a dyn Fn(&str) -> bool,
     name: &'a str,
+    options: Options,
     /// Whether it is known to be run. Elsewhere it may be just a word, unless it is given code.
     is_run: bool,
 }
@@ -57,22 +55,40 @@ impl Search<'_> {
             let before = argv.iter().rev().nth(left.len() + 1);
             let is_run = std::mem::take(&mut is_command)
                 || before.is_some_and(|before| BEFORE_COMMANDS.contains(&before.as_str()));
-            let Some((name, runner)) = runner(&program_name(word)) else { continue };
-            let search = Self { name, is_run, ..self };
+            let Some((name, runner, options)) = runner(&program_name(word)) else { continue };
+            let search = Self { name, options, is_run, ..self };
             match runner {
                 Runner::Shell => search.shell(&mut left)?,
-                Runner::Language(language) => search.language(language, &mut left)?,
+                Runner::Language | Runner::Python | Runner::Awk => {
+                    search.language(runner, &mut left)?;
+                }
                 Runner::SwitchUser => search.switch_user(&mut left)?,
                 Runner::Remote => search.remote(&mut left)?,
                 Runner::Joined if is_run => search.refuse_code(left.clone())?,
-                Runner::Wrapper { values, operands, has_code } if is_run => {
-                    search.wrapper(values, operands, has_code, &mut left)?;
+                Runner::Wrapper(operands) if is_run => {
+                    search.wrapper(operands, &mut left)?;
                     is_command = true;
                 }
-                Runner::Joined | Runner::Wrapper { .. } => {}
+                Runner::Joined | Runner::Wrapper(_) => {}
             }
         }
         Ok(())
+    }
+
+    /// Takes what an option takes, and gives it if it is the next word; code is refused.
+    fn option<'w>(
+        self,
+        word: &'w String,
+        left: &mut Words<'w>,
+    ) -> Result<(Takes, Option<&'w String>)> {
+        let takes = self.options.takes(word);
+        if takes.is_code {
+            let next = left.peek().copied().filter(|_| takes.is_next);
+            self.refuse_code(once(word).chain(next))?;
+        }
+        // Node may be told its code by another option.
+        let is_taken = |next: &&String| takes.is_next && !(takes.is_code && next.starts_with('-'));
+        Ok((takes, left.next_if(is_taken)))
     }
 
     /// Behind the options with `-c` there is code, `$0` and arguments; without it there is a script.
@@ -103,105 +119,69 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn language(self, language: Language, left: &mut Words) -> Result<()> {
-        let (is_run, mut is_told, mut has_file) = (self.is_run, false, false);
-        while let Some(word) = left.next_if(|word| word.starts_with('-') && *word != "-") {
-            if word == "--" {
-                if is_told && language.goes_on {
-                    return Ok(());
-                }
+    fn language(self, language: Runner, left: &mut Words) -> Result<()> {
+        let (is_python, is_awk) =
+            (matches!(language, Runner::Python), matches!(language, Runner::Awk));
+        let mut is_told = false;
+        while let Some(word) = left.next_if(|word| is_option(word)) {
+            if word == "--" && is_told {
+                return Ok(());
+            } else if word == "--" {
                 break;
             }
-            let takes = language.takes(word);
-            if is_run || takes == Takes::CodeHere {
-                self.refuse_code([word])?;
-            }
-            match takes {
-                Takes::Nothing => {}
-                Takes::CodeHere => is_told = true,
-                Takes::Code => {
-                    is_told = true;
-                    self.refuse_code(left.peek().copied())?;
-                    // Node may be told it by another option.
-                    left.next_if(|next| !next.starts_with('-'));
-                }
-                Takes::Value | Takes::File => {
-                    has_file |= takes == Takes::File;
-                    // Awk's variables are values; what else is given here is a file with code.
-                    let is_value = language.file.is_some() && word.ends_with(['v', 'F']);
-                    self.refuse_code(left.peek().copied().filter(|_| is_run && !is_value))?;
-                    let is_next = word.ends_with('f') || word == "--file";
-                    left.next_if(|_| takes == Takes::Value || is_next);
-                }
-                Takes::Module => {
-                    let next = left.next_if(|_| word.ends_with('m'));
-                    return self.refuse_code(next.filter(|_| is_run));
-                }
-            }
-            if is_told && !language.goes_on && language.file.is_none() {
+            self.refuse_code(Some(word).filter(|_| self.is_run))?;
+            let (takes, value) = self.option(word, left)?;
+            let is_file = is_awk && (takes.flag == 'f' || word.starts_with("--file"));
+            is_told |= takes.is_code || is_file;
+            // Awk's variables are values; what else is given here is a file with code.
+            let is_value = is_awk && ['v', 'F'].contains(&takes.flag);
+            self.refuse_code(value.filter(|_| self.is_run && !is_value))?;
+            if is_python && (is_told || takes.flag == 'm') {
                 return Ok(());
             }
         }
-        let Some(operand) = left.peek().filter(|_| is_run) else { return Ok(()) };
-        match language.file {
-            Some(_) if is_told || has_file => {}
-            Some(_) => self.refuse_code([*operand])?,
-            None if !is_told => self.refuse_script([*operand])?,
-            None => self.refuse(self.beginning(operand), |name, column, _| {
+        let operand = left.peek().copied().filter(|_| self.is_run);
+        match (is_awk, is_told) {
+            (true, true) => Ok(()),
+            (true, false) => self.refuse_code(operand),
+            (false, false) => self.refuse_script(operand),
+            (false, true) => self.refuse_beginning(operand, |name, column, _| {
                 format!(
                     "{name} would take the record's {column} for an option, and run it as code, if \
                      it begins with a hyphen; write -- {column}"
                 )
-            })?,
+            }),
         }
-        Ok(())
     }
 
     fn switch_user(self, left: &mut Words) -> Result<()> {
         let (is_run, mut operands, mut is_code, mut is_command) = (self.is_run, 0, false, false);
         while let Some(word) = left.next() {
-            match word.strip_prefix('-') {
+            if word == "--" {
                 // The login shell's; the user has been named already, or is root.
-                Some("-") if is_command => return self.refuse_program(left.peek().copied()),
-                // Behind it there is `$0`, as with a shell.
-                Some("-") if is_code => {
-                    left.next();
-                    return Ok(());
-                }
-                Some("-") => return self.shell(left),
-                Some(flags) if !flags.is_empty() => {
-                    let (has_code, takes_code, takes_value) = match flags.strip_prefix('-') {
-                        Some(long) => {
-                            let has_code = long.starts_with('c') || long.starts_with("se");
-                            let values = ["shell", "group", "user", "whitelist-environment"];
-                            (has_code, has_code && !long.contains('='), values.contains(&long))
-                        }
-                        None => (
-                            flags.contains('c'),
-                            flags.ends_with('c'),
-                            flags.ends_with(['s', 'g', 'G', 'w', 'u']),
-                        ),
-                    };
-                    is_code |= has_code;
-                    is_command |= ["u", "-user"].contains(&flags);
-                    self.refuse_code(Some(word).filter(|_| is_run || has_code))?;
-                    let next = left.next_if(|_| takes_code || takes_value);
-                    self.refuse_code(next.filter(|_| takes_code))?;
-                }
-                Some(_) | None if is_command => {
-                    self.refuse_program([word])?;
-                    // A `--` between the program and its arguments is runuser's own.
-                    let command = once(word).chain(left).filter(|word| *word != "--");
-                    return self.check(&command.cloned().collect::<Vec<_>>());
-                }
-                Some(_) => {}
-                None => {
-                    operands += 1;
-                    // The user; without code what follows is a script, or an option of the shell's.
-                    if is_run && (operands == 1 || !is_code) {
-                        self.refuse_script([word])?;
+                return match (is_command, is_code) {
+                    (true, _) => self.refuse_program(left.peek().copied()),
+                    (false, false) => self.shell(left),
+                    // Behind it there is `$0`, as with a shell.
+                    (false, true) => {
+                        left.next();
+                        Ok(())
                     }
-                }
+                };
+            } else if is_option(word) {
+                self.refuse_code(Some(word).filter(|_| is_run))?;
+                is_code |= self.option(word, left)?.0.is_code;
+                is_command |= ["-u", "--user"].contains(&word.as_str());
+            } else if is_command {
+                self.refuse_program([word])?;
+                // A `--` between the program and its arguments is runuser's own.
+                let command = once(word).chain(left).filter(|word| *word != "--");
+                return self.check(&command.cloned().collect::<Vec<_>>());
+            } else if word != "-" {
+                operands += 1;
+                // The user; without code what follows is a script, or an option of the shell's.
+                let is_script = is_run && (operands == 1 || !is_code);
+                self.refuse_script(Some(word).filter(|_| is_script))?;
             }
         }
         Ok(())
@@ -214,20 +194,16 @@ impl Search<'_> {
                 left.next();
                 break;
             }
-            let Some(flags) = word.strip_prefix('-') else {
-                self.refuse(self.beginning(word).filter(|_| self.is_run), |name, column, _| {
+            if !word.starts_with('-') {
+                self.refuse_beginning(Some(word).filter(|_| self.is_run), |name, column, _| {
                     format!(
                         "{name} would take the record's {column} for an option if it begins with a \
                          hyphen; write user@{column}"
                     )
                 })?;
                 break;
-            };
-            let value = flags.find(|flag| SSH_VALUES.contains(flag));
-            let next = left.next_if(|_| value.is_some_and(|at| at + 1 == flags.len()));
-            if value.is_some_and(|at| flags[at..].starts_with('o')) {
-                self.refuse_code(once(word).chain(next))?;
             }
+            self.option(word, left)?;
         }
         self.refuse(left, |name, column, _| {
             format!(
@@ -237,43 +213,29 @@ impl Search<'_> {
         })
     }
 
-    /// The program stands behind so many operands; `values` are the flags that take something.
-    fn wrapper(self, values: &str, most: usize, has_code: bool, left: &mut Words) -> Result<()> {
-        let (name, mut operands) = (self.name, 0);
+    /// The program stands behind so many operands.
+    fn wrapper(self, most: usize, left: &mut Words) -> Result<()> {
+        let mut operands = 0;
         while let Some(word) = left.peek().copied() {
-            let flags = word.strip_prefix('-').filter(|flags| !flags.is_empty());
             let is_variable = |(it, _): (&str, &str)| !it.is_empty() && !it.contains('{');
-            let is_assignment = ["env", "sudo", "doas"].contains(&name)
+            let is_assignment = ["env", "sudo", "doas"].contains(&self.name)
                 && word.split_once('=').is_some_and(is_variable);
-            let is_operand = flags.is_none() && !is_assignment;
+            let is_operand = !is_option(word) && !is_assignment;
             if is_operand && operands == most {
                 break;
             }
             left.next();
             operands += usize::from(is_operand);
-            let Some(flags) = flags else { continue };
-            if flags == "-" && operands == most {
+            if word == "--" && operands == most {
                 break;
-            }
-            let is_split = flags.trim_start_matches(['i', 'v', '0']).starts_with('S')
-                || flags.starts_with("-s");
-            if name == "env" && is_split {
-                return self.split(word, left);
-            }
-            let (is_code, takes_value) = match flags.strip_prefix('-') {
-                Some(long) => {
-                    (long.starts_with('c') && !long.starts_with("conflict"), takes_next(word))
+            } else if is_option(word) {
+                let is_split = word.starts_with("--s")
+                    || word.trim_start_matches(['-', 'i', 'v', '0']).starts_with('S');
+                if self.name == "env" && is_split {
+                    return self.split(word, left);
                 }
-                None => {
-                    let value = flags.find(|flag| values.contains(flag));
-                    (flags.contains('c'), value.is_some_and(|value| value + 1 == flags.len()))
-                }
-            };
-            let is_code = is_code && has_code;
-            if is_code {
-                self.refuse_code(once(word).chain(left.peek().copied()))?;
+                self.option(word, left)?;
             }
-            left.next_if(|_| takes_value || is_code && flags.ends_with('c'));
         }
         self.refuse_program(left.peek().copied())
     }
@@ -327,10 +289,19 @@ impl Search<'_> {
         found.map_or(Ok(()), |(column, word)| bail!(why(self.name, &format!("{{{column}}}"), word)))
     }
 
-    fn beginning(self, word: &String) -> Option<&String> {
-        let found = first_column(word, self.is_column);
-        found.filter(|(_, begins)| *begins).map(|_| word)
+    /// Fails if the word begins with a column.
+    fn refuse_beginning(
+        self,
+        word: Option<&String>,
+        why: impl Fn(&str, &str, &str) -> String,
+    ) -> Result<()> {
+        let begins = |word: &&String| first_column(word, self.is_column).is_some_and(|it| it.1);
+        self.refuse(word.filter(begins), why)
     }
+}
+
+fn is_option(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-')
 }
 
 /// `python` of `/usr/bin/python3.11-dbg`

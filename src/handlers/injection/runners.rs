@@ -4,169 +4,105 @@
 pub enum Runner {
     /// The word behind `-c` is code.
     Shell,
-    /// An interpreter.
-    Language(Language),
+    /// An interpreter, whose first operand is a script.
+    Language,
+    /// An interpreter whose options end behind code, and behind a module.
+    Python,
+    /// An interpreter whose first operand is code, unless an option names a file of it.
+    Awk,
     /// su: options and operands in any order, `-c` among them.
     SwitchUser,
     /// ssh: the words behind the host are code for a shell there.
     Remote,
     /// watch: all words are code for a shell.
     Joined,
-    /// Programs that run the one behind so many operands; `values` are the flags that take something,
-    /// and `-c` may stand before code for a shell.
-    Wrapper { values: &'static str, operands: usize, has_code: bool },
+    /// Programs that run the one behind so many operands.
+    Wrapper(usize),
 }
 
-#[derive(Clone, Copy)]
-pub struct Language {
-    /// Flags behind which there is code.
-    pub code: &'static str,
-    /// Flags behind which there is something else, which may be the next word.
-    pub values: &'static str,
-    /// Flags behind which there may be something else in the same word.
-    pub attached: &'static str,
-    /// The same of long options, with blanks between them.
-    pub long_code: &'static str,
-    pub long_values: &'static str,
-    /// Whether options go on behind the code, up to the first operand.
-    pub goes_on: bool,
-    /// Whether the first operand is code, and none is if `file` is given.
-    pub file: Option<char>,
+/// The options of a program that take something.
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    /// Those that take code, those that take something else, and those that take it in the same
+    /// word only: the flags in one word, then the long ones with blanks between them.
+    names: [&'static str; 3],
+    /// Whether long ones may be cut short, as GNU's programs allow.
+    is_cut: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
-    Nothing,
-    /// Code: the next word, or what is left of its own.
-    Code,
-    CodeHere,
-    /// Something else, in the next word.
-    Value,
-    /// A file with code in place of the first operand.
-    File,
-    /// A module, behind which there are arguments only.
-    Module,
+/// What an option takes.
+#[derive(Clone, Copy, Default)]
+pub struct Takes {
+    pub flag: char,
+    pub is_code: bool,
+    /// Whether it is the next word.
+    pub is_next: bool,
 }
 
-impl Language {
+impl Options {
     /// The first flag of a word that takes something takes the rest of it, if there is one.
     pub fn takes(self, option: &str) -> Takes {
-        if option.starts_with("--") {
-            return match option {
-                "--file" if self.file.is_some() => Takes::File,
-                _ if has(self.long_code, option) => Takes::Code,
-                _ if has(self.long_values, option) => Takes::Value,
-                _ => Takes::Nothing,
-            };
+        let [code, values, attached] =
+            self.names.map(|names| names.split_once(' ').unwrap_or((names, "")));
+        if let Some(long) = option.strip_prefix("--") {
+            let name = long.split_once('=').map_or(long, |(name, _)| name);
+            let is = |it: &str| it == name || self.is_cut && it.starts_with(name);
+            let has = |names: &str| names.split(' ').any(is);
+            let is_code = !name.is_empty() && has(code.1);
+            let is_value = name.len() > 1 && (has(values.1) || self.is_cut && has(LONG_VALUES));
+            return Takes { is_code, is_next: (is_code || is_value) && name == long, flag: '-' };
         }
         let flags = option.trim_start_matches('-');
-        let taking = [self.code, self.values, self.attached].concat();
+        let taking = [code.0, values.0, attached.0].concat();
         let Some((at, flag)) = flags.char_indices().find(|(_, flag)| taking.contains(*flag)) else {
-            return Takes::Nothing;
+            return Takes::default();
         };
-        let is_last = at + 1 == flags.len();
-        match flag {
-            'm' if !self.goes_on && self.file.is_none() => Takes::Module,
-            _ if self.code.contains(flag) && is_last => Takes::Code,
-            _ if self.code.contains(flag) => Takes::CodeHere,
-            _ if self.file == Some(flag) => Takes::File,
-            _ if self.values.contains(flag) && is_last => Takes::Value,
-            _ => Takes::Nothing,
-        }
+        let is_next = at + 1 == flags.len() && !attached.0.contains(flag);
+        Takes { flag, is_code: code.0.contains(flag), is_next }
     }
 }
 
-const PYTHON: Language = Language {
-    code: "c",
-    values: "WXm",
-    attached: "",
-    long_code: "",
-    long_values: "--check-hash-based-pycs",
-    goes_on: false,
-    file: None,
-};
-const PERL: Language = Language {
-    code: "eE",
-    values: "I",
-    attached: "MmFixdDCVT0l",
-    goes_on: true,
-    long_values: "",
-    ..PYTHON
-};
-const RUBY: Language = Language {
-    code: "e",
-    values: "rICE",
-    attached: "WiKFTx0l",
-    long_values: "--encoding --external-encoding --internal-encoding",
-    goes_on: true,
-    ..PYTHON
-};
-const NODE: Language = Language {
-    code: "ep",
-    values: "rC",
-    long_code: "--eval --print",
-    long_values: "--conditions --cpu-prof-dir --diagnostic-dir --disable-proto --disable-warning \
-        --dns-result-order --env-file --env-file-if-exists --experimental-default-type \
-        --experimental-loader --icu-data-dir --import --input-type --inspect-port --loader \
-        --max-http-header-size --openssl-config --redirect-warnings --report-dir --require \
-        --secure-heap --stack-trace-limit --test-name-pattern --test-reporter --title \
-        --trace-event-categories --unhandled-rejections --watch-path",
-    goes_on: true,
-    ..PYTHON
-};
-const PHP: Language = Language {
-    code: "rBRE",
-    values: "fdczSgt",
-    long_code: "--run --process-begin --process-code --process-end",
-    long_values: "--file --define --php-ini",
-    goes_on: true,
-    ..PYTHON
-};
-const LUA: Language = Language { code: "e", values: "lj", goes_on: true, ..PYTHON };
-const AWK: Language = Language {
-    code: "e",
-    values: "FvfiElo",
-    long_code: "--source",
-    long_values: "--field-separator --assign --file --include --exec --load",
-    file: Some('f'),
-    ..PYTHON
-};
-
-const fn wrapper(values: &'static str, operands: usize) -> Runner {
-    Runner::Wrapper { values, operands, has_code: false }
-}
-
-/// Programs by their names, with blanks between them.
-const RUNNERS: [(&str, Runner); 28] = [
-    ("sh ash bash rbash dash zsh ksh mksh yash csh tcsh fish", Runner::Shell),
-    ("python pypy", Runner::Language(PYTHON)),
-    ("perl", Runner::Language(PERL)),
-    ("ruby", Runner::Language(RUBY)),
-    ("node nodejs", Runner::Language(NODE)),
-    ("php", Runner::Language(PHP)),
-    ("lua luajit", Runner::Language(LUA)),
-    ("awk original-awk gawk mawk nawk", Runner::Language(AWK)),
-    ("su runuser", Runner::SwitchUser),
-    ("ssh slogin rsh autossh", Runner::Remote),
-    ("watch", Runner::Joined),
-    ("busybox nohup setsid setpriv", wrapper("", 0)),
-    ("env", wrapper("uC", 0)),
-    ("sudo", wrapper("ughpCrtTUDR", 0)),
-    ("doas", wrapper("uCa", 0)),
-    ("nice", wrapper("n", 0)),
-    ("ionice", wrapper("cnp", 0)),
-    ("chrt", wrapper("TPD", 1)),
-    ("timeout", wrapper("ks", 1)),
-    ("stdbuf", wrapper("ioe", 0)),
-    ("time", wrapper("fo", 0)),
-    ("strace", wrapper("aeEIoOpPsSuUX", 0)),
-    ("xargs", wrapper("adEILnPs", 0)),
-    ("chroot", wrapper("", 1)),
-    ("unshare", wrapper("RSGw", 0)),
-    ("systemd-run", wrapper("pHMEGu", 0)),
-    ("flock", Runner::Wrapper { values: "wE", operands: 1, has_code: true }),
-    ("script", Runner::Wrapper { values: "BIOTmo", operands: 1, has_code: true }),
+/// Programs by their names, with blanks between them, and the names of their `Options`.
+const RUNNERS: [(&str, Runner, [&str; 3]); 28] = [
+    ("sh ash bash rbash dash zsh ksh mksh yash csh tcsh fish", Runner::Shell, [""; 3]),
+    ("python pypy", Runner::Python, ["c", "WXm check-hash-based-pycs", ""]),
+    ("perl", Runner::Language, ["eE", "I", "MmFixdDCVT0l"]),
+    ("ruby", Runner::Language, ["e", RUBY_VALUES, "WiKFTx0l"]),
+    ("node nodejs", Runner::Language, ["ep eval print", NODE_VALUES, ""]),
+    ("php", Runner::Language, [PHP_CODE, "fdczSgt file define php-ini", ""]),
+    ("lua luajit", Runner::Language, ["e", "lj", ""]),
+    ("awk original-awk gawk mawk nawk", Runner::Awk, ["e source", AWK_VALUES, ""]),
+    ("su runuser", Runner::SwitchUser, ["c command session-command", SU_VALUES, ""]),
+    ("ssh slogin rsh autossh", Runner::Remote, ["o", "BbcDEeFIiJLlmOpPQRSWw", ""]),
+    ("watch", Runner::Joined, [""; 3]),
+    ("busybox nohup setsid setpriv", Runner::Wrapper(0), [""; 3]),
+    ("env", Runner::Wrapper(0), ["", "uC", ""]),
+    ("sudo", Runner::Wrapper(0), ["", "ughpCrtTUDR", ""]),
+    ("doas", Runner::Wrapper(0), ["", "uCa", ""]),
+    ("nice", Runner::Wrapper(0), ["", "n", ""]),
+    ("ionice", Runner::Wrapper(0), ["", "cnp", ""]),
+    ("chrt", Runner::Wrapper(1), ["", "TPD", ""]),
+    ("timeout", Runner::Wrapper(1), ["", "ks", ""]),
+    ("stdbuf", Runner::Wrapper(0), ["", "ioe", ""]),
+    ("time", Runner::Wrapper(0), ["", "fo", ""]),
+    ("strace", Runner::Wrapper(0), ["", "aeEIoOpPsSuUX", ""]),
+    ("xargs", Runner::Wrapper(0), ["", "adEILnPs", ""]),
+    ("chroot", Runner::Wrapper(1), [""; 3]),
+    ("unshare", Runner::Wrapper(0), ["", "RSGw", ""]),
+    ("systemd-run", Runner::Wrapper(0), ["", "pHMEGu", ""]),
+    ("flock", Runner::Wrapper(1), ["c command", "wE", ""]),
+    ("script", Runner::Wrapper(1), ["c command", "BIOTmo", ""]),
 ];
+
+const RUBY_VALUES: &str = "rICE encoding external-encoding internal-encoding";
+const PHP_CODE: &str = "rBRE run process-begin process-code process-end";
+const AWK_VALUES: &str = "FvfiElo field-separator assign file include exec load";
+const SU_VALUES: &str = "sgGwu shell group user whitelist-environment";
+const NODE_VALUES: &str = "rC conditions cpu-prof-dir diagnostic-dir disable-proto disable-warning \
+    dns-result-order env-file env-file-if-exists experimental-default-type experimental-loader \
+    icu-data-dir import input-type inspect-port loader max-http-header-size openssl-config \
+    redirect-warnings report-dir require secure-heap stack-trace-limit test-name-pattern \
+    test-reporter title trace-event-categories unhandled-rejections watch-path";
 
 /// Long options of programs that run others which take the next word.
 const LONG_VALUES: &str = "adjustment apparmor-profile arg-file chdir chroot class classdata close-from \
@@ -175,19 +111,10 @@ const LONG_VALUES: &str = "adjustment apparmor-profile arg-file chdir chroot cla
     process-slot-var prompt property regid reuid rgid role root ruid securebits selinux-label \
     setgid setuid signal slice timeout type uid unit unset user userspec wd";
 
-/// Whether a long option takes the next word. It may be cut short, as GNU's programs allow.
-pub fn takes_next(option: &str) -> bool {
-    let name = option.trim_start_matches('-');
-    name.len() >= 2 && !name.contains('=') && LONG_VALUES.split(' ').any(|it| it.starts_with(name))
-}
-
-pub fn runner(name: &str) -> Option<(&'static str, Runner)> {
-    let of = |(names, runner): (&'static str, Runner)| {
-        names.split(' ').find(|it| *it == name).map(|name| (name, runner))
-    };
-    RUNNERS.into_iter().find_map(of)
-}
-
-fn has(names: &str, name: &str) -> bool {
-    names.split(' ').any(|it| it == name)
+pub fn runner(name: &str) -> Option<(&'static str, Runner, Options)> {
+    RUNNERS.into_iter().find_map(|(known, runner, names)| {
+        let name = known.split(' ').find(|it| *it == name)?;
+        let is_cut = matches!(runner, Runner::SwitchUser | Runner::Wrapper(_));
+        Some((name, runner, Options { names, is_cut }))
+    })
 }

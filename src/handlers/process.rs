@@ -286,20 +286,19 @@ pub fn obstacle(file: &Path, search: &OsStr) -> Option<String> {
     }
     let words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
     let mut words = words.map(OsStr::from_bytes);
-    let interpreter = Path::new(words.next()?);
-    let its = |name: &OsStr, why| Some(format!("its interpreter {} {why}", shown(name)));
-    if !interpreter.exists() {
-        return its(interpreter.as_os_str(), "does not exist");
-    }
-    if !is_executable(interpreter) {
-        return its(interpreter.as_os_str(), "is no file that can be executed");
-    }
+    let path = words.next()?;
+    let interpreter = Path::new(path);
     // Other words of env's are options and variables.
     let is_name =
         |word: &&OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
-    let named = words.next().filter(|word| is_env && is_name(word))?;
-    if file_of(named, search).is_some() { None } else { its(named, "is not in PATH") }
+    let (name, why) = match words.next().filter(|word| is_env && is_name(word)) {
+        _ if !interpreter.exists() => (path, "does not exist"),
+        _ if !is_executable(interpreter) => (path, "is no file that can be executed"),
+        Some(named) if file_of(named, search).is_none() => (named, "is not in PATH"),
+        Some(_) | None => return None,
+    };
+    Some(format!("its interpreter {} {why}", shown(name)))
 }
 
 /// What is wrong with a command that was written in quotes, as if for a shell.

@@ -48,7 +48,6 @@ pub struct CoProcess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Over,
-    Stopped,
     Silent { leaves_input: bool },
     Broken,
 }
@@ -201,10 +200,8 @@ fn note(log: &mut Tail, chunk: &[u8]) {
 /// `{"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":[...]}`
 pub fn hello(context: &HandlerContext, record: &Record) -> String {
     let HandlerContext { queue, table, id, .. } = context;
-    let columns = &record.row.columns;
-    let hello = json!({
-        "backlog": 1, "queue": queue, "table": table, "id": id, "columns": &columns[..]
-    });
+    let columns = &record.row.columns[..];
+    let hello = json!({"backlog": 1, "queue": queue, "table": table, "id": id, "columns": columns});
     format!("{hello}\n")
 }
 

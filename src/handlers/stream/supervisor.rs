@@ -58,13 +58,9 @@ impl Supervisor {
         }
         self.queue.extend(jobs.into_iter().map(|job| Waiting { job, line: None }));
         if self.shared.stop.stage() > Stage::Running {
-            self.give_back();
+            let back = std::mem::take(&mut self.queue);
+            self.submit(back.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
         }
-    }
-
-    fn give_back(&mut self) {
-        let back = std::mem::take(&mut self.queue);
-        self.submit(back.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
     }
 
     /// Sends what is queued, as far as the window takes it, in one go.
@@ -155,10 +151,9 @@ impl Supervisor {
         let (now, grace) = (clock.monotonic(), stop.grace);
         let is_over = self.shared.closing.load(Ordering::SeqCst)
             && self.mailbox.in_hand.load(Ordering::SeqCst) == 0;
-        if let Some(at) = stop.ends_at() {
-            running.finish_by(Why::Stopped, at);
-        } else if is_over && running.is_serving() {
-            running.finish_by(Why::Over, now + grace);
+        let over_at = (is_over && running.is_serving()).then(|| now + grace);
+        if let Some(at) = stop.ends_at().or(over_at) {
+            running.finish_by(Why::Over, at);
         }
         running.step(self.timeout(), grace, now);
         self.running = Some(running);
@@ -236,7 +231,7 @@ impl Supervisor {
             (_, Err(error)) => self.fault(error),
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
-            (Some(Why::Over | Why::Stopped) | None, _) => {
+            (Some(Why::Over) | None, _) => {
                 if self.in_flight.is_empty() && !status.success() {
                     log::warn!("the handler had answered all, and then ended with {end}");
                 }
@@ -350,9 +345,7 @@ impl InFlight {
     }
 
     fn take(&mut self, at: usize) -> Option<Sent> {
-        let sent = self.sent.remove(at)?;
-        self.bytes -= sent.bytes;
-        Some(sent)
+        self.sent.remove(at).inspect(|sent| self.bytes -= sent.bytes)
     }
 
     pub fn drain(&mut self) -> impl DoubleEndedIterator<Item = Sent> + use<> {

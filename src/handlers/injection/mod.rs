@@ -120,8 +120,7 @@ impl Search<'_> {
     }
 
     fn language(self, language: Runner, left: &mut Words) -> Result<()> {
-        let (is_python, is_awk) =
-            (matches!(language, Runner::Python), matches!(language, Runner::Awk));
+        let (is_python, is_awk) = (language == Runner::Python, language == Runner::Awk);
         let mut is_told = false;
         while let Some(word) = left.next_if(|word| is_option(word)) {
             if word == "--" && is_told {
@@ -141,11 +140,12 @@ impl Search<'_> {
             }
         }
         let operand = left.peek().copied().filter(|_| self.is_run);
+        let begins = |word: &&String| self.begins_with_column(word);
         match (is_awk, is_told) {
             (true, true) => Ok(()),
             (true, false) => self.refuse_code(operand),
             (false, false) => self.refuse_script(operand),
-            (false, true) => self.refuse_beginning(operand, |name, column, _| {
+            (false, true) => self.refuse(operand.filter(begins), |name, column, _| {
                 format!(
                     "{name} would take the record's {column} for an option, and run it as code, if \
                      it begins with a hyphen; write -- {column}"
@@ -195,7 +195,8 @@ impl Search<'_> {
                 break;
             }
             if !word.starts_with('-') {
-                self.refuse_beginning(Some(word).filter(|_| self.is_run), |name, column, _| {
+                let host = Some(word).filter(|it| self.is_run && self.begins_with_column(it));
+                self.refuse(host, |name, column, _| {
                     format!(
                         "{name} would take the record's {column} for an option if it begins with a \
                          hyphen; write user@{column}"
@@ -289,14 +290,8 @@ impl Search<'_> {
         found.map_or(Ok(()), |(column, word)| bail!(why(self.name, &format!("{{{column}}}"), word)))
     }
 
-    /// Fails if the word begins with a column.
-    fn refuse_beginning(
-        self,
-        word: Option<&String>,
-        why: impl Fn(&str, &str, &str) -> String,
-    ) -> Result<()> {
-        let begins = |word: &&String| first_column(word, self.is_column).is_some_and(|it| it.1);
-        self.refuse(word.filter(begins), why)
+    fn begins_with_column(self, word: &str) -> bool {
+        first_column(word, self.is_column).is_some_and(|(_, begins)| begins)
     }
 }
 

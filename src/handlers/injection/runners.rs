@@ -1,6 +1,6 @@
 //! Programs that run others, or code, and how each is told what to run.
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
     /// The word behind `-c` is code.
     Shell,

@@ -21,7 +21,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
-use tokio_postgres::config::Config;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Client, Error as SqlError};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -170,7 +169,7 @@ pub struct Handle {
 }
 
 /// What sends requests and receives answers; none of it is left once the connection has ended.
-pub struct Exchange(Option<tokio_postgres::Connection<Plain, Encrypted>>);
+pub struct Exchange(pub Option<tokio_postgres::Connection<Plain, Encrypted>>);
 
 pub struct Driver {
     pub runtime: Runtime,
@@ -178,15 +177,6 @@ pub struct Driver {
 }
 
 impl Exchange {
-    pub async fn begin(
-        config: &Config,
-        stream: Plain,
-        tls: Handshake,
-    ) -> Result<(Client, Self), SqlError> {
-        let (client, connection) = config.connect_raw(stream, tls).await?;
-        Ok((client, Self(Some(connection))))
-    }
-
     /// The answer to what is asked of the client. Meanwhile it sends and receives.
     pub async fn answer<T>(
         &mut self,

@@ -30,6 +30,7 @@ pub enum Place {
     },
 }
 
+/// Not to be shown.
 #[derive(Clone)]
 pub struct Password {
     pub secret: String,
@@ -92,7 +93,14 @@ pub fn endpoints(
             bail!("{by} has a list of {found}, and there are {count} hosts");
         }
     }
-    let passwords = Passwords::of(parameters, home);
+    let said = parameters.text("password").map(|secret| {
+        let by = parameters.said_by("password");
+        let from = if by == "password" { "the URL" } else { by };
+        Password { secret: secret.into(), from: from.into() }
+    });
+    let path = parameters.text("passfile").map(PathBuf::from);
+    let path = path.or_else(|| home.map(|home| home.join(".pgpass"))).filter(|_| said.is_none());
+    let file = path.and_then(|path| Some((read_password_file(&path)?, path)));
     let endpoint = |index: usize| {
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
         let host = hosts.get(index).copied().unwrap_or_default();
@@ -112,7 +120,12 @@ pub fn endpoints(
             }
         };
         let mut endpoint = Endpoint { place, port, password: None };
-        endpoint.password = passwords.of_host(&endpoint, database, user);
+        // What is said is for all hosts, and in a file each has its own line.
+        endpoint.password = said.clone().or_else(|| {
+            let (text, path) = file.as_ref()?;
+            let secret = password_in(text, &endpoint, database, user)?;
+            Some(Password { secret, from: path.display().to_string() })
+        });
         Ok(endpoint)
     };
     (0..count).map(endpoint).collect()
@@ -130,51 +143,17 @@ pub fn default_place(directories: &[&str], port: u16) -> Place {
     }
 }
 
-/// The passwords of the hosts. Not to be shown.
-enum Passwords {
-    /// What is said is for all hosts.
-    Said(Password),
-    /// Of a password file each host has its own line.
-    File {
-        path: PathBuf,
-        text: String,
-    },
-    None,
-}
-
-impl Passwords {
-    fn of(parameters: &Parameters, home: Option<&Path>) -> Self {
-        if let Some(secret) = parameters.text("password") {
-            let from = match parameters.said_by("password") {
-                "password" => "the URL",
-                variable => variable,
-            };
-            return Self::Said(Password { secret: secret.into(), from: from.into() });
-        }
-        let path = parameters.text("passfile").map(PathBuf::from);
-        let path = path.or_else(|| home.map(|home| home.join(".pgpass")));
-        let text = path.as_deref().and_then(read_password_file);
-        path.zip(text).map_or(Self::None, |(path, text)| Self::File { path, text })
-    }
-
-    /// In a file, that of the first line that fits.
-    fn of_host(&self, endpoint: &Endpoint, database: &str, user: &str) -> Option<Password> {
-        let (path, text) = match self {
-            Self::Said(password) => return Some(password.clone()),
-            Self::File { path, text } => (path, text),
-            Self::None => return None,
-        };
-        let port = endpoint.port.to_string();
-        let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-        let password = lines.find_map(|line| {
-            let rest =
-                endpoint.pass_file_names().into_iter().find_map(|host| strip_field(line, host))?;
-            [&port, database, user].into_iter().try_fold(rest, strip_field)
-        })?;
-        // A comment may follow it.
-        let secret = Some(split_field(password).0).filter(|password| !password.is_empty())?;
-        Some(Password { secret, from: path.display().to_string() })
-    }
+/// The password in the first line of a password file that fits.
+fn password_in(text: &str, endpoint: &Endpoint, database: &str, user: &str) -> Option<String> {
+    let port = endpoint.port.to_string();
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let password = lines.find_map(|line| {
+        let mut hosts = endpoint.pass_file_names().into_iter();
+        let rest = hosts.find_map(|host| strip_field(line, host))?;
+        [&port, database, user].into_iter().try_fold(rest, strip_field)
+    })?;
+    // A comment may follow it.
+    Some(split_field(password).0).filter(|password| !password.is_empty())
 }
 
 /// None if there is none, or one that others may read: such a file is not used, so that

@@ -215,7 +215,8 @@ impl Server {
             let lacks_tls = needs_tls && !has_begun.get();
             Refusal::of(&error, lacks_tls, config.get_password().is_some())
         };
-        let (client, mut exchange) = Exchange::begin(config, stream, tls).await.map_err(refused)?;
+        let (client, connection) = config.connect_raw(stream, tls).await.map_err(refused)?;
+        let mut exchange = Exchange(Some(connection));
         if let Some(wanted) = self.is_read_only {
             let sql = "SHOW transaction_read_only";
             let rows = exchange.answer(client.simple_query(sql)).await.map_err(refused)?;

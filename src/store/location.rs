@@ -16,11 +16,9 @@ use crate::mapping::Mapping;
 #[derive(Debug, Clone)]
 pub enum Location {
     File(PathBuf),
+    /// With the queue of pgmq there, if it is one.
     #[cfg(feature = "postgres")]
-    Server(Arc<Server>),
-    /// A queue of pgmq there.
-    #[cfg(feature = "postgres")]
-    Queue(Arc<Server>, String),
+    Server(Arc<Server>, Option<String>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +44,7 @@ impl Location {
         queue: Option<&str>,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
-        let server = Arc::new(Server::new(url, env)?);
-        Ok(match queue {
-            None => Self::Server(server),
-            Some(queue) => Self::Queue(server, queue.into()),
-        })
+        Ok(Self::Server(Arc::new(Server::new(url, env)?), queue.map(String::from)))
     }
 
     #[cfg(not(feature = "postgres"))]
@@ -65,9 +59,11 @@ impl Location {
         Ok(match self {
             Self::File(path) => Box::new(sqlite::open(path, mapping, access)?),
             #[cfg(feature = "postgres")]
-            Self::Server(server) => Box::new(postgres::open(server, mapping, access)?),
+            Self::Server(server, None) => Box::new(postgres::open(server, mapping, access)?),
             #[cfg(feature = "postgres")]
-            Self::Queue(server, queue) => Box::new(pgmq::open(server, queue, mapping, access)?),
+            Self::Server(server, Some(queue)) => {
+                Box::new(pgmq::open(server, queue, mapping, access)?)
+            }
         })
     }
 
@@ -76,9 +72,9 @@ impl Location {
         match self {
             Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,
             #[cfg(feature = "postgres")]
-            Self::Server(server) => postgres::create(server, table, schemas.postgres)?,
+            Self::Server(server, None) => postgres::create(server, table, schemas.postgres)?,
             #[cfg(feature = "postgres")]
-            Self::Queue(server, queue) => {
+            Self::Server(server, Some(queue)) => {
                 pgmq::create(server, queue)?;
                 return Ok(format!("queue {queue}"));
             }
@@ -91,9 +87,9 @@ impl Location {
         match self {
             Self::File(path) => path.canonicalize().as_ref().unwrap_or(path).display().to_string(),
             #[cfg(feature = "postgres")]
-            Self::Server(server) => server.identity(),
+            Self::Server(server, None) => server.identity(),
             #[cfg(feature = "postgres")]
-            Self::Queue(server, queue) => format!("{} {queue}", server.identity()),
+            Self::Server(server, Some(queue)) => format!("{} {queue}", server.identity()),
         }
     }
 
@@ -101,7 +97,7 @@ impl Location {
         match self {
             Self::File(path) => Some(path),
             #[cfg(feature = "postgres")]
-            Self::Server(_) | Self::Queue(..) => None,
+            Self::Server(..) => None,
         }
     }
 }
@@ -111,7 +107,7 @@ impl fmt::Display for Location {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
             #[cfg(feature = "postgres")]
-            Self::Server(server) | Self::Queue(server, _) => f.write_str(&server.shown()),
+            Self::Server(server, _) => f.write_str(&server.shown()),
         }
     }
 }

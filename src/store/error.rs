@@ -20,6 +20,8 @@ pub struct DbError {
     pub words: String,
     /// What can be done about it, behind the words: `; make room`
     pub hint: String,
+    /// The character of the statement, from 0, that it is about, where the database says so.
+    pub place: Option<usize>,
     /// Whether it is one row that cannot be read, and not the table: others may well be.
     pub is_of_a_row: bool,
     /// Whether the table refuses what was to be written. Another row may fare better.

@@ -5,8 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use anyhow::{Result, bail};
-use tokio_postgres::error::ErrorPosition;
-use tokio_postgres::{Error as SqlError, Row};
+use tokio_postgres::Row;
 
 use super::PgEngine;
 use super::dialect::{Param, Postgres, value};
@@ -126,31 +125,21 @@ impl Catalog for RefCell<Session> {
     /// which only means that a row that changed there meanwhile is left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
-            if let Err(error) = self.get_mut().ask(&trial.sql, &[]) {
-                return Err(complaint(&trial, error));
+            match self.get_mut().query(&trial.sql, &[]) {
+                Ok(_) => {}
+                Err(error) if matches!(error.kind, Kind::Lost | Kind::Forbidden) => bail!(error),
+                Err(DbError { words, place, .. }) => {
+                    // The server counts characters.
+                    let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);
+                    let words = words.replace("argument of CASE/WHEN must", "it must");
+                    return Err(trial.complaint(&words, place.map(|_| before.sum())));
+                }
             }
         }
         let names = identifiers(condition);
         let is_read = |column: &&Column| names.contains(&column.name);
         Ok(table.columns.iter().filter(is_read).map(|column| column.name.clone()).collect())
     }
-}
-
-fn complaint(trial: &Trial, error: SqlError) -> anyhow::Error {
-    let db = error.as_db_error();
-    let place = db.and_then(|error| match error.position()? {
-        ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
-        ErrorPosition::Internal { .. } => None,
-    });
-    // The server counts characters.
-    let at = place.map(|place| trial.sql.chars().take(place).map(char::len_utf8).sum());
-    let lines = db.map(|error| error.message().to_owned()).filter(|it| it.contains('\n'));
-    let error = DbError::from(error);
-    if [Kind::Lost, Kind::Forbidden].contains(&error.kind) {
-        return error.into();
-    }
-    let words = error.words.replace("argument of CASE/WHEN must", "it must");
-    trial.complaint(&lines.unwrap_or(words), at)
 }
 
 /// The parts of table `$1` in which no index leads to an id, whose columns are `$2`. One in which

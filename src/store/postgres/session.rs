@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
-use tokio_postgres::error::{DbError as ServerError, SqlState};
+use tokio_postgres::error::{DbError as ServerError, ErrorPosition, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error as SqlError, Row, Statement};
 
@@ -62,12 +62,7 @@ impl Session {
 
     /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, DbError> {
-        Ok(self.ask(sql, params)?)
-    }
-
-    /// The same, with the server's own error.
-    pub fn ask(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
-        self.reading(|it| it.send(sql, params))
+        Ok(self.reading(|it| it.send(sql, params))?)
     }
 
     fn reading<T>(
@@ -238,8 +233,12 @@ impl From<SqlError> for DbError {
             Some(&SqlState::DISK_FULL) => "; make room and run the same command again".into(),
             _ => String::new(),
         };
+        let place = error.as_db_error().and_then(|error| match error.position()? {
+            ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
+            ErrorPosition::Internal { .. } => None,
+        });
         let is_refusal = kind != Kind::Forbidden && is_one_of(&REFUSALS);
-        Self { kind, words, hint, is_of_a_row: is_one_of(&OF_A_ROW), is_refusal }
+        Self { kind, words, hint, place, is_of_a_row: is_one_of(&OF_A_ROW), is_refusal }
     }
 }
 

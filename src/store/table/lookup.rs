@@ -281,7 +281,7 @@ pub fn is_never(value: &Value) -> bool {
         || matches!(value, Value::Text(text) if is_never(text))
 }
 
-const BEHIND: &str = "\nTHEN 1 END FROM ";
+const BEHIND: &str = "THEN 1 END FROM";
 
 /// A statement with the condition in it.
 pub struct Trial<'a> {
@@ -300,7 +300,7 @@ impl<'a> Trial<'a> {
             end: before.len() + condition.len(),
         };
         [
-            of("SELECT CASE WHEN ".into(), format!("{BEHIND}{table}{end}")),
+            of("SELECT CASE WHEN ".into(), format!("\n{BEHIND} {table}{end}")),
             of(format!("SELECT 1 FROM {table} WHERE ("), format!("\n){end}")),
         ]
     }

@@ -121,10 +121,7 @@ impl Orders {
 }
 
 pub fn number(id: &Id) -> Option<i64> {
-    match id {
-        Id::Integer(number) => Some(*number),
-        Id::Text(_) | Id::Composite(_) => None,
-    }
+    if let Id::Integer(number) = id { Some(*number) } else { None }
 }
 
 impl Queue {

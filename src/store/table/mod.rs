@@ -14,8 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::date::Dates;
 use crate::mapping::Assigned;
-use crate::record::SeriesSource;
-use crate::record::{Capabilities, Status};
+use crate::record::{Capabilities, SeriesSource, Status};
 use crate::store::sql::Dialect;
 
 /// A table that has what the mapping says ([`Table::find`]). Names are spelt as it spells them.

@@ -163,8 +163,7 @@ impl Period {
         Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), one_in })
     }
 
-    /// A line of a crontab that runs a command. Fails if there is a line break in that, which no
-    /// crontab can say.
+    /// A line of a crontab that runs a command. Fails on a line break, which no crontab can say.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let mut command = shell_words(command)?;
         if let Some(condition) = &self.one_in {
@@ -207,8 +206,7 @@ impl Period {
     }
 }
 
-/// The words of a command as a shell reads them, with none of their backslashes beside another or
-/// before a percent sign.
+/// The words of a command as a shell reads them, no backslash beside another or before a percent.
 fn shell_words(words: &[String]) -> Result<String, String> {
     let quoted = words.iter().map(|word| {
         match shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control)) {

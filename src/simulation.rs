@@ -1,6 +1,5 @@
-//! Simulation of a policy: the engine itself, on a table in memory, with a clock that is stepped
-//! from tick to tick and a handler that follows a script; and measures of its load, how even it is,
-//! and how far waits deviate.
+//! Simulation of a policy: the engine itself on a table in memory, with a clock that goes from tick
+//! to tick and a handler by script; and how even its load is, and how far waits deviate.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

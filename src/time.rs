@@ -1,5 +1,4 @@
-//! Points in time: whole seconds since the epoch, UTC, and the spellings in which tables hold them;
-//! and the clocks that say which one is now.
+//! Points in time, whole seconds since the epoch, UTC; their spellings in tables; and the clocks.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};

@@ -1,6 +1,5 @@
-//! Assembly of a pass, from the options and the table: the crontab line with what its last pass left
-//! in the state directory, and the handlers. A pass, a dry run, a simulation, and what is said of the
-//! next pass all begin here.
+//! Assembly of a pass from options and table: the crontab line with what its last pass left, and
+//! the handlers. A pass, a dry run, a simulation, and what is said of the next pass begin here.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -43,8 +42,8 @@ impl Assembly {
         Ok(assembly)
     }
 
-    /// With the lock of the line: two passes of one line never run at once. `None` if there is one,
-    /// unless this is to `wait` for its end.
+    /// With the lock of the line, of which one pass runs at a time. `None` if one does, unless this
+    /// is to `wait`.
     pub fn locked(
         queue: &Queue,
         schedule: &Schedule,
@@ -146,8 +145,7 @@ pub fn context(
     }
 }
 
-/// Fails if a command would run what a record says, or has a column in it that is misspelt and
-/// would go out as it stands.
+/// Fails if a command would run what a record says, or if a column in it is misspelt.
 pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
     let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
     let is_column = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
@@ -164,8 +162,7 @@ pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table
     Ok(())
 }
 
-/// Fails if the table has not what the handler, if there is one, goes by, or a command would run what
-/// a record says.
+/// Fails if the table lacks what the handler goes by, or a command would run what a record says.
 pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
     refuse_injection(handler, queue, table)?;

@@ -1,6 +1,5 @@
 //! `backlog crontab`: the lines that a queue needs, ready to paste. Their arguments make `process`
-//! mean the same under cron, from any directory and without the environment of the person who typed
-//! it.
+//! mean the same under cron, from any directory and without the environment of who typed it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -165,9 +164,8 @@ fn utf8(word: OsString) -> Result<String> {
     word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
 }
 
-/// The name of a queue as a part of a unit's, another one for each queue: what may not stand there
-/// is written as systemd-escape has it. So is a hyphen before a number at the end, which would be
-/// that of another queue's line.
+/// The name of a queue as a part of a unit's: what may not stand there is written as systemd-escape
+/// has it. So is a hyphen before a number at the end, which would be that of another queue's line.
 fn unit_name(queue: &str) -> String {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     let number = queue.rfind('-').filter(|at| is_number(&queue[at + 1..]));
@@ -202,8 +200,7 @@ fn words(
     if let Some(name) = resolved.named() {
         words.extend(option("queue", Some(name.into())));
     }
-    // A token that stands in the environment is none for a command line, which every user of the
-    // machine sees.
+    // Every user of the machine sees a command line, so a token stays in the environment.
     let mut layers = environment.layer(&queue.name)?;
     layers.retain(|key| key != "header");
     layers = typed.layer.clone().over(layers);

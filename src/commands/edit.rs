@@ -154,8 +154,7 @@ struct Work<'a> {
     out: &'a mut dyn Write,
     /// Records changed, or that would be.
     done: u64,
-    /// Tries later if records are in the hands of a pass. It failed where ids stand for no record, or
-    /// the table does not let one go.
+    /// Tries later if a pass has records in hand. Fails where an id stands for none, or one is refused.
     exit: Exit,
 }
 

@@ -1,5 +1,4 @@
-//! `backlog status`, `list` and `explain`: how many records there are, which, and why one of them was
-//! or was not tried.
+//! `backlog status`, `list` and `explain`: how many records there are, which, and why one is tried.
 
 use anyhow::{Result, bail};
 

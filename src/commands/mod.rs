@@ -1,5 +1,4 @@
-//! A function for each subcommand. Each acquires what it needs, calls one function of the layers
-//! below, and reports.
+//! A function for each subcommand: it acquires, calls one function of a layer below, and reports.
 
 mod assemble;
 mod check;

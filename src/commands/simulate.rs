@@ -1,5 +1,4 @@
-//! `backlog simulate`: the load that policies make, for records that are made up or for those of
-//! the table.
+//! `backlog simulate`: the load that policies make, for records made up or for those of the table.
 
 use std::collections::HashSet;
 use std::io::Write;

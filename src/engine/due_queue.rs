@@ -1,5 +1,4 @@
-//! The due queue: ids of due records in the order in which a pass tries them, read once, a page at
-//! a time.
+//! The due queue: ids of due records in the order in which a pass tries them, read page by page.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,4 @@
-//! The rate limit, a token bucket: no more than so many attempts in a time, however fast handlers
-//! are.
+//! The rate limit, a token bucket: so many attempts in a time, however fast handlers are.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant as Monotonic};

@@ -1,5 +1,4 @@
-//! `-- COMMAND [ARG]...`: one process for each record, without a shell. `{column}` in its words is the
-//! value of the record.
+//! `-- COMMAND [ARG]...`: a process for each record, without a shell. `{column}` is a value of it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -14,8 +14,7 @@ static OPTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Keys that stand in backlog.toml or behind `--set` alone: the mapping of the table, and the
-/// handler, which is typed behind `--`.
+/// Keys of backlog.toml and `--set` alone: the mapping, and the handler, typed behind `--`.
 const OF_THE_FILE: &str = "date_inserted exec failures id last_error last_failure on_archive on_failure on_success \
     payload status where";
 
@@ -116,8 +115,7 @@ pub fn is_of_the_choice(key: &str) -> bool {
     CHOICES.contains(&key) || OF_THE_CHOICE.contains(&key)
 }
 
-/// Keys that count only together with those of the same layer: they are gone where these are said
-/// above them.
+/// Keys that count only with those of the same layer: they are gone where these are said above.
 pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let mut gone = Vec::new();
     if CHOICES.into_iter().any(&is_said) {

@@ -61,8 +61,7 @@ impl Sources {
     }
 }
 
-/// What a handler is told of its record under the names of options. A `backlog` that the handler
-/// runs may be about another table.
+/// What a handler is told of its record: a `backlog` that it runs may be about another table.
 const TOLD_TO_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
 
 fn attempts_variable(queue: &str) -> String {
@@ -167,8 +166,7 @@ pub fn utf8(name: &str, value: &OsStr) -> Result<String, ExitError> {
     text.ok_or_else(|| usage(format!("the variable {name} is not UTF-8")))
 }
 
-/// A backlog.toml that was read. All its keys are legal; the values are looked at when they are
-/// needed.
+/// A backlog.toml that was read. Its keys are legal; its values are looked at when needed.
 pub struct File {
     pub path: PathBuf,
     defaults: Layers,
@@ -220,8 +218,7 @@ impl File {
     }
 }
 
-/// The text of a file that was named. What root is to do must be root's word, also where a link has
-/// led to it.
+/// The text of a file that was named. What root is to do must be root's word, also behind a link.
 fn read_named(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
     let read = || if is_root() { Followed::new(path)?.read() } else { secure_file::read(path) };
     let (bytes, standing) = read().map_err(|error| not_read(path, &error))?;
@@ -333,8 +330,7 @@ fn with_parts(key: &str, value: Value) -> Result<Value, String> {
     Ok(Value::Table(Table::from_iter([("column".into(), value)])))
 }
 
-/// Has a path begin at the directory of the file that it stands in, unless it is a URL, or a program
-/// that is looked for in PATH.
+/// Has a path begin at the directory of its file, unless it is a URL, or a program in PATH.
 fn make_absolute(key: &str, value: &mut Value, directory: &Path) -> Result<(), String> {
     let is_program = [EXEC, "exec_on_archive"].contains(&key);
     let place = if is_program {

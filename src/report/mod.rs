@@ -1,5 +1,4 @@
-//! Reports, as text and as JSON: of a table, of what a check found, and of a pass. Nothing here
-//! prints.
+//! Reports, as text and as JSON: of a table, of a check, and of a pass. Nothing here prints.
 
 mod record;
 mod simulation;
@@ -35,8 +34,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The upper bounds of the age bands, in days: the ages at which the progressive schedule changes
-/// its frequency.
+/// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 /// Those, what is older, and what is undated.
 const COLUMNS: usize = BANDS.len() + 2;
@@ -74,8 +72,7 @@ pub struct DueReport {
     pub next_due_at: Option<Instant>,
 }
 
-/// The rows of each status by band, older than all bands, and undated: ours first, whether there are
-/// any or not, then what else the table holds.
+/// The rows of each status by band, older than all, and undated: ours first, also without any.
 fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
     let mut by_status: BTreeMap<(bool, &str), [u64; COLUMNS]> = BTreeMap::new();
     for count in counts {

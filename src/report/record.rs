@@ -162,8 +162,7 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
     format!("record {}: {}{}\n", record.id, facts.join(", "), error.unwrap_or_default())
 }
 
-/// What the last pass, which began at `at`, had to do with the record, as far as the row still shows
-/// it.
+/// What the last pass, which began at `at`, had to do with the record, as far as the row shows it.
 fn last_pass(at: Instant, then: Verdict, record: &Record) -> String {
     if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
         return format!("tried, in that pass or since: it failed or was put off at {failed_at}");
@@ -211,8 +210,7 @@ fn reason_text(reason: Reason) -> &'static str {
     }
 }
 
-/// Why the policy has the record tried when it has: a few sentences, none for what is not
-/// pending.
+/// Why the policy has the record tried when it has, in sentences; none for what is not pending.
 fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
     if !facts.status.is_pending() {
         return Vec::new();

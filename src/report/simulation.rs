@@ -60,8 +60,7 @@ pub fn load_chart(run: &Run, scenario: &Scenario) -> String {
     text + &format!("{:>7} +{}\n         0{each:^gap$}{to}\n", "0", "-".repeat(width))
 }
 
-/// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is when the record was
-/// tried before, if it was.
+/// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is the attempt before it.
 pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -> String {
     json_line(&json!({
         "policy": policy,
@@ -72,8 +71,7 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
     }))
 }
 
-/// The load of each day, as far as it is simulated: all attempts, those in the busiest tick, and
-/// how many a tick has.
+/// The load of each simulated day: all attempts, those in the busiest tick, and those of a tick.
 pub fn days_table(run: &Run, scenario: &Scenario) -> String {
     let every = run.policy.every_secs();
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);

@@ -1,5 +1,4 @@
-//! The keys of a policy's specification, `NAME:KEY=VALUE,...`: what is legal, and what is said of
-//! the rest.
+//! The keys of a policy's specification, `NAME:KEY=VALUE,...`: the legal ones, and errors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

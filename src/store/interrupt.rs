@@ -1,6 +1,5 @@
-//! The stop of a pass inside a store: one wrapper for all of them, each of which says what ends its
-//! statements, and heeds the stop where it would wait or try again. It has the store see after its
-//! claims as well.
+//! The stop of a pass inside a store: one wrapper for all, each of which says what ends its
+//! statements, and heeds the stop where it would wait. It has the store see after its claims, too.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -25,8 +24,7 @@ pub type Interrupter = Box<dyn FnMut() + Send>;
 /// How often it is looked whether a statement is to end: it is interrupted again until it does,
 /// because an interrupt between two statements is lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// How long after the end of the grace a settlement may still run: handlers that do not end are
-/// killed then, and that is written as well.
+/// How long after the grace a settlement may run: killed handlers are written as well.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// The stop of a pass, and the operation of the store that it ends.
@@ -172,8 +170,7 @@ impl Store for Interruptible {
     }
 }
 
-/// Does something in each interval, and at once if there is anything to be read from the sockets that
-/// it returned last.
+/// Does something in each interval, and at once if the sockets that it returned can be read.
 fn heartbeat(
     name: &str,
     failure: &'static str,

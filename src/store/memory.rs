@@ -1,5 +1,4 @@
-//! A table in memory, for simulations: nothing waits for a disk, and what is due next is known
-//! without looking at the rest.
+//! A table in memory, for simulations: what is due next is known without looking at the rest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

@@ -24,8 +24,7 @@ pub struct Inspection {
     pub triggers: Vec<String>,
     /// Why the table would refuse what a pass writes, as far as that can be told without writing.
     pub refused: Vec<String>,
-    /// What no index finds, so that a pass reads the whole table, and the statement that makes one.
-    /// None if it could not be told.
+    /// What no index finds, and the statement that makes one. None if it could not be told.
     pub missing: Option<Vec<(&'static str, String)>>,
     /// An id that more than one row has.
     pub duplicate: Option<String>,

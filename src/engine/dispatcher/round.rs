@@ -1,5 +1,4 @@
-//! One round of the dispatcher: due records are claimed, outcomes and charges written in one
-//! commit, and the records handed to the handler.
+//! One round of the dispatcher: claims records, writes outcomes and charges, hands records out.
 
 use std::sync::Arc;
 

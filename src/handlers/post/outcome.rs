@@ -1,5 +1,4 @@
-//! Outcomes of requests: which status code and which header of a reply make which, and the failures
-//! of requests that had none, in plain words.
+//! Outcomes of requests, by status code and header of a reply, and failures of those without one.
 
 use std::io;
 use std::io::ErrorKind::{

@@ -1,5 +1,4 @@
-//! One co-process and its successors, supervised by a thread: fed, listened to, and started again
-//! after an early end.
+//! One co-process and its successors, supervised by a thread: fed, heard, and started again.
 
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;

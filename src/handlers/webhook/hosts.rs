@@ -1,5 +1,4 @@
-//! Hosts that a webhook may reach, and the way to them: the allowlist of `--allow-host` for those that
-//! a column in the URL names, and the proxies.
+//! Hosts that a webhook may reach: the list of `--allow-host` for those of a column, and proxies.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,5 +1,4 @@
-//! The catalog of a PostgreSQL database: tables and columns, and what `check` asks of them, indexes
-//! and privileges.
+//! The catalog of a PostgreSQL database: tables and columns, and for `check` indexes and rights.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

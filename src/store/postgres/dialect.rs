@@ -1,6 +1,5 @@
 //! Names, values and dates as PostgreSQL has them. Every value travels as text, out of a column by
-//! `::text` and into it by a cast to the column's type: so each type that the server knows works,
-//! also those that this program does not.
+//! `::text` and into it by a cast to its type: so types work that this program does not know.
 
 use serde::de::IgnoredAny;
 use tokio_postgres::Row;
@@ -183,8 +182,7 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
     }
 }
 
-/// Rows that can be due by their count of failures; all where the server cannot say which, and the
-/// reader has to.
+/// Rows that can be due by their count of failures; all where the server cannot say which.
 fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return EVERY.into();

@@ -30,11 +30,9 @@ use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim};
 
-/// How many records are claimed at a time, at most: two locks each, and a stock server has room for
-/// some twelve thousand in all.
+/// How many records are claimed at a time: two locks each, of the 12,000 that a stock server has.
 const MOST_CLAIMS: usize = 128;
-/// How long a row may be locked by somebody else before a settlement is tried again, and an attempt
-/// is not begun.
+/// How long a row's lock is waited for, until a settlement is tried again, an attempt not begun.
 const LOCK_TIMEOUT: &str = "5s";
 /// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
 /// for so long, so that each pass can take back what its handlers are still at.
@@ -59,8 +57,7 @@ impl Keys {
     }
 }
 
-/// The claims that this pass holds. Its other session, in which it reads and writes, holds the
-/// second locks.
+/// The claims that this pass holds. The session in which it reads and writes has the second locks.
 #[derive(Default)]
 pub struct PgLocks {
     /// The session of the first locks; made when the first is needed.

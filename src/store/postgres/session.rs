@@ -115,8 +115,7 @@ impl Session {
         })?)
     }
 
-    /// How the server would carry out a statement, if it reads no table from one end to the other
-    /// that it can help.
+    /// The plan of a statement where no table is read from one end to the other without need.
     pub fn plan_of(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
         self.end_reading();
         self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL enable_seqscan = off"))?;
@@ -146,8 +145,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the transaction that only reads, if there is one. Where the connection is lost, so is
-    /// the transaction.
+    /// Ends the transaction that only reads, if there is one; a lost connection has ended it.
     fn end_reading(&mut self) {
         if self.is_reading {
             let _ = self.roll_back();
@@ -173,8 +171,7 @@ impl Session {
         Ok(Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX))
     }
 
-    /// Which of the server's processes serves this session. Numbers are used again, so the instant
-    /// of its start belongs to it.
+    /// The server's process for this session, with its start: numbers are used again.
     pub fn backend(&mut self) -> Result<String, DbError> {
         let sql = "SELECT concat_ws(' ', pid, backend_start) FROM pg_stat_activity \
                    WHERE pid = pg_backend_pid()";
@@ -183,8 +180,7 @@ impl Session {
     }
 }
 
-/// Whether two sessions of ours are not the server's, but a pooler's, which lends the server's for a
-/// transaction.
+/// Whether two sessions are a pooler's, which lends the server's for a transaction.
 pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbError> {
     for _ in 0..2 {
         // The pooler has to keep them apart for the while, and then lends the last one first.
@@ -201,8 +197,7 @@ pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbErro
     Ok(false)
 }
 
-/// A pooler takes a client that goes away within a transaction for a broken one, and ends the
-/// server's session as well.
+/// A pooler ends the server's session with a client that goes away within a transaction.
 impl Drop for Session {
     fn drop(&mut self) {
         self.end_reading();
@@ -261,8 +256,7 @@ fn kind(error: &SqlError) -> Kind {
         | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
-        // A session that was idle for too long, in a transaction or not, or whose transaction took
-        // too long.
+        // A session that was idle for too long, or whose transaction took too long.
         _ if is_connection || ["57P05", "25P03", "25P04"].contains(&code.code()) => Kind::Lost,
         _ if code.code().starts_with("22") => Kind::NoValue,
         _ => Kind::Other,

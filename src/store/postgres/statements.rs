@@ -1,5 +1,4 @@
-//! The statements of a round: locks, claims and guarded writes, each of many records in one round
-//! trip.
+//! The statements of a round: locks, claims and guarded writes, of many records in one round trip.
 
 use std::fmt::Display;
 
@@ -15,8 +14,7 @@ use crate::store::sql::{Dialect, id_param};
 use crate::store::table::{Cells, Charged, Role, Selected, Table, Term, Verb, quote};
 use crate::store::{Claim, RowWrite};
 
-/// The rows that a statement is given: its parameters are their columns, under names that no
-/// condition means.
+/// The rows that a statement is given: its parameters are their columns, by names of our own.
 #[derive(Default)]
 struct Given {
     /// Those of the whole statement.

@@ -324,8 +324,7 @@ fn make_parents(place: &Place) -> Result<()> {
     }
 }
 
-/// Gives what was just made a mode and the database's owner, as far as that may be: only root can
-/// give a file away.
+/// Gives what was just made a mode and the database's owner, if this is root, who alone can.
 fn take_after(made: impl AsFd, place: &Place, mode: u32) -> rustix::io::Result<()> {
     let mut mode = mode;
     if let Some(database) = &place.database {

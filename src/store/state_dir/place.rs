@@ -43,8 +43,7 @@ impl Place {
         is_trusted(found.st_uid) || is_owners || self.is_shared(found.st_gid).0
     }
 
-    /// Fails unless the directory is somebody's who may have one, and nobody can put files into it
-    /// who cannot write the database.
+    /// Fails unless its owner may have one, and who can put files there can write the database.
     pub fn check(&self, found: &Stat) -> Result<()> {
         let shown = self.path.display();
         if !self.may_own(found) {

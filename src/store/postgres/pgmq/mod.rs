@@ -150,8 +150,7 @@ impl Queue {
         )
     }
 
-    /// Takes back that messages `$1`, read `$2` times by now, were read once more. pgmq has no
-    /// function for that.
+    /// Takes back the last reading of messages `$1`, read `$2` times by now, as pgmq itself cannot.
     pub fn unread(&self) -> String {
         format!(
             "UPDATE {} q SET read_ct = q.read_ct - 1 \
@@ -210,8 +209,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }
 
-/// What the columns mean is known; of what the user says only the payload counts, and whether what
-/// succeeded is deleted.
+/// The columns are known; the user chooses the payload, and whether what succeeded is deleted.
 fn mapping_of(said: &Mapping) -> Mapping {
     Mapping {
         table: Name::given("queue"),

@@ -1,5 +1,4 @@
-//! The hosts of a URL: where each listens, and which password it gets, by libpq's rules also from
-//! the password file.
+//! The hosts of a URL: where each listens, and its password, by libpq's rules also from the file.
 
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -156,8 +155,7 @@ fn password_in(text: &str, endpoint: &Endpoint, database: &str, user: &str) -> O
     Some(split_field(password).0).filter(|password| !password.is_empty())
 }
 
-/// None if there is none, or one that others may read: such a file is not used, so that
-/// nobody gets used to it.
+/// None if there is none, or one that others may read: nobody is to get used to that.
 fn read_password_file(path: &Path) -> Option<String> {
     let found = fs::metadata(path).ok()?;
     let shown = path.display();

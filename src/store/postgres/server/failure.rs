@@ -11,8 +11,7 @@ use tokio_postgres::Error as SqlError;
 use crate::exit::try_later;
 use crate::tls_roots;
 
-/// The failure to open a connection, whoever was asked. It is one to try again later if a server is
-/// out of reach for now.
+/// The failure to open a connection. It is one to try again later if a server is out of reach.
 pub fn failure(place: &str, refusals: &[(String, Refusal)]) -> anyhow::Error {
     let shown: Vec<_> = match refusals {
         [(_, refusal)] => vec![refusal.to_string()],

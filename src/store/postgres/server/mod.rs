@@ -1,5 +1,4 @@
-//! Connections by the rules of libpq, from a URL and the environment, so that what works with
-//! `psql` works here.
+//! Connections by libpq's rules, from URL and environment: what works with `psql` works here.
 
 mod connection;
 mod endpoint;
@@ -65,8 +64,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Connects to nothing yet. What the URL leaves open comes from the variables that libpq
-    /// knows, then from libpq's defaults.
+    /// Connects to nothing yet. Behind the URL stand libpq's variables, then its defaults.
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
         parameters.refuse_unmet_demands()?;

@@ -312,8 +312,7 @@ pub fn without_password(url: &str) -> String {
     format!("{scheme}{place}{}", query_without_password(query))
 }
 
-/// Whether what looks like a host and its port may be a user and a password with signs that cut
-/// the URL too early.
+/// Whether what looks like host and port may be user and password, cut too early by a sign.
 fn may_hide_password(place: &str, query: &str) -> bool {
     let authority = place.split('/').next().unwrap_or_default();
     let is_port = |ports: String| ports.chars().all(|c| c.is_ascii_digit() || c == ',');

@@ -69,8 +69,7 @@ impl Mode {
 /// neither, so that they only name a bound.
 const VERSIONS: [&str; 4] = ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-/// The TLS versions that a connection may have, none of them older than TLS 1.2; like libpq, whether
-/// or not it will have TLS.
+/// The TLS versions that a connection may have, TLS 1.2 at least; checked without TLS as well.
 pub fn versions(parameters: &Parameters) -> Result<Vec<&'static SupportedProtocolVersion>> {
     let place = |key| {
         parameters.read(key, &format!("one of: {}", VERSIONS.join(", ")), |text| {

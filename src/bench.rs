@@ -12,7 +12,7 @@ use crate::query::Order;
 use crate::record::Capabilities;
 use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
 use crate::stop::Stop;
-use crate::store::{Access, Location, Patience};
+use crate::store::{Access, Location, Retry};
 use crate::time::{Clock, DAY, Instant};
 
 pub const NOW_SECS: i64 = 1_795_232_400;
@@ -33,7 +33,7 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
     let stop = Stop::new(clock, Duration::ZERO, None)?;
     let pass = Pass {
-        store: opened.into_store(&state, Patience::new(None, clock))?,
+        store: opened.into_store(&state, Retry::new(None, clock))?,
         line: CronLine::new(schedule, capabilities),
         began_at: NOW,
         order: Order::Newest,

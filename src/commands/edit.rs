@@ -15,9 +15,7 @@ use crate::query::{Order, Query, Window};
 use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
-use crate::store::{
-    Access, Claim, Database, Patience, RowWrite, Schemas, Store, Table, WriteResult,
-};
+use crate::store::{Access, Claim, Database, Retry, RowWrite, Schemas, Store, Table, WriteResult};
 use crate::time::Instant;
 
 const TABLE: &str = "BACKLOG";
@@ -173,7 +171,7 @@ pub fn edit(
     (verb.require)(table)?;
     let id_columns = table.id.len();
     let state = database.state_dir(queue.state_dir.as_deref())?;
-    let store = database.into_store(&state, Patience::new(None, console.clock))?;
+    let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let (now, out) = (console.clock.now(), &mut *console.out);
     let mut work = Work { store, verb, dry_run, now, out, done: 0, exit: Exit::Done };
     let ids = if all { work.all(&queue)? } else { work.named(ids, id_columns)? };

@@ -19,7 +19,7 @@ use crate::schedule::{AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, 
 use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, plain_fibonacci};
 use crate::simulation::{self, Scenario};
 use crate::stop::Stop;
-use crate::store::{Access, Location, Patience};
+use crate::store::{Access, Location, Retry};
 use crate::time::{Clock, DAY, Instant};
 
 const MIDNIGHT: i64 = 1_795_219_200;
@@ -129,7 +129,7 @@ impl Table {
         let cursor = Arc::new(Mutex::new(line.cursor.clone()));
         let stop = Stop::new(clock, Duration::ZERO, None).unwrap();
         let pass = Pass {
-            store: database.into_store(&state, Patience::new(None, clock)).unwrap(),
+            store: database.into_store(&state, Retry::new(None, clock)).unwrap(),
             line: CronLine {
                 cursor: line.cursor.clone(),
                 ..CronLine::new(schedule(line.policy.clone()), capabilities(self.is_counted))

@@ -1,5 +1,5 @@
-//! Failures of a database, sorted by what can be done about them, and the patience with one that is
-//! busy or gone for a while. Each engine sorts its own failures, once.
+//! Failures of a database, sorted by what can be done about them, and the retry of what one that is
+//! busy or gone for a while did not do. Each engine sorts its own failures, once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -77,16 +77,16 @@ const STOPPING: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// For how long a database is waited for.
+/// How a failed operation is tried again: by which clock, and until which stop.
 #[derive(Clone)]
-pub struct Patience {
+pub struct Retry {
     clock: Clock,
     stop: Option<Arc<StoreStop>>,
     /// Whether nobody waits: a server that is gone is then left to the next look.
     is_just_looking: bool,
 }
 
-impl Patience {
+impl Retry {
     pub fn new(stop: Option<Arc<StoreStop>>, clock: Clock) -> Self {
         Self { clock, stop, is_just_looking: false }
     }
@@ -104,7 +104,7 @@ pub type OrRefused<T> = Result<Result<T, String>, DbError>;
 pub trait Reconnecting: Sized {
     type Engine: Engine;
 
-    fn patience(&mut self) -> &mut Patience;
+    fn retry(&mut self) -> &mut Retry;
 
     /// Where everything is written.
     fn engine(&mut self) -> &mut Self::Engine;
@@ -117,9 +117,9 @@ pub trait Reconnecting: Sized {
         verb: &str,
         act: impl FnMut(&mut Self, bool) -> Result<T, DbError>,
     ) -> Option<T> {
-        self.patience().is_just_looking = true;
-        let done = self.patiently(verb, act);
-        self.patience().is_just_looking = false;
+        self.retry().is_just_looking = true;
+        let done = self.retrying(verb, act);
+        self.retry().is_just_looking = false;
         done.inspect_err(|error| log::debug!("{error:#}")).ok()
     }
 
@@ -130,8 +130,8 @@ pub trait Reconnecting: Sized {
         mut connect: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let place = self.engine().place();
-        let patience = self.patience().clone();
-        let Patience { clock, is_just_looking, .. } = patience;
+        let retry = self.retry().clone();
+        let Retry { clock, is_just_looking, .. } = retry;
         if !is_just_looking {
             log::warn!("lost a connection to {place}: {}; connecting again", why.words);
         }
@@ -139,10 +139,10 @@ pub trait Reconnecting: Sized {
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {error:#}");
-            if patience.stop.as_ref().is_some_and(|it| it.stop.is_asked()) {
+            if retry.stop.as_ref().is_some_and(|it| it.stop.is_asked()) {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
-            if clock.until(deadline).is_zero() || patience.is_at_end() {
+            if clock.until(deadline).is_zero() || retry.is_at_end() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
             std::thread::sleep(PAUSE);
@@ -150,19 +150,19 @@ pub trait Reconnecting: Sized {
     }
 
     /// Waits out locks and lost sessions. What is done hears whether it may have been done before.
-    fn patiently<T>(
+    fn retrying<T>(
         &mut self,
         verb: &str,
         mut act: impl FnMut(&mut Self, bool) -> Result<T, DbError>,
     ) -> Result<T> {
-        let clock = self.patience().clock;
+        let clock = self.retry().clock;
         let (mut busy, mut deadline) = (0, None);
         loop {
             let error = match act(self, busy > 0 || deadline.is_some()) {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let goes_on = !self.patience().is_at_end();
+            let goes_on = !self.retry().is_at_end();
             let is_lost = error.kind == Kind::Lost;
             if goes_on && is_lost && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
                 deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
@@ -180,12 +180,12 @@ pub trait Reconnecting: Sized {
     }
 
     /// The same, but what the table refuses is no failure, nor is a lock to what `gives_way`.
-    fn patiently_or_refused<T>(
+    fn retrying_or_refused<T>(
         &mut self,
         gives_way: bool,
         mut act: impl FnMut(&mut Self, bool) -> OrRefused<T>,
     ) -> Result<Result<T, String>> {
-        self.patiently("write to", |it, again| match act(it, again) {
+        self.retrying("write to", |it, again| match act(it, again) {
             Err(error) if error.is_refusal || gives_way && error.kind == Kind::Busy => {
                 it.engine().roll_back();
                 Ok(Err(error.words))
@@ -204,7 +204,7 @@ pub trait Reconnecting: Sized {
         let can_wait = Self::Engine::TRIES > 0;
         let mut write = |changes: &[RowWrite]| {
             let gives_way = can_wait && changes.iter().any(RowWrite::begins);
-            self.patiently_or_refused(gives_way, |it, again| write(it, changes, again))
+            self.retrying_or_refused(gives_way, |it, again| write(it, changes, again))
         };
         if changes.is_empty() {
             return Ok(Vec::new());

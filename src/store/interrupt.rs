@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
-    Claim, Claiming, Database, Found, IsDue, Moved, Page, Patience, Reader, Rehearsal, RowWrite,
+    Claim, Claiming, Database, Found, IsDue, Moved, Page, Reader, Rehearsal, Retry, RowWrite,
     StateDir, Store, WriteResult,
 };
 use crate::lock;
@@ -67,8 +67,8 @@ impl Interruptible {
     pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
         let clock = stop.clock;
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
-        let patience = Patience::new(Some(stop.clone()), clock);
-        let store = Arc::new(Mutex::new(database.into_store(state, patience)?));
+        let retry = Retry::new(Some(stop.clone()), clock);
+        let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
         let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };
         if interruptible.stop.stop.deadline.is_some() {
             interruptible.watch()?;

@@ -37,7 +37,7 @@ pub use location::without_password;
 pub use postgres::without_password;
 
 pub use claims::LineLock;
-pub use error::Patience;
+pub use error::Retry;
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
@@ -98,7 +98,7 @@ pub trait Database: Reader + Survey {
     fn obstacle(&mut self) -> Result<Option<String>>;
 
     /// The means to claim records besides.
-    fn into_store(self: Box<Self>, state: &StateDir, patience: Patience) -> Result<Claiming>;
+    fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming>;
 }
 
 /// A store: the claims and writes of a pass. All claims end with the process that holds them.

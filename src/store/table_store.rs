@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::engine::{Ask, Engine, Locks, Seen};
-use super::error::{DbError, Kind, OrRefused, Patience, Reconnecting};
+use super::error::{DbError, Kind, OrRefused, Reconnecting, Retry};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
@@ -164,7 +164,7 @@ pub struct TableStore<E: Engine> {
     /// What ends with the claims goes first, and the connection last.
     pub locks: E::Locks,
     pub database: SqlDatabase<E>,
-    patience: Patience,
+    retry: Retry,
     /// Whether a charge is read back, once that was asked.
     looks_again: Option<bool>,
     /// Whether the claims were used since somebody saw after them.
@@ -172,8 +172,8 @@ pub struct TableStore<E: Engine> {
 }
 
 impl<E: Engine> TableStore<E> {
-    pub fn new(database: SqlDatabase<E>, locks: E::Locks, patience: Patience) -> Self {
-        Self { locks, database, patience, looks_again: None, is_used: false }
+    pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
+        Self { locks, database, retry, looks_again: None, is_used: false }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
@@ -317,8 +317,8 @@ impl<E: Engine> TableStore<E> {
 impl<E: Engine> Reconnecting for TableStore<E> {
     type Engine = E;
 
-    fn patience(&mut self) -> &mut Patience {
-        &mut self.patience
+    fn retry(&mut self) -> &mut Retry {
+        &mut self.retry
     }
 
     fn engine(&mut self) -> &mut E {
@@ -338,7 +338,7 @@ impl<E: Engine> Store for TableStore<E> {
 
     fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
         self.is_used = true;
-        self.patiently("read", |it, _| it.database.engine.still_pending(&it.database.table, ids))
+        self.retrying("read", |it, _| it.database.engine.still_pending(&it.database.table, ids))
     }
 
     fn most_claims(&self) -> usize {
@@ -352,7 +352,7 @@ impl<E: Engine> Store for TableStore<E> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
         self.locks.open(&mut self.database)?;
-        self.patiently("read", |it, _| it.locks.claim(&mut it.database, ids))
+        self.retrying("read", |it, _| it.locks.claim(&mut it.database, ids))
     }
 
     fn release(&mut self, id: &Id) {
@@ -360,7 +360,7 @@ impl<E: Engine> Store for TableStore<E> {
     }
 
     fn rest(&mut self) -> Result<()> {
-        self.patiently("read", |it, _| it.locks.rest(&mut it.database))
+        self.retrying("read", |it, _| it.locks.rest(&mut it.database))
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
@@ -372,7 +372,7 @@ impl<E: Engine> Store for TableStore<E> {
     fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
-        self.patiently("write to", |it, _| it.try_out(record, chains))
+        self.retrying("write to", |it, _| it.try_out(record, chains))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

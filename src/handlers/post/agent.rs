@@ -23,7 +23,7 @@ use crate::record::Reach;
 use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.
-const PATIENCE: Duration = Duration::from_secs(2);
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Servers close what is idle after two seconds and more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ pub fn agent(
         .max_redirects(0)
         .max_redirects_will_error(false)
         .timeout_global(context.timeout)
-        .timeout_recv_body(Some(PATIENCE))
+        .timeout_recv_body(Some(BODY_TIMEOUT))
         .max_idle_connections(context.jobs)
         .max_idle_connections_per_host(context.jobs)
         .max_idle_age(LONGEST_IDLE)

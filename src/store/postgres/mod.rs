@@ -24,7 +24,7 @@ use super::error::DbError;
 use super::sql::recent;
 use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Access, Claiming, Database, Inspection, Interrupter, Patience, RowWrite, StateDir};
+use super::{Access, Claiming, Database, Inspection, Interrupter, Retry, RowWrite, StateDir};
 use crate::mapping::Mapping;
 use crate::record::{Id, Status, Value};
 use crate::time::Instant;
@@ -219,10 +219,10 @@ impl Database for SqlDatabase<PgEngine> {
         }
     }
 
-    fn into_store(self: Box<Self>, _: &StateDir, patience: Patience) -> Result<Claiming> {
+    fn into_store(self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
         Ok(match self.engine.queue.clone() {
-            Some(queue) => Box::new(Work::new(queue, *self, patience)),
-            None => Box::new(TableStore::new(*self, PgLocks::default(), patience)),
+            Some(queue) => Box::new(Work::new(queue, *self, retry)),
+            None => Box::new(TableStore::new(*self, PgLocks::default(), retry)),
         })
     }
 }

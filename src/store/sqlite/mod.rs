@@ -26,7 +26,7 @@ use super::sql::{id_params, recent};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Claiming, Database, Inspection, Interrupter, Patience, RowWrite};
+use super::{Claiming, Database, Inspection, Interrupter, Retry, RowWrite};
 use crate::query::{Order, Query};
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
@@ -249,7 +249,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         Ok(writable.err().map(why))
     }
 
-    fn into_store(mut self: Box<Self>, state: &StateDir, patience: Patience) -> Result<Claiming> {
+    fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming> {
         let SqliteEngine { connection, path, found, .. } = &mut self.engine;
         let (names, shown) = (found.nlink(), path.display());
         ensure!(
@@ -258,10 +258,10 @@ impl Database for SqlDatabase<SqliteEngine> {
              would not see the claims and the journal of the other; keep one"
         );
         // What ends a pass before that ends the waiting as well.
-        let waits = wait_for_locks(connection, path, PASS, Some(patience.clone()));
+        let waits = wait_for_locks(connection, path, PASS, Some(retry.clone()));
         waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let locks = SqliteLocks::new(&self.table, state)?;
-        Ok(Box::new(TableStore::new(*self, locks, patience)))
+        Ok(Box::new(TableStore::new(*self, locks, retry)))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::mapping::Mapping;
 use crate::secure_file::{self, ActingAs, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
-use crate::store::{Access, Patience};
+use crate::store::{Access, Retry};
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -204,14 +204,14 @@ pub fn wait_for_locks(
     connection: &mut Connection,
     path: &Path,
     limit: Duration,
-    patience: Option<Patience>,
+    retry: Option<Retry>,
 ) -> rusqlite::Result<()> {
     let (path, mut waited) = (path.to_owned(), Duration::ZERO);
     connection.busy_handler(Some(move |times: i32| {
         if times == 0 {
             waited = Duration::ZERO;
         }
-        if waited >= limit || patience.as_ref().is_some_and(Patience::is_at_end) {
+        if waited >= limit || retry.as_ref().is_some_and(Retry::is_at_end) {
             return false;
         }
         let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);

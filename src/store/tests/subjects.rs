@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{DAY, NOW, settle};
 use crate::mapping::Mapping;
 use crate::record::{Facts, Id, Record, Status, Transition};
-use crate::store::{Access, Location, MemoryStore, Patience, Store};
+use crate::store::{Access, Location, MemoryStore, Retry, Store};
 use crate::time::Clock;
 use test_support::cluster::Database;
 
@@ -39,7 +39,7 @@ fn clock() -> Clock {
 fn opened(location: &Location) -> Box<dyn Store> {
     let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
     let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
-    database.into_store(&state, Patience::new(None, clock())).unwrap()
+    database.into_store(&state, Retry::new(None, clock())).unwrap()
 }
 
 pub struct Sqlite {
@@ -83,7 +83,7 @@ impl Subject for Sqlite {
         let location = Location::File(self.path());
         let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
         let state = database.state_dir(None).unwrap();
-        database.into_store(&state, Patience::new(None, clock())).unwrap()
+        database.into_store(&state, Retry::new(None, clock())).unwrap()
     }
 
     fn finish(&self, id: i64) {

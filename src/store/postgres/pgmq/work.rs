@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::{ARCHIVE, DELETE, Orders, Queue, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status};
 use crate::store::engine::Engine;
-use crate::store::error::{DbError, OrRefused, Patience, Reconnecting};
+use crate::store::error::{DbError, OrRefused, Reconnecting, Retry};
 use crate::store::postgres::PgEngine;
 use crate::store::postgres::dialect::Param;
 use crate::store::postgres::session::Session;
@@ -37,7 +37,7 @@ pub struct Work {
     watchdog: Option<Watchdog>,
     queue: Queue,
     database: SqlDatabase<PgEngine>,
-    patience: Patience,
+    retry: Retry,
     held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
     given_back: Vec<Held>,
@@ -55,8 +55,8 @@ struct Held {
 impl Reconnecting for Work {
     type Engine = PgEngine;
 
-    fn patience(&mut self) -> &mut Patience {
-        &mut self.patience
+    fn retry(&mut self) -> &mut Retry {
+        &mut self.retry
     }
 
     fn engine(&mut self) -> &mut PgEngine {
@@ -69,9 +69,9 @@ impl Reconnecting for Work {
 }
 
 impl Work {
-    pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, patience: Patience) -> Self {
+    pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, retry: Retry) -> Self {
         let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { watchdog: None, queue, database, patience, held, given_back }
+        Self { watchdog: None, queue, database, retry, held, given_back }
     }
 
     fn name(&self) -> Param {
@@ -253,11 +253,11 @@ impl Store for Work {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently("read", |work, _| work.read(ids.len()))
+        self.retrying("read", |work, _| work.read(ids.len()))
     }
 
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        self.patiently("read", |work, _| work.look_up(ids))
+        self.retrying("read", |work, _| work.look_up(ids))
     }
 
     fn release(&mut self, id: &Id) {
@@ -265,7 +265,7 @@ impl Store for Work {
     }
 
     fn rest(&mut self) -> Result<()> {
-        self.patiently("write to", |work, _| work.give_back())
+        self.retrying("write to", |work, _| work.give_back())
     }
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
@@ -274,7 +274,7 @@ impl Store for Work {
 
     /// What can be refused is to archive it, or to delete it.
     fn rehearse(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
-        Ok(match self.patiently_or_refused(false, |work, _| work.try_out(record))? {
+        Ok(match self.retrying_or_refused(false, |work, _| work.try_out(record))? {
             Ok(()) => Rehearsal::Taken,
             Err(why) => Rehearsal::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",

@@ -150,7 +150,7 @@ impl SocketOptions {
 }
 
 /// How long a living server takes to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Connection {
     // Dropped before the driver, which then takes leave of the server.
@@ -207,7 +207,8 @@ impl Connection {
     }
 
     pub fn is_alive(&mut self) -> bool {
-        let ask = async |client: &Client| Ok(timeout(PATIENCE, client.simple_query("")).await);
+        let ask =
+            async |client: &Client| Ok(timeout(ANSWER_TIMEOUT, client.simple_query("")).await);
         !self.client.is_closed() && self.wait(ask).is_ok_and(|it| matches!(it, Ok(Ok(_))))
     }
 }
@@ -216,7 +217,7 @@ impl Connection {
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(exchange) = self.exchange.0.take() {
-            let _ = self.runtime.block_on(async { timeout(PATIENCE, exchange).await });
+            let _ = self.runtime.block_on(async { timeout(ANSWER_TIMEOUT, exchange).await });
         }
     }
 }

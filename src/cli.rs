@@ -306,6 +306,10 @@ impl Typed {
         let typed = matches.and_then(|matches| {
             Self::new(&command, &matches).map_err(|error| error.format(&mut command))
         });
+        let typed = typed.map(|mut typed| {
+            typed.options.words = argv.iter().skip(1).cloned().collect();
+            typed
+        });
         typed.map_err(|error| retold(error, &mut command, &argv))
     }
 
@@ -334,6 +338,7 @@ impl Typed {
         layer.conditions.extend(condition);
         let makes_up = matches!(&cli.command, Command::Simulate(it) if !it.from_table);
         let options = TypedOptions {
+            words: Vec::new(),
             layer,
             known,
             set,

@@ -48,6 +48,7 @@ use cli::Typed;
 use commands::Console;
 use exit::Exit;
 use options::Environment;
+use report::Screen;
 use terminal::Terminal;
 use time::{Clock, Instant};
 
@@ -71,7 +72,8 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let (wall, monotonic) = (|| Instant(chrono::Utc::now().timestamp()), Monotonic::now);
     let clock = Clock { fixed: typed.cli.global.now, wall, monotonic };
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
-    let mut console = Console { clock, terminal, out: &mut out };
+    let screen = Screen { width: terminal::width_of_output(), now: clock.now() };
+    let mut console = Console { clock, terminal, screen, out: &mut out };
     let exit = commands::run(typed, Environment::own(), &mut console)?;
     out.flush()?;
     Ok(exit)

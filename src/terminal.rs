@@ -7,9 +7,23 @@ use std::sync::{Arc, Mutex};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use log::{Level, LevelFilter};
+use rustix::termios::tcgetwinsize;
 
 use crate::lock;
 use crate::record::one_line;
+
+/// How many characters fit into a line of standard output, if that is a terminal.
+pub fn width_of_output() -> Option<usize> {
+    let output = io::stdout();
+    let size = output.is_terminal().then(|| tcgetwinsize(&output).ok());
+    size.map(|size| size.map_or(0, |size| size.ws_col.into())).map(|width: usize| match width {
+        0 => USUAL_WIDTH,
+        width => width,
+    })
+}
+
+/// That of a terminal that does not say.
+const USUAL_WIDTH: usize = 80;
 
 #[derive(Clone)]
 pub struct Terminal {

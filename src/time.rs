@@ -5,7 +5,8 @@ use std::ops::{Range, RangeInclusive};
 use std::time::{Duration, Instant as Monotonic};
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +98,13 @@ impl Serialize for Instant {
     }
 }
 
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&str>::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
 /// A text with a zero for each digit.
 fn shape(text: &str) -> impl Iterator<Item = u8> {
     text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte })
@@ -163,6 +171,14 @@ pub fn span(secs: i64) -> String {
         largest.filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
     let shown: Vec<_> = shown.collect();
     if shown.is_empty() { "0s".into() } else { shown.join(" ") }
+}
+
+/// A span of time in its largest unit alone, as it is said of what is past, `58 s`.
+pub fn rough_span(secs: i64) -> String {
+    let secs = secs.max(0);
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let largest = units.into_iter().find(|(_, length)| secs >= *length);
+    largest.map_or(format!("{secs} s"), |(unit, length)| format!("{} {unit}", secs / length))
 }
 
 #[cfg(test)]

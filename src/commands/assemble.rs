@@ -2,6 +2,7 @@
 //! the handlers. A pass, a dry run, a simulation, and what is said of the next pass begin here.
 
 use std::ffi::OsString;
+use std::iter;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +15,7 @@ use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::one_line;
 use crate::stop::Stop;
 use crate::store::{
-    self, Access, Database, Interruptible, LineLock, LineState, Purpose, StateDir, Table,
+    self, Access, Database, Interruptible, LineLock, LineName, LineState, Purpose, StateDir, Table,
 };
 use crate::time::{Clock, Instant};
 
@@ -29,7 +30,7 @@ pub struct Assembly {
     pub state: StateDir,
     /// What tells the line from others in the state directory. The handler does not count, because
     /// two lines with different ones would be after the same records.
-    pub name: String,
+    pub name: LineName,
     pub last: LineState,
 }
 
@@ -49,11 +50,17 @@ impl Assembly {
         schedule: &Schedule,
         database: &dyn Database,
         wait: bool,
-    ) -> Result<Option<(Self, LineLock)>> {
+    ) -> Result<(Self, Option<LineLock>)> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
-        let Some(lock) = assembly.state.lock_line(&assembly.name, wait)? else { return Ok(None) };
-        assembly.take_up(database.table(), Purpose::Write)?;
-        Ok(Some((assembly, lock)))
+        let lock = assembly.state.lock_line(&assembly.key(), wait)?;
+        if lock.is_some() {
+            assembly.take_up(database.table(), Purpose::Write)?;
+        }
+        Ok((assembly, lock))
+    }
+
+    pub fn key(&self) -> String {
+        self.name.to_string()
     }
 
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
@@ -63,14 +70,14 @@ impl Assembly {
         let (table, policy) = (database.table(), schedule.policy.line());
         let conditions = queue.mapping.conditions.iter().map(|it| format!(" --where {it}"));
         let shard = queue.shard.map(|shard| format!(" --shard {shard}"));
-        let part: String = conditions.chain(shard).collect();
-        let name = format!("{} {} {policy}{part}", queue.name, table.name);
+        let policy = iter::once(policy).chain(conditions).chain(shard).collect();
+        let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };
         let line = CronLine::new(schedule, table.capabilities());
         Ok(Self { line, state, name, last: LineState::default() })
     }
 
     fn take_up(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
-        let last = self.state.line_state(&self.name, purpose)?;
+        let last = self.state.line_state(&self.key(), purpose)?;
         self.line.cursor = last.cursor.taken_up(table.id.len());
         self.last = LineState { cursor: self.line.cursor.clone(), ..last };
         Ok(())
@@ -117,14 +124,16 @@ pub fn look(
     Ok((database, assembly.transpose()?))
 }
 
-/// The context of all handlers of a pass, of which `token` marks those of no other.
+/// The context of all handlers of a pass, of which `token` marks those of no other, and `run` names it.
 pub fn context(
     queue: &Queue,
     settings: &PassSettings,
     table: &Table,
     token: &str,
+    run: &str,
 ) -> HandlerContext {
     let own = [
+        ("BACKLOG_RUN", run.into()),
         ("BACKLOG_QUEUE", queue.name.clone()),
         ("BACKLOG_TABLE", table.name.clone()),
         (store::TOKEN, token.into()),

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::assemble::look;
-use super::{Console, find};
+use super::{Console, find, passes};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::options::{Resolved, Schedule};
@@ -15,8 +15,8 @@ use crate::store::LineState;
 use crate::time::DAY;
 
 pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
-    let now = console.clock.now();
-    let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
+    let (now, queue) = (console.clock.now(), resolved.queue()?);
+    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
@@ -41,8 +41,10 @@ pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>)
         Ok(())
     })?;
     let (db, table) = (database.place(), database.table().name.clone());
-    let found = StatusReport { db, table, now, counts, oldest_pending, due };
-    let text = if is_json { json_line(&found) } else { report::status_text(&found) };
+    let passes = passes::of_queue(&queue, &*database, now)?;
+    let found = StatusReport { db, table, now, counts, oldest_pending, due, passes };
+    let text =
+        if is_json { json_line(&found) } else { report::status_text(&found, &console.screen) };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }

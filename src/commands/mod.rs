@@ -5,6 +5,7 @@ mod check;
 mod crontab;
 mod edit;
 mod look;
+mod passes;
 mod process;
 mod simulate;
 
@@ -16,15 +17,17 @@ use crate::cli::{Command, Process, Typed};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line};
+use crate::report::Screen;
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
 use crate::time::Clock;
 
-/// The console of a command: its clock, standard error and standard output.
+/// The console of a command: its clock, standard error, and standard output with what shows it.
 pub struct Console<'a> {
     pub clock: Clock,
     pub terminal: &'a Terminal,
+    pub screen: Screen,
     pub out: &'a mut dyn Write,
 }
 

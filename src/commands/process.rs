@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::assemble::{self, Assembly, handlers, require};
+use super::passes::{PassLog, find_busy};
 use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
@@ -20,9 +21,9 @@ use crate::record::{Status, counted, cut_line};
 use crate::report::{self, dry_run_line, verdict_line};
 use crate::schedule::Verdict;
 use crate::secure_file;
-use crate::store::{Access, Count, Found, LineState, Purpose, StateDir};
+use crate::store::{Access, Count, Database, Found, LineState, Purpose, StateDir};
 use crate::terminal::Terminal;
-use crate::time::{DAY, Instant};
+use crate::time::{Clock, DAY, Instant};
 
 pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Result<Exit> {
     let (clock, terminal) = (console.clock, console.terminal);
@@ -31,14 +32,34 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
-    let locked = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
-    let Some((mut assembly, _lock)) = locked else {
-        log::warn!("a pass of this line is running; --wait waits for its end");
-        return Ok(Exit::Done);
-    };
-    let now = clock.now();
-    let token = token()?;
-    let context = assemble::context(queue, settings, database.table(), &token);
+    let (assembly, lock) = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
+    if lock.is_none() {
+        return find_busy(&assembly, clock.now());
+    }
+    let began = clock.monotonic();
+    let log = PassLog::open(&assembly, settings, random_hex::<8>()?, clock.now());
+    let result = pass(queue, settings, console, database, assembly, &log);
+    let elapsed = clock.monotonic().saturating_duration_since(began);
+    log.end(clock.now(), elapsed, &result);
+    let tally = result?;
+    if terminal.attended {
+        terminal.say(&report::summary(&tally, elapsed));
+    }
+    exit(&tally, settings.strict)
+}
+
+/// The pass of a line that is locked.
+fn pass(
+    queue: &Queue,
+    settings: &PassSettings,
+    console: &Console<'_>,
+    database: Box<dyn Database>,
+    mut assembly: Assembly,
+    log: &PassLog,
+) -> Result<Tally> {
+    let (clock, terminal, now) = (console.clock, console.terminal, log.began);
+    let token = random_hex::<16>()?;
+    let context = assemble::context(queue, settings, database.table(), &token, &log.run);
     let capabilities = &mut assembly.line.capabilities;
     capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
     capabilities.series = context.series;
@@ -52,34 +73,32 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
         joblog: joblog.transpose()?,
         joblog_result: Ok(()),
         state: assembly.state.clone(),
-        line: assembly.name.clone(),
+        line: assembly.key(),
         line_state: LineState {
             began_at: Some(now),
             began_behind: time.span.map(|span| span.after),
             ..assembly.last.clone()
         },
         is_saved: false,
+        log: log.clone(),
+        clock,
         terminal: terminal.clone(),
         bar: ProgressBar::hidden(),
     };
-    let began = clock.monotonic();
     let pass = assembly.pass(database, settings, now, clock, &token, Box::new(observer))?;
     let stop = pass.stop.clone();
     // It goes when the pass has ended, however that was.
     let mut _running = None;
     let tally = engine::run(pass, |wake| {
         heed_signals(wake)?;
+        log.begin();
         _running = assembly.state.begin_pass(&token)?;
         handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop)
     })?;
     if tally.found_nothing {
         say_if_unmapped(queue, &assembly, now, terminal)?;
     }
-    if terminal.attended {
-        let elapsed = clock.monotonic().saturating_duration_since(began);
-        terminal.say(&report::summary(&tally, elapsed));
-    }
-    exit(&tally, settings.strict)
+    Ok(tally)
 }
 
 /// What a pass would do now: the same candidates in the same order. Nothing is claimed or written.
@@ -139,11 +158,12 @@ const UNMAPPED_NAMED: usize = 5;
 /// for a queue without work. Cron is told so once a day: a table may be so for good.
 fn say_if_unmapped(
     queue: &Queue,
-    Assembly { state: directory, name, .. }: &Assembly,
+    assembly: &Assembly,
     now: Instant,
     terminal: &Terminal,
 ) -> Result<()> {
-    let mut state = directory.line_state(name, Purpose::Write)?;
+    let (directory, line) = (&assembly.state, assembly.key());
+    let mut state = directory.line_state(&line, Purpose::Write)?;
     let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(DAY) <= now);
     if !terminal.attended && !is_due {
         return Ok(());
@@ -165,7 +185,7 @@ fn say_if_unmapped(
         );
     }
     state.unmapped_sought_at = Some(now);
-    directory.save_line_state(name, &state);
+    directory.save_line_state(&line, &state);
     Ok(())
 }
 
@@ -191,9 +211,9 @@ fn ignores(signal: i32) -> bool {
         .is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// What marks the handlers of this pass, and of no other.
-fn token() -> Result<String> {
-    let mut bytes = [0; 16];
+/// So many random bytes in hexadecimal: the mark of this pass's handlers, or its name.
+fn random_hex<const BYTES: usize>() -> Result<String> {
+    let mut bytes = [0; BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .context("could not get random bytes")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -229,6 +249,8 @@ struct PassObserver {
     line: String,
     line_state: LineState,
     is_saved: bool,
+    log: PassLog,
+    clock: Clock,
     terminal: Terminal,
     bar: ProgressBar,
 }
@@ -247,6 +269,7 @@ impl Observer for PassObserver {
 
     fn attempted(&mut self, attempt: &SettledAttempt) {
         self.bar.inc(1);
+        self.log.attempted(attempt, self.clock.now());
         let Some(joblog) = &mut self.joblog else { return };
         let written = joblog.write_all(report::joblog_line(attempt).as_bytes());
         if self.joblog_result.is_ok() {

@@ -27,6 +27,13 @@ impl FromStr for RateLimit {
     }
 }
 
+impl RateLimit {
+    /// How long it takes until one more attempt is allowed.
+    pub fn interval(self) -> Duration {
+        self.0
+    }
+}
+
 /// One token is one attempt.
 #[derive(Debug)]
 pub struct TokenBucket {

@@ -87,6 +87,8 @@ pub struct PassSettings {
     pub handler: Option<Handler>,
     pub jobs: usize,
     pub timeout: Option<Duration>,
+    /// The command line, without passwords.
+    pub typed: String,
 }
 
 impl PassSettings {
@@ -114,6 +116,7 @@ impl PassSettings {
             joblog: pass.joblog,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
+            typed: resolved.typed.line(),
             timeout: pass.timeout.map_or(Some(Duration::from_secs(usual_secs)), |limit| limit.0),
         })
     }

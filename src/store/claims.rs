@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::FcntlArg::{F_OFD_SETLK, F_OFD_SETLKW};
+use nix::fcntl::FcntlArg::{F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW};
 use nix::fcntl::fcntl;
 use nix::libc;
 
@@ -48,9 +48,8 @@ pub struct LineLock {
 }
 
 impl LineLock {
-    /// Locks the line in each of the files; `None` if it has a pass, and `wait` is false.
-    pub fn take(files: Vec<File>, line: &str, wait: bool) -> io::Result<Option<Self>> {
-        let offset = fnv1a64(line.as_bytes()) >> 1;
+    /// Locks the line's byte in each of the files; `None` if it has a pass, and `wait` is false.
+    pub fn take(files: Vec<File>, offset: u64, wait: bool) -> io::Result<Option<Self>> {
         for file in &files {
             let is_free = match wait {
                 true => lock_range(file, offset, 1, true)?,
@@ -88,6 +87,13 @@ pub fn lock_all(file: &File) -> io::Result<bool> {
 /// Locks one byte of a file, unless somebody has it locked, until its last descriptor goes.
 pub fn lock_at(file: &File, offset: u64) -> io::Result<bool> {
     lock_range(file, offset, 1, false)
+}
+
+/// Whether somebody has a lock on one byte of a file, which is not touched.
+pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
+    let mut lock = flock(libc::F_WRLCK, offset, 1);
+    fcntl(file, F_OFD_GETLK(&mut lock))?;
+    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
 }
 
 pub fn unlock_at(file: &File, offset: u64) {
@@ -162,7 +168,7 @@ mod tests {
     fn what_a_killed_pass_leaves_for_a_moment_is_no_pass_of_the_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
-        let take = || LineLock::take(vec![open(&path).file], "line", false).unwrap();
+        let take = || LineLock::take(vec![open(&path).file], 7, false).unwrap();
         let held = take().unwrap();
         assert!(take().is_none(), "a pass that lives");
         let dying = std::thread::spawn(move || {

@@ -41,7 +41,9 @@ pub use error::Retry;
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
-pub use state_dir::{LineState, Purpose, StateDir};
+pub use state_dir::{
+    Counts, LineHistory, LineName, LineState, PassEnd, PassEntry, PassRecord, Purpose, StateDir,
+};
 pub use survey::{Inspection, Pending};
 pub use table::{Charged, Table};
 pub use watchdog::{TOKEN, run_watchdog};

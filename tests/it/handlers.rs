@@ -27,6 +27,7 @@ fn the_record_comes_as_environment_and_as_json() {
     let variables: Vec<_> = variables
         .lines()
         .filter(|line| !line.starts_with("BACKLOG_PASS=") && !line.starts_with("BACKLOG_DB="))
+        .filter(|line| !line.starts_with("BACKLOG_RUN="))
         .collect();
     assert_eq!(
         variables,

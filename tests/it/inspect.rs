@@ -40,6 +40,8 @@ oldest due      2, inserted 2026-11-17T23:59:00Z, 3d ago
 waiting         0
 never due       4 (too old for this line, or undated)
 next due        now
+
+no pass is known
 ",
         env.db().canonicalize().unwrap().display()
     );

@@ -17,6 +17,7 @@ mod inspect;
 mod large;
 mod limits;
 mod mapping;
+mod passes;
 mod pgmq;
 mod policies;
 mod post;

@@ -6,7 +6,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -34,6 +34,7 @@ pub const TRIES: u32 = 5;
 const HARD_LINK: &str = "it has another name, a hard link";
 
 pub const CURSOR: &str = ".cursor";
+pub const HISTORY: &str = ".history";
 pub const PASSES: &str = "passes";
 
 /// A state directory that is fit for use.
@@ -177,15 +178,15 @@ impl Directory {
         })
     }
 
-    /// The cursors that are here, of whatever line and database.
-    pub fn cursors(&self) -> Result<Vec<String>> {
+    /// The files that are here whose names end so, of whatever line and database.
+    pub fn listed(&self, end: &str) -> Result<Vec<String>> {
         let listed = self.act(|| {
             let here = openat(&self.descriptor, ".", OPEN_DIRECTORY, Mode::empty())?;
             let entries = Dir::read_from(here)?;
             entries.map(|it| Ok(it?.file_name().to_string_lossy().into())).collect()
         });
         let listed: Vec<String> = listed.map_err(|error| self.place.not_opened(&error))?;
-        Ok(listed.into_iter().filter(|name| name.ends_with(CURSOR)).collect())
+        Ok(listed.into_iter().filter(|name| name.ends_with(end)).collect())
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
@@ -272,14 +273,22 @@ impl Directory {
             (&old).take(MOST_READ).read_to_end(&mut content).map_err(not_replaced)?;
             content = LineState::from_text(&content).to_text().into_bytes();
         }
+        self.put(name, &content).map_err(not_replaced)
+    }
+
+    /// Puts a new file in the place of one, which is never there in part.
+    pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
+        self.put(name, content).map_err(|error| self.not_opened(name, &error))
+    }
+
+    fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let new = format!("{name}.new");
-        let placed = self.act(|| {
+        let file = self.act(|| {
             let _ = unlinkat(&self.descriptor, new.as_str(), AtFlags::empty());
-            let file = self.create(&new, name)?;
-            rustix::io::write(&file, &content)?;
-            renameat(&self.descriptor, new.as_str(), &self.descriptor, name)
-        });
-        placed.map_err(not_replaced)
+            self.create(&new, name)
+        })?;
+        File::from(file).write_all(content)?;
+        self.act(|| renameat(&self.descriptor, new.as_str(), &self.descriptor, name))
     }
 
     /// Opens a file of root's as root. Nothing of it is opened before it is known to be one.

@@ -1,7 +1,8 @@
-//! The state directory: the claims files, the locks of the crontab lines, the cursors, and the notes
-//! of the passes that are at work. Nothing in it that a person would miss.
+//! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
+//! passes, and the notes of those that are at work. Nothing in it that a person would miss.
 
 mod directory;
+mod history;
 mod pass_note;
 mod place;
 
@@ -21,10 +22,11 @@ use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::secure_file::is_same;
 use crate::time::Instant;
-use directory::{CURSOR, Directory, PASSES, TRIES};
+use directory::{CURSOR, Directory, HISTORY, PASSES, TRIES};
 use place::Place;
 
 pub use directory::Purpose;
+pub use history::{Counts, LineHistory, LineName, PassEnd, PassEntry, PassRecord};
 pub use pass_note::PassNote;
 
 /// What is remembered of a line takes a multiple of this many bytes.
@@ -83,7 +85,8 @@ impl StateDir {
             let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
             own.push(self.claims_name(table));
             if !self.place.is_named {
-                own.extend(directory.cursors()?);
+                own.extend(directory.listed(CURSOR)?);
+                own.extend(directory.listed(HISTORY)?);
             }
             return directory.check_writable(&own);
         }
@@ -119,7 +122,7 @@ impl StateDir {
             let before = self.made()?.file(LINES, Purpose::Write);
             files.extend(before.ok().flatten());
         }
-        LineLock::take(files, &format!("{}{line}", self.scope), wait)
+        LineLock::take(files, self.lock_of(line), wait)
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
     }
 
@@ -177,6 +180,11 @@ impl StateDir {
             let path = self.path().join(name);
             log::warn!("could not write the cursor {}: {error:#}", path.display());
         }
+    }
+
+    /// The place of a line's lock in its file.
+    fn lock_of(&self, line: &str) -> u64 {
+        fnv1a64(format!("{}{line}", self.scope).as_bytes()) >> 1
     }
 
     /// The name of a file that each database has one of.

@@ -1,0 +1,181 @@
+//! The record of passes: as a pass writes it, as `status` reads it, and the complaint about a pass
+//! that hangs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::assemble::Assembly;
+use crate::engine::{SettledAttempt, Stopped, Tally};
+use crate::exit::Exit;
+use crate::lock;
+use crate::options::{PassSettings, Queue};
+use crate::record::Outcome;
+use crate::report::{LinePasses, Passes};
+use crate::schedule::Policy;
+use crate::store::{Counts, Database, LineHistory, PassEnd, PassEntry, PassRecord};
+use crate::time::{Instant, rough_span};
+
+/// The least of a tick, where a line has none of its own: cron counts in minutes.
+const LEAST_TICK: i64 = 60;
+
+/// The record of a pass, which the pass and its observer share. Without one the pass goes on.
+#[derive(Clone)]
+pub struct PassLog {
+    /// The name of the pass.
+    pub run: String,
+    pub began: Instant,
+    record: Arc<Mutex<Option<PassRecord>>>,
+}
+
+impl PassLog {
+    /// For a pass whose line is locked.
+    pub fn open(assembly: &Assembly, settings: &PassSettings, run: String, began: Instant) -> Self {
+        let opened = assembly.state.pass_record(entry(assembly, settings, &run, began));
+        Self { run, began, record: Arc::new(Mutex::new(noted(opened))) }
+    }
+
+    pub fn begin(&self) {
+        self.with(PassRecord::begin);
+    }
+
+    pub fn attempted(&self, attempt: &SettledAttempt, now: Instant) {
+        let Some(record) = &mut *lock(&self.record) else { return };
+        record.touch(now);
+        if let (false, Some(error)) =
+            (attempt.attempt.outcome == Outcome::Success, attempt.attempt.outcome.error())
+        {
+            record.failed(&attempt.attempt.id, error);
+        }
+    }
+
+    pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally>) {
+        let (end, error) = match result {
+            Err(error) => (PassEnd::Failed, Some(format!("{error:#}"))),
+            Ok(tally) => match &tally.stopped {
+                Some(Stopped::Signal(signal)) => (PassEnd::Signal(*signal), None),
+                Some(Stopped::Runtime) => (PassEnd::MaxRuntime, None),
+                Some(Stopped::Stuck(why) | Stopped::Failures(why)) => {
+                    (PassEnd::Failed, Some(why.clone()))
+                }
+                None if tally.found_nothing => (PassEnd::Idle, None),
+                None => (PassEnd::Complete, tally.incomplete.first().cloned()),
+            },
+        };
+        let counts = result.as_ref().map(counts).unwrap_or_default();
+        self.with(|record| record.end(now, took, counts, end, error));
+    }
+
+    fn with(&self, act: impl FnOnce(&mut PassRecord) -> Result<()>) {
+        if let Some(record) = &mut *lock(&self.record) {
+            noted(act(record));
+        }
+    }
+}
+
+fn noted<T>(written: Result<T>) -> Option<T> {
+    written.inspect_err(|error| log::warn!("{error:#}: `status` does not know of this pass")).ok()
+}
+
+fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
+    PassEntry {
+        run: run.into(),
+        began,
+        ended: None,
+        took_ms: 0,
+        end: None,
+        error: None,
+        line: assembly.name.clone(),
+        typed: settings.typed.clone(),
+        pid: std::process::id(),
+        uid: rustix::process::geteuid().as_raw(),
+        host: host_name(),
+        every: own_interval(&settings.schedule.policy),
+        hangs_after: hangs_after(settings),
+        counts: Counts::default(),
+        errors: Vec::new(),
+        passes: 1,
+        totals: Counts::default(),
+        number: 0,
+        scope: String::new(),
+        lock: 0,
+    }
+}
+
+/// How often a policy has its line run, in seconds; how often one by age alone does is up to cron.
+pub fn own_interval(policy: &Policy) -> Option<i64> {
+    (!matches!(policy, Policy::Age(_))).then(|| policy.every_secs())
+}
+
+/// The longer of ten ticks and twice the time that a handler has, and no less than the rate needs.
+fn hangs_after(settings: &PassSettings) -> Option<i64> {
+    let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+    let timeout = secs(settings.timeout?).saturating_mul(2);
+    let ticks = settings.schedule.policy.every_secs().max(LEAST_TICK).saturating_mul(10);
+    let rate = settings.limits.rate.map_or(0, |rate| secs(rate.interval()));
+    Some(timeout.max(ticks).max(rate.saturating_mul(2)))
+}
+
+fn counts(tally: &Tally) -> Counts {
+    let Tally { unable, refused, ambiguous, unusable, changed, lost, busy, .. } = tally;
+    Counts {
+        succeeded: tally.succeeded,
+        failed: tally.failed,
+        snoozed: tally.snoozed,
+        archived: tally.archived + tally.expired,
+        interrupted: tally.interrupted,
+        left: unable + refused + ambiguous + unusable + changed + lost + busy,
+    }
+}
+
+/// The passes of a queue's lines, as far as this user knows of them on this machine.
+pub fn of_queue(queue: &Queue, database: &dyn Database, now: Instant) -> Result<Passes> {
+    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let directory = state.path().display().to_string();
+    let worker = state.is_of_a_server().then(|| (user_name(), host_name()));
+    let histories = state.histories().unwrap_or_else(|error| {
+        log::warn!("{error:#}: its record of passes is not known");
+        Vec::new()
+    });
+    let (name, table) = (&queue.name, &database.table().name);
+    let own = histories.into_iter().filter(|it| it.line.queue == *name && it.line.table == *table);
+    let line = |history: LineHistory| {
+        let every = history.entries.last().and_then(|last| last.every);
+        LinePasses { history, every }
+    };
+    Ok(Passes { now, directory, worker, lines: own.map(line).collect() })
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn user_name() -> String {
+    let uid = nix::unistd::geteuid();
+    let found = nix::unistd::User::from_uid(uid).ok().flatten();
+    found.map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// What a pass does that finds its line taken: nothing, but if the pass there hangs, it says so once
+/// an hour.
+pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
+    log::warn!("a pass of this line is running; --wait waits for its end");
+    let Some(history) = assembly.state.history(&assembly.name)? else { return Ok(Exit::Done) };
+    let Some(why) = hang(&history, now) else { return Ok(Exit::Done) };
+    if !assembly.state.may_complain(&assembly.name, now)? {
+        return Ok(Exit::Done);
+    }
+    log::error!("{why}");
+    Ok(Exit::TryLater)
+}
+
+/// `the pass of this line that began at ... (pid 7) has had no outcome for 3 h`
+fn hang(history: &LineHistory, now: Instant) -> Option<String> {
+    let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
+    let PassEntry { began, pid, host, .. } = running;
+    Some(format!(
+        "the pass of this line that began at {began} (pid {pid} on {host}) has had no outcome for \
+         {silent}: does its handler hang? `kill {pid}` ends it"
+    ))
+}

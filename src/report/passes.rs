@@ -1,0 +1,206 @@
+//! The passes of a queue's crontab lines in words and as JSON: the last one of each, the one that runs,
+//! and the one that does not come.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::screen::{Screen, grouped};
+use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
+use crate::time::{Instant, rough_span};
+
+/// The passes of a queue, as far as this state directory knows of them.
+pub struct Passes {
+    pub now: Instant,
+    pub directory: String,
+    /// Who works there, on which machine, if there may be others elsewhere.
+    pub worker: Option<(String, String)>,
+    pub lines: Vec<LinePasses>,
+}
+
+/// The passes of a crontab line.
+pub struct LinePasses {
+    pub history: LineHistory,
+    /// How often one is expected, in seconds, if that is known.
+    pub every: Option<i64>,
+}
+
+impl LinePasses {
+    /// For how long no pass has begun, if that is longer than it should be, and how often one is due.
+    fn overdue(&self, now: Instant) -> Option<(i64, i64)> {
+        let (last, every) = (self.history.last()?, self.every?);
+        let silent = now.0.saturating_sub(last.last_began().0);
+        let usual = usual_gap(&self.history.entries).unwrap_or(0);
+        let is_overdue = silent > every.max(usual).saturating_mul(2);
+        (is_overdue && !self.history.is_running).then_some((silent, every))
+    }
+
+    fn text(&self, screen: &Screen) -> Vec<String> {
+        let mut lines: Vec<_> =
+            self.history.last().map(|it| self.last(it, screen)).into_iter().collect();
+        if let Some(running) = self.history.running() {
+            lines.push(self.running(running, screen));
+        }
+        if let Some((silent, every)) = self.overdue(screen.now) {
+            let [silent, every] = [silent, every].map(rough_span);
+            lines.push(format!("no pass for {silent}: every {every} expected"));
+        }
+        lines
+    }
+
+    fn running(&self, running: &PassEntry, screen: &Screen) -> String {
+        let last = screen.from_now(self.history.last_outcome);
+        let hangs = self.history.hangs_for(screen.now).map_or("", |_| ": it hangs");
+        let (since, pid) = (screen.at(running.began), running.pid);
+        format!("running since {since} (pid {pid}), last outcome {last}{hangs}")
+    }
+
+    /// The last pass; behind those that found nothing also the one before them.
+    fn last(&self, last: &PassEntry, screen: &Screen) -> String {
+        let at = last.last_began();
+        let ago = screen.from_now(at);
+        let text = format!("last pass {}, {ago}{}", screen.at(at), came_to(last));
+        let entries = self.history.entries.iter().rev();
+        let before = entries.skip_while(|it| *it != last).nth(1);
+        match before.filter(|_| last.end == Some(PassEnd::Idle)) {
+            Some(before) => {
+                format!("{text}; before that {}{}", screen.at(before.last_began()), came_to(before))
+            }
+            None => text,
+        }
+    }
+
+    fn json(&self, now: Instant) -> Json {
+        let history = &self.history;
+        let overdue = self.overdue(now).map(|(silent, _)| silent);
+        json!({
+            "queue": history.line.queue,
+            "table": history.line.table,
+            "line": history.line.policy,
+            "every_secs": self.every,
+            "last": history.last().map(|it| entry_json(it, history)),
+            "running": history.running().map(|it| entry_json(it, history)),
+            "last_outcome_at": history.running().map(|_| history.last_outcome),
+            "hangs_for_secs": history.hangs_for(now),
+            "no_pass_for_secs": overdue,
+            "totals": history.entries.last().map(|it| it.totals),
+        })
+    }
+}
+
+/// The usual time between the beginnings of two passes: the median of those that are known.
+fn usual_gap(entries: &[PassEntry]) -> Option<i64> {
+    let between = entries.windows(2).map(|it| it[1].began.0 - it[0].last_began().0);
+    let within = entries.iter().filter(|it| it.passes > 1).map(|it| {
+        let others = i64::try_from(it.passes - 1).unwrap_or(i64::MAX);
+        (it.last_began().0 - it.began.0) / others
+    });
+    let mut gaps: Vec<_> = between.chain(within).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
+}
+
+/// `, took 3.9 s: 4,055 succeeded, 945 failed`
+fn came_to(entry: &PassEntry) -> String {
+    let why = entry.error.as_deref().unwrap_or_default();
+    let end = match entry.end {
+        None => return format!(": killed (pid {})", entry.pid),
+        Some(PassEnd::Idle) if entry.passes > 1 => {
+            return format!(": nothing was due, as to {} passes in a row", grouped(entry.passes));
+        }
+        Some(PassEnd::Idle) => return ": nothing was due".into(),
+        Some(PassEnd::Complete) if why.is_empty() => String::new(),
+        Some(PassEnd::Complete) => format!("incomplete: {why}"),
+        Some(PassEnd::MaxRuntime) => "stopped by --max-runtime".into(),
+        Some(PassEnd::Signal(signal)) => format!("stopped by {}", signal_name(signal)),
+        Some(PassEnd::Failed) => format!("failed: {why}"),
+    };
+    let parts = [counts_text(&entry.counts), end];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let took = took(Duration::from_millis(entry.took_ms));
+    format!(", took {took}: {}", parts.join("; "))
+}
+
+pub fn counts_text(counts: &Counts) -> String {
+    let Counts { succeeded, failed, snoozed, archived, interrupted, left } = *counts;
+    let counts = [
+        (succeeded, "succeeded"),
+        (failed, "failed"),
+        (snoozed, "snoozed"),
+        (archived, "archived"),
+        (interrupted, "interrupted"),
+        (left, "left as they were"),
+    ];
+    let some = counts.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!("{} {what}", grouped(count))).collect::<Vec<_>>().join(", ")
+}
+
+/// `3.9 s`, and from a minute on in its largest unit.
+fn took(time: Duration) -> String {
+    match i64::try_from(time.as_secs()) {
+        Ok(secs @ 60..) => rough_span(secs),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// What a person calls the signal that stopped a pass.
+pub fn signal_name(signal: i32) -> String {
+    match signal {
+        signal_hook::consts::SIGINT => "Ctrl-C".into(),
+        signal_hook::consts::SIGTERM => "SIGTERM".into(),
+        signal_hook::consts::SIGHUP => "SIGHUP".into(),
+        _ => format!("signal {signal}"),
+    }
+}
+
+fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
+    let end = match entry.end {
+        None if history.running() == Some(entry) => "running",
+        None => "killed",
+        Some(PassEnd::Idle) => "idle",
+        Some(PassEnd::Complete) => "complete",
+        Some(PassEnd::MaxRuntime) => "max_runtime",
+        Some(PassEnd::Signal(_)) => "signal",
+        Some(PassEnd::Failed) => "failed",
+    };
+    json!({
+        "run": entry.run,
+        "began_at": entry.began,
+        "ended_at": entry.ended,
+        "took_ms": entry.ended.map(|_| entry.took_ms),
+        "end": end,
+        "error": entry.error,
+        "command_line": entry.typed,
+        "pid": entry.pid,
+        "uid": entry.uid,
+        "host": entry.host,
+        "counts": entry.counts,
+        "errors": entry.errors,
+        "passes": entry.passes,
+    })
+}
+
+/// A line for each thing to be known of the passes; behind the policy of its line if there are several.
+pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
+    let mut text = String::new();
+    if let Some((user, host)) = &passes.worker {
+        text += &format!("passes of user {user} on {host}, in {}\n", passes.directory);
+    }
+    if passes.lines.is_empty() {
+        return text + "no pass is known\n";
+    }
+    for line in &passes.lines {
+        let policy = format!("{}: ", line.history.line.policy);
+        let policy = if passes.lines.len() > 1 { policy } else { String::new() };
+        for sentence in line.text(screen) {
+            text += &format!("{}\n", screen.fit(&format!("{policy}{sentence}")));
+        }
+    }
+    text
+}
+
+pub fn passes_json(passes: &Passes) -> Json {
+    let lines: Vec<_> = passes.lines.iter().map(|line| line.json(passes.now)).collect();
+    let (user, host) = passes.worker.clone().unzip();
+    json!({ "directory": passes.directory, "user": user, "host": host, "lines": lines })
+}

@@ -1,0 +1,130 @@
+//! The status of a queue: its records by status and age, what is due, and its passes.
+
+use std::collections::BTreeMap;
+use std::iter;
+
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
+use super::aligned;
+use super::passes::{Passes, passes_json, passes_text};
+use super::screen::Screen;
+use crate::record::{Id, Status, cut_line, one_line};
+use crate::store::Count;
+use crate::time::{Instant, span};
+
+/// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
+pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
+/// Those, what is older, and what is undated.
+const COLUMNS: usize = BANDS.len() + 2;
+
+/// The state of a table, whose fields are those of `status --json`.
+#[derive(Serialize)]
+pub struct StatusReport {
+    pub db: String,
+    pub table: String,
+    pub now: Instant,
+    #[serde(rename = "statuses", serialize_with = "by_status")]
+    pub counts: Vec<Count>,
+    pub oldest_pending: Option<Oldest>,
+    /// Under the policy that was chosen, if one was.
+    #[serde(flatten)]
+    pub due: Option<DueReport>,
+    #[serde(serialize_with = "as_json")]
+    pub passes: Passes,
+}
+
+#[derive(Serialize)]
+pub struct Oldest {
+    pub id: Id,
+    pub date_inserted: Instant,
+}
+
+#[derive(Default, Serialize)]
+pub struct DueReport {
+    pub line: String,
+    pub due: u64,
+    pub waiting: u64,
+    /// Given up, and archived by the next pass.
+    pub to_be_archived: u64,
+    /// Pending, but never due under this policy.
+    pub never_due: u64,
+    pub oldest_due: Option<Oldest>,
+    pub next_due_at: Option<Instant>,
+}
+
+/// The rows of each status by band, older than all, and undated: ours first, also without any.
+fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
+    let mut by_status: BTreeMap<(bool, &str), [u64; COLUMNS]> = BTreeMap::new();
+    for count in counts {
+        let cells = by_status.entry((count.status == Status::Foreign, &count.text)).or_default();
+        cells[count.band.unwrap_or(COLUMNS - 1)] += count.rows;
+    }
+    let ours = Status::OURS.map(Status::name);
+    let of_ours =
+        ours.map(|name| (name.into(), by_status.remove(&(false, name)).unwrap_or_default()));
+    // A value that is spelt like the name of a status, but is not mapped to it.
+    let quoted = |text: &str| if ours.contains(&text) { format!("'{text}'") } else { text.into() };
+    let others = by_status.into_iter().map(|((_, text), cells)| (quoted(text), cells));
+    of_ours.into_iter().chain(others).collect()
+}
+
+fn band_names() -> impl Iterator<Item = String> {
+    let from = iter::once(0).chain(BANDS);
+    let bands = from.zip(BANDS).map(|(from, to)| format!("{from}-{to}d"));
+    bands.chain(["older".into(), "undated".into()])
+}
+
+pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
+    let header = iter::once("STATUS".into()).chain(band_names()).chain(["total".into()]);
+    let mut rows = vec![header.collect()];
+    for (status, cells) in status_lines(&report.counts) {
+        let cells = cells.into_iter().chain([cells.iter().sum()]).map(|rows| rows.to_string());
+        rows.push(iter::once(cut_line(&status)).chain(cells).collect());
+    }
+    let shown = |Oldest { id, date_inserted: at }: &Oldest| {
+        let ago = span(report.now.0.saturating_sub(at.0));
+        format!("{id}, inserted {}, {ago} ago", screen.at(*at))
+    };
+    let oldest = |oldest: &Option<Oldest>| oldest.as_ref().map_or("none".into(), shown);
+    let mut lines = vec![("oldest pending", oldest(&report.oldest_pending))];
+    if let Some(due) = &report.due {
+        lines.push(("due now", format!("{} ({})", due.due, one_line(&due.line))));
+        lines.push(("oldest due", oldest(&due.oldest_due)));
+        lines.push(("waiting", due.waiting.to_string()));
+        if due.to_be_archived > 0 {
+            lines.push(("to be archived", format!("{} (given up)", due.to_be_archived)));
+        }
+        if due.never_due > 0 {
+            let rows = format!("{} (too old for this line, or undated)", due.never_due);
+            lines.push(("never due", rows));
+        }
+        let next = match due.next_due_at {
+            None => "never".into(),
+            Some(at) if at <= report.now => "now".into(),
+            Some(at) => format!("{}, in {}", screen.at(at), span(at.0 - report.now.0)),
+        };
+        lines.push(("next due", next));
+    } else {
+        let how = "say --ndays, --fibonacci, --policy or --progressive to see";
+        lines.push(("due now", how.into()));
+    }
+    let lines: String = lines.iter().map(|(what, it)| format!("{what:<14}  {it}\n")).collect();
+    let (table, db) = (one_line(&report.table), one_line(&report.db));
+    let passes = passes_text(&report.passes, screen);
+    let now = screen.at(report.now);
+    format!("{table} in {db} at {now}\n\n{}\n{lines}\n{passes}", aligned(&rows))
+}
+
+/// `{"NEW":{"total":3,"by_age":{"0-1d":3,...}},...}`
+fn by_status<S: Serializer>(counts: &[Count], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(status_lines(counts).into_iter().map(|(status, cells)| {
+        let total: u64 = cells.iter().sum();
+        let bands: serde_json::Map<_, _> = band_names().zip(cells.map(Into::into)).collect();
+        (status, json!({ "total": total, "by_age": bands }))
+    }))
+}
+
+fn as_json<S: Serializer>(passes: &Passes, serializer: S) -> Result<S::Ok, S::Error> {
+    passes_json(passes).serialize(serializer)
+}

@@ -1,0 +1,486 @@
+//! The record of passes: a file for each crontab line, in which every pass has one line of JSON. A pass
+//! notes that it begins once something is due, and writes over that when it ends, so that a killed one
+//! leaves an entry without an end. Passes that find nothing to do share one entry.
+//!
+//! Only the pass that holds the lock of its line writes. Nothing is synced to the disk: after a crash
+//! of the machine the last entries may be gone or damaged, which are then passed over.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::StateDir;
+use super::directory::{HISTORY, Purpose};
+use crate::record::{cut, json_line};
+use crate::store::claims;
+use crate::time::Instant;
+
+/// How many entries a line keeps. The file is cut when it has twice as many.
+const KEPT: u32 = 1_000;
+/// The most bytes of an entry: a write of one page is not cut in two by a kill.
+const ENTRY: usize = 4_096;
+/// How much is read of a file to find its last entries.
+const TAIL: u64 = 64 * 1024;
+/// How many failures of a pass are kept in words.
+pub const ERRORS_KEPT: usize = 3;
+/// How much is kept of a line as it was typed.
+const TYPED: usize = 500;
+/// How often a line is said to hang.
+const COMPLAINT_INTERVAL: i64 = 3_600;
+
+/// A crontab line, as its passes note it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineName {
+    pub queue: String,
+    pub table: String,
+    /// The policy as it is typed, with the condition and the shard that narrow the records.
+    pub policy: String,
+}
+
+impl std::fmt::Display for LineName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.queue, self.table, self.policy)
+    }
+}
+
+/// The attempts of a pass, or of all passes, by what they came to; those of [`Tally`](crate::engine::Tally).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    pub succeeded: u64,
+    pub failed: u64,
+    pub snoozed: u64,
+    pub archived: u64,
+    pub interrupted: u64,
+    /// Not tried, not settled, or in the hands of somebody else.
+    pub left: u64,
+}
+
+impl Counts {
+    fn add(&mut self, more: &Self) {
+        self.succeeded += more.succeeded;
+        self.failed += more.failed;
+        self.snoozed += more.snoozed;
+        self.archived += more.archived;
+        self.interrupted += more.interrupted;
+        self.left += more.left;
+    }
+}
+
+/// The end of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PassEnd {
+    /// Everything due was tried, or as much as the limits allow.
+    Complete,
+    /// Nothing was due.
+    Idle,
+    MaxRuntime,
+    Signal(i32),
+    Failed,
+}
+
+/// The entry of a pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassEntry {
+    pub run: String,
+    pub began: Instant,
+    pub ended: Option<Instant>,
+    pub took_ms: u64,
+    pub end: Option<PassEnd>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    #[serde(flatten)]
+    pub line: LineName,
+    /// The command line.
+    pub typed: String,
+    pub pid: u32,
+    pub uid: u32,
+    pub host: String,
+    /// How often the line is to run, in seconds, where its policy says so.
+    pub every: Option<i64>,
+    /// After how many seconds without an outcome the pass hangs, if that can be told.
+    pub hangs_after: Option<i64>,
+    pub counts: Counts,
+    /// The first failures, each behind the id of its record.
+    pub errors: Vec<String>,
+    /// How many passes it stands for: more than one that found nothing to do.
+    pub passes: u64,
+    /// All attempts of the line until then, also of passes that are not kept any more.
+    pub totals: Counts,
+    /// The number of this entry in its file.
+    pub number: u32,
+    /// The database, in a directory that several share, and the place of the line's lock.
+    pub scope: String,
+    pub lock: u64,
+}
+
+impl PassEntry {
+    /// When the last pass began that it stands for, as far as it says.
+    pub fn last_began(&self) -> Instant {
+        if self.passes > 1 { self.ended.unwrap_or(self.began) } else { self.began }
+    }
+
+    /// As one line that fits, whatever the table and its condition are called.
+    fn to_line(&self) -> String {
+        let mut entry = self.clone();
+        entry.typed = entry.typed.chars().take(TYPED).collect();
+        loop {
+            let line = json_line(&entry);
+            let longest = [&mut entry.typed, &mut entry.line.policy, &mut entry.line.table];
+            let longest = longest.into_iter().max_by_key(|text| text.len());
+            if line.len() <= ENTRY {
+                return line;
+            }
+            if entry.errors.pop().is_none()
+                && let Some(text) = longest
+            {
+                *text = text.chars().take(text.chars().count() / 2).collect();
+            }
+        }
+    }
+}
+
+/// The history of a line, as the pass writes it that has the line's lock.
+pub struct PassRecord {
+    state: StateDir,
+    name: String,
+    file: File,
+    /// Where its own entry begins.
+    at: u64,
+    /// The entry before it, and where that begins.
+    before: Option<(u64, PassEntry)>,
+    entry: PassEntry,
+    touched: i64,
+}
+
+impl PassRecord {
+    /// Opens the history of the line that the entry names. Nothing is written yet.
+    fn open(state: StateDir, mut entry: PassEntry) -> Result<Self> {
+        let name = state.history_name(&entry.line);
+        (entry.scope, entry.lock) = (state.scope.clone(), state.lock_of(&entry.line.to_string()));
+        let file = state.file(&name)?;
+        let (from, text) = tail(&file, 2 * ENTRY as u64)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let at = from + whole as u64;
+        if whole < text.len() {
+            // The rest is of an entry that a kill or a full disk has cut.
+            file.set_len(at)?;
+        }
+        let before = lines(from, &text[..whole]).next_back();
+        if let Some((_, before)) = &before {
+            (entry.totals, entry.number) = (before.totals, before.number);
+        }
+        entry.number = entry.number.saturating_add(1);
+        Ok(Self { state, name, file, at, before, entry, touched: i64::MIN })
+    }
+
+    /// Notes that the pass has something to do.
+    pub fn begin(&mut self) -> Result<()> {
+        self.write()?;
+        self.touch(self.entry.began);
+        Ok(())
+    }
+
+    /// Notes that an attempt has ended, by the time of the file, once in a tick.
+    pub fn touch(&mut self, now: Instant) {
+        let tick = now.tick(self.entry.every.unwrap_or(1).max(1));
+        if std::mem::replace(&mut self.touched, tick) != tick {
+            // Who looks at it then sees an earlier time.
+            let _ = self.file.set_modified(system_time(now));
+        }
+    }
+
+    pub fn failed(&mut self, id: &dyn std::fmt::Display, error: &str) {
+        if self.entry.errors.len() < ERRORS_KEPT {
+            self.entry.errors.push(format!("{id}: {}", cut(error.into())));
+        }
+    }
+
+    /// Notes how the pass has ended.
+    pub fn end(
+        &mut self,
+        now: Instant,
+        took: Duration,
+        counts: Counts,
+        end: PassEnd,
+        error: Option<String>,
+    ) -> Result<()> {
+        let entry = &mut self.entry;
+        entry.took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        (entry.ended, entry.end, entry.error) = (Some(now), Some(end), error.map(cut));
+        entry.counts = counts;
+        entry.totals.add(&counts);
+        if let Some((at, before)) = &self.before
+            && end == PassEnd::Idle
+            && before.end == Some(PassEnd::Idle)
+        {
+            self.at = *at;
+            self.entry.number = before.number;
+            self.entry.began = before.began;
+            self.entry.passes = before.passes.saturating_add(1);
+        }
+        self.write()?;
+        if self.entry.number >= 2 * KEPT { self.cut() } else { Ok(()) }
+    }
+
+    /// Writes the entry at its place, which is the end of the file. On a full disk the one before it
+    /// gives way, because its place is there already.
+    fn write(&mut self) -> Result<()> {
+        let mut line = self.entry.to_line().trim_end().to_string();
+        // Nothing is left of what stood there.
+        let stood = self.file.metadata()?.len().saturating_sub(self.at + 1);
+        line.extend(std::iter::repeat_n(' ', usize::try_from(stood)?.saturating_sub(line.len())));
+        line.push('\n');
+        match self.file.write_all_at(line.as_bytes(), self.at) {
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                let Some((at, _)) = self.before.take() else { return Err(error.into()) };
+                self.file.set_len(at)?;
+                self.at = at;
+                self.file.write_all_at(line.trim_end().as_bytes(), at)?;
+                Ok(self.file.write_all_at(b"\n", at + line.trim_end().len() as u64)?)
+            }
+            written => Ok(written?),
+        }
+    }
+
+    /// Leaves only the last entries.
+    fn cut(&mut self) -> Result<()> {
+        let mut text = vec![0; usize::try_from(self.at)?];
+        self.file.read_exact_at(&mut text, 0)?;
+        let begins = text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len);
+        let kept = begins.rev().take(KEPT as usize - 1).sum::<usize>();
+        let mut text = text.split_off(text.len() - kept);
+        self.entry.number = KEPT;
+        text.extend_from_slice(self.entry.to_line().as_bytes());
+        self.state.made()?.rewrite(&self.name, &text)
+    }
+}
+
+/// What is known of the passes of a crontab line.
+#[derive(Debug, Clone)]
+pub struct LineHistory {
+    pub line: LineName,
+    scope: String,
+    lock: u64,
+    /// The last ones, the latest at the end.
+    pub entries: Vec<PassEntry>,
+    /// Whether a pass of the line runs now, which the last entry is about if it has no end.
+    pub is_running: bool,
+    /// When the running pass had its last outcome, or began.
+    pub last_outcome: Instant,
+}
+
+impl LineHistory {
+    fn read(file: &File) -> Result<Option<Self>> {
+        let (from, text) = tail(file, TAIL)?;
+        let entries: Vec<_> = lines(from, &text).map(|(_, entry)| entry).collect();
+        let Some(last) = entries.last() else { return Ok(None) };
+        let (line, scope, lock) = (last.line.clone(), last.scope.clone(), last.lock);
+        let last_outcome = instant(file.metadata()?.modified()?);
+        Ok(Some(Self { line, scope, lock, entries, is_running: false, last_outcome }))
+    }
+
+    /// The entry of the pass that runs, unless nothing was due to it so far.
+    pub fn running(&self) -> Option<&PassEntry> {
+        self.entries.last().filter(|last| self.is_running && last.ended.is_none())
+    }
+
+    /// The last entry that is not of the running pass.
+    pub fn last(&self) -> Option<&PassEntry> {
+        let over = self.entries.len() - usize::from(self.running().is_some());
+        self.entries[..over].last()
+    }
+
+    /// For how long the running pass has had no outcome, if so long that it hangs.
+    pub fn hangs_for(&self, now: Instant) -> Option<i64> {
+        let silent = now.0.saturating_sub(self.last_outcome.0);
+        self.running()?.hangs_after.is_some_and(|most| silent > most).then_some(silent)
+    }
+}
+
+impl StateDir {
+    /// The record of a pass that is to begin, whose line is locked.
+    pub fn pass_record(&self, entry: PassEntry) -> Result<PassRecord> {
+        PassRecord::open(self.clone(), entry).context("could not open the record of passes")
+    }
+
+    /// The histories of all lines of this database.
+    pub fn histories(&self) -> Result<Vec<LineHistory>> {
+        let Some(directory) = self.opened()? else { return Ok(Vec::new()) };
+        let mut histories = Vec::new();
+        for name in directory.listed(HISTORY)? {
+            let Some(file) = directory.file(&name, Purpose::Read)? else { continue };
+            let history = LineHistory::read(&file)?;
+            let history = history.filter(|it| it.scope == self.scope);
+            histories.extend(history.map(|it| self.with_lock(it)).transpose()?);
+        }
+        histories.sort_by_key(|it| it.entries.last().map(PassEntry::last_began));
+        Ok(histories)
+    }
+
+    /// The history of one line, if it has any.
+    pub fn history(&self, line: &LineName) -> Result<Option<LineHistory>> {
+        let Some(directory) = self.opened()? else { return Ok(None) };
+        let file = directory.file(&self.history_name(line), Purpose::Read)?;
+        let history = file.map(|file| LineHistory::read(&file)).transpose()?.flatten();
+        history.map(|it| self.with_lock(it)).transpose()
+    }
+
+    fn with_lock(&self, history: LineHistory) -> Result<LineHistory> {
+        let name = self.own_name(super::LINES);
+        let Some(lines) = self.made()?.file(&name, Purpose::Read)? else { return Ok(history) };
+        let is_running = claims::is_locked_at(&lines, history.lock)?;
+        Ok(LineHistory { is_running, ..history })
+    }
+
+    /// Whether a line is to be said to hang now: once an hour.
+    pub fn may_complain(&self, line: &LineName, now: Instant) -> Result<bool> {
+        let name = format!("{}.hung", self.file_name(&line.to_string()));
+        let file = self.file(&name)?;
+        let (_, said) = tail(&file, 32)?;
+        let said: Option<Instant> =
+            std::str::from_utf8(&said).ok().and_then(|text| text.trim().parse().ok());
+        let since = said.map(|said| now.0.saturating_sub(said.0));
+        let may = since.is_none_or(|since| !(0..COMPLAINT_INTERVAL).contains(&since));
+        if may {
+            file.write_all_at(format!("{now}\n").as_bytes(), 0)?;
+        }
+        Ok(may)
+    }
+
+    fn history_name(&self, line: &LineName) -> String {
+        format!("{}{HISTORY}", self.file_name(&line.to_string()))
+    }
+}
+
+/// The end of a file, and where that begins.
+fn tail(file: &File, most: u64) -> io::Result<(u64, Vec<u8>)> {
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(most);
+    let mut text = vec![0; usize::try_from(length - from).unwrap_or(0)];
+    file.read_exact_at(&mut text, from)?;
+    Ok((from, text))
+}
+
+/// The entries of a text that begins at some place of its file, with the places where they begin. What
+/// cannot be read is damaged, or is the end of an entry that began before.
+fn lines(from: u64, text: &[u8]) -> impl DoubleEndedIterator<Item = (u64, PassEntry)> {
+    let mut at = from;
+    let mut places = Vec::new();
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        places.push((at, line));
+        at += line.len() as u64;
+    }
+    places.into_iter().filter_map(|(at, line)| Some((at, serde_json::from_slice(line).ok()?)))
+}
+
+fn system_time(at: Instant) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(at.0).unwrap_or(0))
+}
+
+fn instant(time: SystemTime) -> Instant {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Instant(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: i64) -> PassEntry {
+        let line = LineName { policy: "--ndays 1".into(), ..LineName::default() };
+        PassEntry {
+            run: format!("{number:016x}"),
+            began: Instant(number),
+            ended: None,
+            took_ms: 0,
+            end: None,
+            error: None,
+            line,
+            typed: "process".into(),
+            pid: 7,
+            uid: 0,
+            host: "here".into(),
+            every: None,
+            hangs_after: None,
+            counts: Counts::default(),
+            errors: Vec::new(),
+            passes: 1,
+            totals: Counts::default(),
+            number: 0,
+            scope: String::new(),
+            lock: 0,
+        }
+    }
+
+    fn state(dir: &std::path::Path) -> StateDir {
+        let database = dir.join("x.db");
+        std::fs::write(&database, "").unwrap();
+        StateDir::beside(dir.join("x.db.backlog"), std::fs::metadata(&database).unwrap())
+    }
+
+    #[test]
+    fn a_history_is_cut_at_twice_its_bound_and_its_totals_live_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let counts = Counts { failed: 1, ..Counts::default() };
+        let mut longest = 0;
+        for number in 1..=i64::from(3 * KEPT) {
+            let mut record = state.pass_record(entry(number)).unwrap();
+            record.begin().unwrap();
+            record.end(Instant(number), Duration::ZERO, counts, PassEnd::Complete, None).unwrap();
+            let path = state.path().join(state.history_name(&entry(0).line));
+            longest = longest.max(std::fs::metadata(path).unwrap().len());
+        }
+        let path = state.path().join(state.history_name(&entry(0).line));
+        let text = std::fs::read_to_string(path).unwrap();
+        let entries: Vec<PassEntry> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(entries.len() as u32, KEPT + KEPT % 1_000);
+        let last = entries.last().unwrap();
+        assert_eq!((last.totals.failed, last.began), (3_000, Instant(3_000)));
+        assert!(longest < u64::from(2 * KEPT) * 600, "{longest}");
+    }
+
+    #[test]
+    fn an_entry_fits_a_page_whatever_it_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let line = LineName {
+            queue: "q".into(),
+            table: "t".repeat(3_000),
+            policy: "\u{202e}".repeat(3_000),
+        };
+        let long = PassEntry { line: line.clone(), typed: "'\u{1}".repeat(5_000), ..entry(1) };
+        let mut record = state.pass_record(long).unwrap();
+        for id in 0..9 {
+            record.failed(&id, &"no route\n".repeat(900));
+        }
+        let error = Some("\u{7f}".repeat(9_000));
+        record.end(Instant(2), Duration::ZERO, Counts::default(), PassEnd::Failed, error).unwrap();
+        let found = state.history(&line).unwrap().unwrap();
+        assert_eq!(found.entries.len(), 1);
+        assert_eq!(found.entries[0].run, "0000000000000001");
+        let length = std::fs::metadata(state.path().join(state.history_name(&line))).unwrap().len();
+        assert!(length <= ENTRY as u64, "{length}");
+    }
+
+    #[test]
+    fn databases_that_share_a_directory_have_passes_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().join("shared");
+        let states = ["a", "b"].map(|identity| StateDir::own(shared.clone(), identity));
+        for (state, number) in states.iter().zip(1..) {
+            state.pass_record(entry(number)).unwrap().begin().unwrap();
+        }
+        for (state, number) in states.iter().zip(1..) {
+            let [found] = &state.histories().unwrap()[..] else { panic!() };
+            assert_eq!(found.entries[0].began, Instant(number));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The record of passes: when the last one ran, what came of it, and whether one runs, hangs or is
+//! missing.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, signal};
+
+/// The lines about passes at the end of a status.
+fn passes(env: &TestEnv, now: i64) -> Vec<String> {
+    let ran = env.run_at(now, &["status"]).success();
+    let section = ran.stdout.split("\n\n").nth(3).unwrap_or_default().to_string();
+    // How long they took is up to the machine.
+    section.lines().map(without_took).collect()
+}
+
+fn without_took(line: &str) -> String {
+    match (line.find(", took "), line.rfind(" s: ")) {
+        (Some(begin), Some(end)) => format!("{}{}", &line[..begin], &line[end + 2..]),
+        _ => line.into(),
+    }
+}
+
+fn json(env: &TestEnv, now: i64) -> Value {
+    let ran = env.run_at(now, &["status", "--json"]).success();
+    let status: Value = serde_json::from_str(&ran.stdout).unwrap();
+    status["passes"].clone()
+}
+
+fn history(env: &TestEnv) -> PathBuf {
+    let files = std::fs::read_dir(env.path("test.db.backlog")).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    files.find(|path| path.extension().is_some_and(|end| end == "history")).unwrap()
+}
+
+#[test]
+fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
+    let env = TestEnv::new();
+    assert_eq!(passes(&env, MIDNIGHT), ["no pass is known"]);
+    env.insert(5, MIDNIGHT);
+    let handler = env.script("handler", "echo $BACKLOG_RUN >>run; [ $BACKLOG_ID != 3 ] || exit 1");
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &handler]).silent();
+    assert_eq!(
+        passes(&env, MIDNIGHT + 58),
+        ["last pass 2026-11-21T00:00:00Z, 58 s ago: 4 succeeded, 1 failed"]
+    );
+    let found = json(&env, MIDNIGHT);
+    let last = &found["lines"][0]["last"];
+    assert_eq!(last["end"], "complete");
+    assert_eq!(last["counts"]["succeeded"], 4);
+    assert_eq!(last["errors"][0], "3: exit status 1");
+    let command_line = format!("process --now @{MIDNIGHT} --fibonacci -- {handler}");
+    assert_eq!(last["command_line"], command_line);
+    let runs = std::fs::read_to_string(env.path("run")).unwrap();
+    assert_eq!(runs, format!("{}\n", last["run"].as_str().unwrap()).repeat(5));
+    assert_eq!(found["lines"][0]["every_secs"], 60);
+    assert_eq!(found["user"], Value::Null, "whose database it is, everybody sees");
+}
+
+#[test]
+fn passes_without_work_share_an_entry_and_totals_go_on() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
+    let pass = |minutes: i64, handler: &str| {
+        env.run_at(MIDNIGHT + minutes * MINUTE, &["process", "--fibonacci", "--", handler])
+            .silent();
+    };
+    pass(0, "false");
+    let entries = || std::fs::read_to_string(history(&env)).unwrap().lines().count();
+    pass(1, "true");
+    for minute in 2..6 {
+        pass(minute, "true");
+    }
+    assert_eq!(entries(), 3);
+    assert_eq!(
+        passes(&env, MIDNIGHT + 6 * MINUTE),
+        [
+            "last pass 2026-11-21T00:05:00Z, 1 m ago: nothing was due, as to 4 passes in a row; before \
+          that 2026-11-21T00:01:00Z: 2 succeeded"
+        ]
+    );
+    let found = json(&env, MIDNIGHT);
+    assert_eq!(found["lines"][0]["last"]["passes"], 4);
+    let totals = &found["lines"][0]["totals"];
+    assert_eq!((&totals["succeeded"], &totals["failed"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn a_pass_that_does_not_come_is_missed() {
+    let env = TestEnv::new();
+    for minute in [0, 5, 10, 15] {
+        env.run_at(MIDNIGHT + minute * MINUTE, &["process", "--fibonacci", "--", "true"]).silent();
+    }
+    let last = MIDNIGHT + 15 * MINUTE;
+    // That cron starts it every five minutes shows.
+    assert_eq!(passes(&env, last + 9 * MINUTE).len(), 1);
+    assert_eq!(passes(&env, last + 3 * HOUR)[1], "no pass for 3 h: every 1 m expected");
+    assert_eq!(json(&env, last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
+}
+
+#[test]
+fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let staying = env.staying();
+    let now = format!("@{MIDNIGHT}");
+    let line = ["process", "--fibonacci", "--timeout", "1h"];
+    let handler = ["--", "sh", "-c", &staying.script];
+    let mut pass = env.spawn(&[&line[..], &["--now", &now], &handler].concat());
+    staying.wait_for_begin();
+    let pid = pass.id();
+    assert_eq!(
+        passes(&env, MIDNIGHT + 4 * MINUTE),
+        [format!("running since 2026-11-21T00:00:00Z (pid {pid}), last outcome 4 m ago")]
+    );
+    let second = |at: i64| env.run_at(at, &[&line[..], &["--", "true"]].concat());
+    second(MIDNIGHT + 2 * HOUR).silent();
+    let late = MIDNIGHT + 2 * HOUR + 1;
+    let why = format!(
+        "the pass of this line that began at 2026-11-21T00:00:00Z (pid {pid} on {}) has had no \
+         outcome for 2 h: does its handler hang? `kill {pid}` ends it",
+        json(&env, late)["lines"][0]["running"]["host"].as_str().unwrap()
+    );
+    second(late).fails(75, &[&why]);
+    second(late + HOUR - 1).silent();
+    second(late + HOUR).fails(75, &[&why.replace("for 2 h", "for 3 h")]);
+    assert_eq!(json(&env, late)["lines"][0]["hangs_for_secs"], 2 * HOUR + 1);
+    assert!(passes(&env, late)[0].ends_with("last outcome 2 h ago: it hangs"));
+
+    signal("-9", pid);
+    pass.wait().unwrap();
+    assert_eq!(
+        passes(&env, late),
+        [
+            format!("last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid})"),
+            "no pass for 2 h: every 1 m expected".into()
+        ]
+    );
+    // The next one goes on behind it.
+    env.run_at(late, &["process", "--fibonacci", "--", "sh", "-c", &staying.is_dead]).silent();
+    assert_eq!(
+        passes(&env, late)[0],
+        "last pass 2026-11-21T02:00:01Z, now: 1 succeeded".to_string()
+    );
+}
+
+#[test]
+fn each_outcome_shows_that_a_pass_is_alive() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
+    let began = env.path("began");
+    let script = format!("[ $BACKLOG_ID = 2 ] || {{ touch {}; exec sleep 60; }}", began.display());
+    let mut pass = env.spawn(&["process", "--ndays", "9999", "--", "sh", "-c", &script]);
+    crate::testenv::wait_until("the second record", || began.exists());
+    let found = json(&env, MIDNIGHT);
+    let running = &found["lines"][0]["running"];
+    assert_eq!(running["pid"], pass.id());
+    assert!(found["lines"][0]["last_outcome_at"].as_str() >= running["began_at"].as_str());
+    pass.kill().unwrap();
+    pass.wait().unwrap();
+}
+
+#[test]
+fn what_a_crash_leaves_of_an_entry_harms_nothing() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let pass = |at: i64, handler: &str| {
+        env.run_at(at, &["process", "--fibonacci", "--", handler]).silent();
+    };
+    pass(MIDNIGHT, "false");
+    let mut file = std::fs::File::options().append(true).open(history(&env)).unwrap();
+    file.write_all(b"{\"run\":\"cut sho").unwrap();
+    assert_eq!(passes(&env, MIDNIGHT), ["last pass 2026-11-21T00:00:00Z, now: 1 failed"]);
+    pass(MIDNIGHT + MINUTE, "true");
+    assert_eq!(std::fs::read_to_string(history(&env)).unwrap().lines().count(), 2);
+    let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
+    assert_eq!((&totals["succeeded"], &totals["failed"]), (&1.into(), &1.into()));
+
+    std::fs::write(history(&env), b"\0\xff\nnot JSON\n{}\n").unwrap();
+    assert_eq!(passes(&env, MIDNIGHT), ["no pass is known"]);
+    pass(MIDNIGHT + 2 * MINUTE, "true");
+    assert_eq!(
+        passes(&env, MIDNIGHT + 2 * MINUTE),
+        ["last pass 2026-11-21T00:02:00Z, now: nothing was due"]
+    );
+}
+
+#[test]
+fn a_pass_says_how_it_ended() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "/no/such"]).fails(1, &["/no/such"]);
+    let found = passes(&env, MIDNIGHT).remove(0);
+    assert!(found.contains("failed: record 3 stays as it was: could not run /no/such"), "{found}");
+    let all = ["process", "--ndays", "9", "--max-consecutive-failures", "2", "--", "false"];
+    env.run_at(MIDNIGHT, &all).fails(1, &["2 attempts failed in a row"]);
+    let found = passes(&env, MIDNIGHT);
+    let found = found.iter().find(|line| line.starts_with("--ndays 9: ")).unwrap();
+    assert!(found.contains(": 2 failed"), "{found}");
+    assert!(found.contains("; failed: 2 attempts failed in a row"), "{found}");
+}
+
+#[test]
+fn a_command_line_is_kept_without_what_is_secret_in_it() {
+    let env = TestEnv::new();
+    let url = "https://joe:secret@127.0.0.1:9/x";
+    let args = [
+        "process",
+        "--fibonacci",
+        "--header",
+        "Authorization: Bearer secret",
+        "--header=X-Api-Key: secret",
+        "--post",
+        url,
+    ];
+    env.run(&args).silent();
+    let kept = std::fs::read_to_string(history(&env)).unwrap();
+    assert!(!kept.contains("secret"), "{kept}");
+    let kept = json(&env, MIDNIGHT)["lines"][0]["last"]["command_line"].clone();
+    assert_eq!(
+        kept,
+        "process --fibonacci --header 'Authorization: ...' '--header=X-Api-Key: ...' --post \
+         https://127.0.0.1:9/x"
+    );
+}
+
+#[test]
+fn the_record_of_passes_has_the_mode_of_the_database() {
+    use std::os::unix::fs::PermissionsExt;
+    let env = TestEnv::new();
+    std::fs::set_permissions(env.db(), std::fs::Permissions::from_mode(0o660)).unwrap();
+    env.run(&["process", "--fibonacci", "--", "true"]).silent();
+    let mode = std::fs::metadata(history(&env)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+}

@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Par
 use toml::Value;
 
 use crate::options::keys::{EXEC, PATHS, key_of, successor, variable};
-use crate::options::value::{Attempts, Percent, WholeSecs};
+use crate::options::value::{Attempts, Percent, Records, Since, WholeSecs};
 use crate::options::{
     HandlerOptions, Layers, Origin, Pace, PassOptions, QueueOptions, ScheduleOptions, TypedOptions,
 };
@@ -79,12 +79,14 @@ pub enum Command {
     Status(Box<Format>),
     /// List the records
     List(Box<List>),
+    /// Group the failed records by their errors, and say how many there are of each, and since when
+    Failures(Box<Failures>),
     /// Say of records why they were or were not tried, and when they will be
     Explain(Box<Explain>),
     /// Take pending records out of the way; they are kept
     Archive(Box<Edit>),
     /// Bring archived records back as new ones
-    Restore(Box<Restore>),
+    Restore(Box<Edit>),
     /// Make failed or archived records due now; their count of failures is kept
     Retry(Box<Edit>),
     /// Look whether the table, the handler and the crontab are as they must be; touch nothing
@@ -110,11 +112,9 @@ impl Command {
             "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
             "status" => &[schedule, Format::augment_args],
             "list" => &[schedule, List::augment_args],
+            "failures" => &[Failures::augment_args],
             "explain" => &[Explain::augment_args, schedule],
-            "archive" | "retry" => &[Edit::augment_args],
-            "restore" => {
-                &[Restore::augment_args, |it| it.mut_arg("ids", |ids| ids.required(false))]
-            }
+            "archive" | "restore" | "retry" => &[Edit::augment_args],
             "check" => &[schedule, Format::augment_args, handler],
             "crontab" => &[schedule, Crontab::augment_args, handler],
             "simulate" => &[Simulate::augment_args],
@@ -181,7 +181,30 @@ pub struct List {
     #[arg(long)]
     pub due: bool,
 
+    /// Only those that were inserted since then: 2h, 7days, or 2026-11-21T03:40:00Z
+    #[arg(long, value_name = "DURATION|INSTANT")]
+    pub since: Option<Since>,
+
+    /// Only those that failed by this cause: its id, as `backlog failures` shows it, or a text of it
+    #[arg(long, value_name = "GROUP")]
+    pub failure: Option<String>,
+
+    /// No more than so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<Records>,
+
     /// One JSON object for each record
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Failures {
+    /// Only these: ERROR, ARCHIVED, or NEW where no column tells failed records [default: pending]
+    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<Status>,
+
+    /// One JSON object for each group
     #[arg(long)]
     pub json: bool,
 }
@@ -196,23 +219,34 @@ pub struct Explain {
 #[derive(Args)]
 pub struct Edit {
     /// The records
-    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
     pub ids: Vec<String>,
+
+    /// Every record that is not out of the question: with `archive` the pending ones, with `restore`
+    /// the archived ones, with `retry` those in ERROR
+    #[arg(long)]
+    pub all: bool,
+
+    /// Those that failed by this cause: its id, as `backlog failures` shows it, or a text of it
+    #[arg(long, value_name = "GROUP")]
+    pub failure: Option<String>,
+
+    /// Those that were inserted longer ago than this: 7days, 12h
+    #[arg(long, value_name = "DURATION")]
+    pub older_than: Option<WholeSecs>,
+
+    /// Only these: NEW, ERROR, ARCHIVED
+    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<Status>,
+
+    /// Do not ask before many records are changed, as is done on a terminal
+    #[arg(long, short)]
+    pub yes: bool,
 
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-#[derive(Args)]
-#[command(group = clap::ArgGroup::new("which").args(["ids", "all"]).required(true))]
-pub struct Restore {
-    /// Every archived record, as far as --where holds: "LAST_ERROR LIKE '%timeout%'"
-    #[arg(long)]
-    pub all: bool,
-
-    #[command(flatten)]
-    pub edit: Edit,
 }
 
 #[derive(Args)]

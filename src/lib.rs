@@ -72,7 +72,7 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let (wall, monotonic) = (|| Instant(chrono::Utc::now().timestamp()), Monotonic::now);
     let clock = Clock { fixed: typed.cli.global.now, wall, monotonic };
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
-    let screen = Screen { width: terminal::width_of_output(), now: clock.now() };
+    let screen = Screen { width: terminal::width(&io::stdout()), now: clock.now() };
     let mut console = Console { clock, terminal, screen, out: &mut out };
     let exit = commands::run(typed, Environment::own(), &mut console)?;
     out.flush()?;

@@ -3,8 +3,10 @@
 //! paths, names and others' words in it, so hidden characters are escaped here.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
+use anyhow::Context;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
@@ -12,14 +14,11 @@ use rustix::termios::tcgetwinsize;
 use crate::lock;
 use crate::record::one_line;
 
-/// How many characters fit into a line of standard output, if that is a terminal.
-pub fn width_of_output() -> Option<usize> {
-    let output = io::stdout();
-    let size = output.is_terminal().then(|| tcgetwinsize(&output).ok());
-    size.map(|size| size.map_or(0, |size| size.ws_col.into())).map(|width: usize| match width {
-        0 => USUAL_WIDTH,
-        width => width,
-    })
+/// How many characters fit into a line of an output, if that is a terminal.
+pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = output.is_terminal().then(|| tcgetwinsize(output).ok())?;
+    let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
+    Some(width.unwrap_or(USUAL_WIDTH))
 }
 
 /// That of a terminal that does not say.
@@ -89,6 +88,19 @@ impl Terminal {
         let queue = self.queue();
         let error = format!("{error:#}").replacen(&format!(": {queue}"), ": ", 1);
         self.write(&format!("backlog: {queue}{error}"));
+    }
+
+    /// Several lines of our own, which are fit for a terminal.
+    pub fn say_lines(&self, lines: &str) {
+        let _ = self.bars.suspend(|| io::stderr().write_all(lines.as_bytes()));
+    }
+
+    /// Asks a question whose answer is yes only if it says so.
+    pub fn ask(&self, question: &str) -> anyhow::Result<bool> {
+        let mut answer = String::new();
+        let asked = self.bars.suspend(|| io::stderr().write_all(one_line(question).as_bytes()));
+        asked.and_then(|()| io::stdin().read_line(&mut answer)).context("could not ask")?;
+        Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
     }
 
     /// Writes to standard error with the bars out of the way.

@@ -2,16 +2,18 @@
 //! Like a pass, an edit changes a row only under its claim and only if its status is the expected one.
 
 use std::fmt::Display;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::ops::ControlFlow::Continue;
 
 use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
 
+use super::failures::Failed;
 use super::{AMBIGUOUS, Console, GONE, find, open};
 use crate::cli::Edit;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::query::{Order, Query, Window};
+use crate::query::Order;
 use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
@@ -114,6 +116,8 @@ pub struct Verb {
     /// As in `would archive 3 records`.
     would: &'static str,
     from: &'static [Status],
+    /// Those of them that are meant where no record is named.
+    of_many: &'static [Status],
     to: (Transition, Counter),
     /// Fails if the table cannot show the transition.
     require: fn(&Table) -> Result<()>,
@@ -123,6 +127,7 @@ pub const ARCHIVE: Verb = Verb {
     done: "archived",
     would: "archive",
     from: &Status::PENDING,
+    of_many: &Status::PENDING,
     to: (Transition::Archived, Counter::AsBefore),
     require: |table| table.require_archived("archive"),
 };
@@ -131,6 +136,7 @@ pub const RESTORE: Verb = Verb {
     done: "restored",
     would: "restore",
     from: &[Status::Archived],
+    of_many: &[Status::Archived],
     to: (Transition::Renewed, Counter::Reset),
     require: Table::require_told_archived,
 };
@@ -140,6 +146,7 @@ pub const RETRY: Verb = Verb {
     done: "made due",
     would: "make due",
     from: &[Status::Error, Status::Archived],
+    of_many: &[Status::Error],
     to: (Transition::Renewed, Counter::AsBefore),
     require: Table::require_renewal,
 };
@@ -147,6 +154,8 @@ pub const RETRY: Verb = Verb {
 struct Work<'a> {
     store: Box<dyn Store>,
     verb: &'a Verb,
+    /// The statuses that records may have to be changed.
+    from: Vec<Status>,
     dry_run: bool,
     now: Instant,
     out: &'a mut dyn Write,
@@ -156,25 +165,37 @@ struct Work<'a> {
     exit: Exit,
 }
 
-/// Edits the records with the ids that are typed, or `all` of the queue.
+/// More records than this are not changed on a terminal without a question.
+const MANY: usize = 1_000;
+
+/// Edits the records with the ids that are typed, or those that are chosen otherwise.
 pub fn edit(
     resolved: &Resolved<'_>,
     verb: &Verb,
-    Edit { ids, dry_run }: &Edit,
-    all: bool,
+    args: &Edit,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let (queue, dry_run) = (resolved.queue()?, *dry_run);
-    let database = open(&queue, if dry_run { Access::ReadOnly } else { Access::ReadWrite })?;
+    let (queue, dry_run) = (resolved.queue()?, args.dry_run);
+    let from = args.statuses(verb, &resolved.typed.layer.conditions)?;
+    let mut database = open(&queue, if dry_run { Access::ReadOnly } else { Access::ReadWrite })?;
     let table = database.table();
     table.require_sound_counters()?;
     (verb.require)(table)?;
     let id_columns = table.id.len();
+    let now = console.clock.now();
+    let chosen = if args.ids.is_empty() {
+        chosen(args, &from, &queue, &mut *database, now)?
+    } else {
+        Vec::new()
+    };
+    if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
+        return confirm(console.out, "nothing was changed");
+    }
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
-    let (now, out) = (console.clock.now(), &mut *console.out);
-    let mut work = Work { store, verb, dry_run, now, out, done: 0, exit: Exit::Done };
-    let ids = if all { work.all(&queue)? } else { work.named(ids, id_columns)? };
+    let out = &mut *console.out;
+    let mut work = Work { store, verb, from, dry_run, now, out, done: 0, exit: Exit::Done };
+    let ids = if args.ids.is_empty() { chosen } else { work.named(&args.ids, id_columns)? };
     for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
         work.work_off(batch)?;
     }
@@ -184,19 +205,62 @@ pub fn edit(
     Ok(work.exit)
 }
 
-impl Work<'_> {
-    fn all(&mut self, queue: &Queue) -> Result<Vec<Id>> {
-        let selection = Query {
-            window: Window::All,
-            statuses: self.verb.from.to_vec(),
-            order: Order::Oldest,
-            after: None,
-            up_to: None,
-            limit: usize::MAX,
-        };
-        Ok(self.store.reader().due(&selection, &mut |facts| queue.holds(facts.id))?.ids)
+impl Edit {
+    /// The statuses of the records that are meant. `conditions` are those that were typed: one chooses
+    /// records as well, where that of backlog.toml only narrows.
+    fn statuses(&self, verb: &Verb, conditions: &[String]) -> Result<Vec<Status>> {
+        let is_chosen = self.all || self.failure.is_some() || self.older_than.is_some();
+        if self.ids.is_empty() && !is_chosen && conditions.is_empty() {
+            bail!(usage(
+                "which records? name their ids, or choose them by --all, --where, --failure or \
+                 --older-than"
+            ));
+        }
+        if let Some(status) = self.status.iter().find(|status| !verb.from.contains(status)) {
+            let legal: Vec<_> = verb.from.iter().map(|status| status.name()).collect();
+            let (name, would, legal) = (status.name(), verb.would, legal.join(", "));
+            bail!(usage(format!("--status {name}: nothing to {would} there; legal are {legal}")));
+        }
+        let usual = if self.ids.is_empty() { verb.of_many } else { verb.from };
+        Ok(if self.status.is_empty() { usual.to_vec() } else { self.status.clone() })
     }
+}
 
+/// The ids of the records that are chosen by what they are.
+fn chosen(
+    args: &Edit,
+    from: &[Status],
+    queue: &Queue,
+    database: &mut dyn Database,
+    now: Instant,
+) -> Result<Vec<Id>> {
+    let failed = Failed::of(queue, database)?;
+    let cause = args.failure.as_ref().map(|meant| failed.cause(meant, queue, database, from));
+    let cause = cause.transpose()?;
+    let before = args.older_than.map(|age| now.saturating_sub(age.0));
+    let mut ids = Vec::new();
+    database.scan(from, Order::Oldest, &mut |mut record| {
+        let is_meant = queue.holds(&record.id)
+            && before.is_none_or(|before| record.inserted_at.is_some_and(|at| at < before))
+            && cause.as_ref().is_none_or(|cause| failed.is_by(&mut record, cause));
+        if is_meant {
+            ids.push(record.id);
+        }
+        Ok(Continue(()))
+    })?;
+    Ok(ids)
+}
+
+/// Whether a person at a terminal wants so many records changed. Nobody else is asked.
+fn confirmed(verb: &Verb, records: usize, console: &Console<'_>) -> Result<bool> {
+    if !console.terminal.attended || !io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    let records = counted(records as u64, "record");
+    console.terminal.ask(&format!("{} {records}? [y/N] ", verb.would))
+}
+
+impl Work<'_> {
     fn named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
         for id in typed {
@@ -222,7 +286,7 @@ impl Work<'_> {
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
             let (exit, why) = match claim {
-                Claim::Held(record) if self.verb.from.contains(&record.status) => {
+                Claim::Held(record) if self.from.contains(&record.status) => {
                     claimed.push(*record);
                     continue;
                 }

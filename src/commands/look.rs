@@ -1,15 +1,18 @@
 //! `backlog status`, `list` and `explain`: how many records there are, which, and why one is tried.
 
+use std::ops::ControlFlow::{Break, Continue};
+
 use anyhow::{Result, bail};
 
 use super::assemble::look;
+use super::failures::Failed;
 use super::{Console, find, passes};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::options::{Resolved, Schedule};
 use crate::query::{Order, Position};
-use crate::record::{Record, Status, json_line, one_line};
-use crate::report::{self, BANDS, DueReport, Oldest, StatusReport};
+use crate::record::{Causes, Record, Status, json_line, one_line};
+use crate::report::{self, BANDS, DueReport, Listing, Oldest, StatusReport};
 use crate::schedule::{DueRule, Span, Verdict};
 use crate::store::LineState;
 use crate::time::DAY;
@@ -22,10 +25,15 @@ pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>)
     let mut oldest_pending = None;
     let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
     let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
-    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+    let (failed, mut failures) = (Failed::of(&queue, &*database)?, Causes::default());
+    database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
         keep_older(&mut oldest_pending, &record);
-        let (Some(due), Some(rule)) = (&mut due, &rule) else { return Ok(()) };
-        match rule.verdict(record.facts()) {
+        let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
+        if failed.is(&mut record) {
+            failures.add(&record);
+        }
+        let (Some(due), Some(verdict)) = (&mut due, verdict) else { return Ok(Continue(())) };
+        match verdict {
             Verdict::Due(_) => {
                 due.due += 1;
                 due.next_due_at = Some(now);
@@ -38,11 +46,12 @@ pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>)
             }
             Verdict::Never(_) => due.never_due += 1,
         }
-        Ok(())
+        Ok(Continue(()))
     })?;
     let (db, table) = (database.place(), database.table().name.clone());
+    failed.known.date(&mut failures);
     let passes = passes::of_queue(&queue, &*database, now)?;
-    let found = StatusReport { db, table, now, counts, oldest_pending, due, passes };
+    let found = StatusReport { db, table, now, counts, oldest_pending, due, passes, failures };
     let text =
         if is_json { json_line(&found) } else { report::status_text(&found, &console.screen) };
     console.out.write_all(text.as_bytes())?;
@@ -71,21 +80,36 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
         }
     }
     let (mut database, assembly) = look(&queue, schedule.as_ref())?;
-    let rule = assembly.map(|assembly| assembly.line.due_rule(console.clock.now(), false));
-    if !args.json {
-        console.out.write_all(report::list_header(rule.is_some()).as_bytes())?;
-    }
-    let has_counter = database.table().failures.is_some();
-    let shown = if args.json { report::list_json } else { report::list_line };
+    let now = console.clock.now();
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+    let failed = Failed::of(&queue, &*database)?;
+    let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
+    let cause = args.failure.as_ref().map(|it| failed.cause(it, &queue, &mut *database, all));
+    let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
+    let counts = database.table().failures.is_some();
+    let mut listing = Listing::new(rule.is_some(), counts, console.screen);
     let order = resolved.pass()?.order.unwrap_or_default();
-    database.scan(&statuses, order, &mut |record| {
+    let mut left = args.limit.map_or(u64::MAX, |limit| limit.0);
+    database.scan(&statuses, order, &mut |mut record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
-        let is_meant = !args.due || matches!(verdict, Some(Verdict::Due(_)));
-        if is_meant && queue.holds(&record.id) {
-            console.out.write_all(shown(&record, verdict, has_counter).as_bytes())?;
+        failed.known.fill_in(&mut record);
+        let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
+            && queue.holds(&record.id)
+            && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
+            && cause.as_ref().is_none_or(|cause| failed.is_by(&mut record, cause));
+        if is_meant {
+            let text = match args.json {
+                true => report::list_json(&record, verdict, counts),
+                false => listing.add(&record, verdict),
+            };
+            console.out.write_all(text.as_bytes())?;
+            left -= 1;
         }
-        Ok(())
+        Ok(if left == 0 { Break(()) } else { Continue(()) })
     })?;
+    if !args.json {
+        console.out.write_all(listing.finish().as_bytes())?;
+    }
     Ok(Exit::Done)
 }
 
@@ -93,13 +117,19 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
 const ATTEMPTS: usize = 5;
 
 pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
-    let (mut database, assembly) = look(&resolved.queue()?, resolved.schedule()?.as_ref())?;
+    let queue = resolved.queue()?;
+    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
+    let failed = Failed::of(&queue, &*database)?;
     let mut exit = Exit::Done;
     for id in ids {
-        let text = match (find(&mut *database, id, columns)?, &due) {
+        let mut found = find(&mut *database, id, columns)?;
+        if let Ok(record) = &mut found {
+            failed.known.fill_in(record);
+        }
+        let text = match (found, &due) {
             (Ok(record), Some((rule, last))) => explanation(&record, rule, last),
             (Ok(record), None) => {
                 let known = report::unscheduled(&record, has_counter);

@@ -4,6 +4,7 @@ mod assemble;
 mod check;
 mod crontab;
 mod edit;
+mod failures;
 mod look;
 mod passes;
 mod process;
@@ -53,12 +54,11 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         Command::Process(args) => pass(args, &resolved, console),
         Command::Status(args) => look::status(&resolved, args.json, console),
         Command::List(args) => look::list(&resolved, args, console),
+        Command::Failures(args) => failures::run(&resolved, args, console),
         Command::Explain(args) => look::explain(&resolved, &args.ids, console),
-        Command::Archive(args) => edit::edit(&resolved, &edit::ARCHIVE, args, false, console),
-        Command::Restore(args) => {
-            edit::edit(&resolved, &edit::RESTORE, &args.edit, args.all, console)
-        }
-        Command::Retry(args) => edit::edit(&resolved, &edit::RETRY, args, false, console),
+        Command::Archive(args) => edit::edit(&resolved, &edit::ARCHIVE, args, console),
+        Command::Restore(args) => edit::edit(&resolved, &edit::RESTORE, args, console),
+        Command::Retry(args) => edit::edit(&resolved, &edit::RETRY, args, console),
         Command::Simulate(args) => simulate::run(&resolved, args, console),
         Command::Check(args) => check::run(&resolved, args.json, console),
         Command::Crontab(args) => crontab::run(&resolved, args, console),

@@ -11,10 +11,12 @@ use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::lock;
 use crate::options::{PassSettings, Queue};
-use crate::record::Outcome;
+use crate::record::{Attempt, Causes, Outcome};
 use crate::report::{LinePasses, Passes};
 use crate::schedule::Policy;
-use crate::store::{Counts, Database, LineHistory, PassEnd, PassEntry, PassRecord};
+use crate::store::{
+    Counts, Database, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
+};
 use crate::time::{Instant, rough_span};
 
 /// The least of a tick, where a line has none of its own: cron counts in minutes.
@@ -26,14 +28,29 @@ pub struct PassLog {
     /// The name of the pass.
     pub run: String,
     pub began: Instant,
-    record: Arc<Mutex<Option<PassRecord>>>,
+    state: StateDir,
+    table: String,
+    notes: Arc<Mutex<Notes>>,
+}
+
+struct Notes {
+    record: Option<PassRecord>,
+    failures: NewFailures,
 }
 
 impl PassLog {
     /// For a pass whose line is locked.
-    pub fn open(assembly: &Assembly, settings: &PassSettings, run: String, began: Instant) -> Self {
+    pub fn open(
+        assembly: &Assembly,
+        settings: &PassSettings,
+        table: &Table,
+        run: String,
+        began: Instant,
+    ) -> Self {
         let opened = assembly.state.pass_record(entry(assembly, settings, &run, began));
-        Self { run, began, record: Arc::new(Mutex::new(noted(opened))) }
+        let failures = NewFailures::new(table.last_error.is_none());
+        let notes = Arc::new(Mutex::new(Notes { record: noted(opened), failures }));
+        Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }
 
     pub fn begin(&self) {
@@ -41,13 +58,29 @@ impl PassLog {
     }
 
     pub fn attempted(&self, attempt: &SettledAttempt, now: Instant) {
-        let Some(record) = &mut *lock(&self.record) else { return };
-        record.touch(now);
-        if let (false, Some(error)) =
-            (attempt.attempt.outcome == Outcome::Success, attempt.attempt.outcome.error())
-        {
-            record.failed(&attempt.attempt.id, error);
+        let Notes { record, failures } = &mut *lock(&self.notes);
+        if let Some(record) = record {
+            record.touch(now);
         }
+        let Attempt { id, outcome, .. } = attempt.attempt;
+        match outcome {
+            Outcome::Success => failures.succeeded(id),
+            Outcome::Failure { error }
+            | Outcome::Unanswered { error, .. }
+            | Outcome::Snooze { error, .. }
+            | Outcome::GiveUp { error } => {
+                failures.failed(id, error, now);
+                if let Some(record) = record {
+                    record.failed(id, error);
+                }
+            }
+            Outcome::Interrupted | Outcome::Unable { .. } => {}
+        }
+    }
+
+    /// The causes of the failures of this pass.
+    pub fn causes(&self) -> Causes {
+        lock(&self.notes).failures.causes.clone()
     }
 
     pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally>) {
@@ -65,10 +98,12 @@ impl PassLog {
         };
         let counts = result.as_ref().map(counts).unwrap_or_default();
         self.with(|record| record.end(now, took, counts, end, error));
+        let written = self.state.add_failures(&self.table, &lock(&self.notes).failures);
+        written.unwrap_or_else(|error| log::warn!("{error:#}"));
     }
 
     fn with(&self, act: impl FnOnce(&mut PassRecord) -> Result<()>) {
-        if let Some(record) = &mut *lock(&self.record) {
+        if let Some(record) = &mut lock(&self.notes).record {
             noted(act(record));
         }
     }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
+use std::ops::ControlFlow::Continue;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -18,11 +19,11 @@ use crate::exit::Exit;
 use crate::options::{Handler, PassSettings, Queue};
 use crate::query::Cursor;
 use crate::record::{Status, counted, cut_line};
-use crate::report::{self, dry_run_line, verdict_line};
+use crate::report::{self, Screen, dry_run_line, verdict_line};
 use crate::schedule::Verdict;
 use crate::secure_file;
 use crate::store::{Access, Count, Database, Found, LineState, Purpose, StateDir};
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::time::{Clock, DAY, Instant};
 
 pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Result<Exit> {
@@ -37,13 +38,15 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
         return find_busy(&assembly, clock.now());
     }
     let began = clock.monotonic();
-    let log = PassLog::open(&assembly, settings, random_hex::<8>()?, clock.now());
+    let log = PassLog::open(&assembly, settings, database.table(), random_hex::<8>()?, clock.now());
     let result = pass(queue, settings, console, database, assembly, &log);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     log.end(clock.now(), elapsed, &result);
     let tally = result?;
     if terminal.attended {
         terminal.say(&report::summary(&tally, elapsed));
+        let screen = Screen { width: terminal::width(&io::stderr()), now: clock.now() };
+        terminal.say_lines(&report::top_failures(&log.causes(), &screen));
     }
     exit(&tally, settings.strict)
 }
@@ -135,7 +138,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     }
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
         if told.contains(&record.id) {
-            return Ok(());
+            return Ok(Continue(()));
         }
         let verdict = rule.verdict(record.facts());
         let line = if ambiguous.contains(&record.id) {
@@ -146,7 +149,8 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
             // What is due all the same has come since the due ones were read.
             verdict_line(&record, verdict, counts)
         };
-        Ok(console.out.write_all(line.as_bytes())?)
+        console.out.write_all(line.as_bytes())?;
+        Ok(Continue(()))
     })?;
     Ok(Exit::Done)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write;
+use std::ops::ControlFlow::Continue;
 
 use anyhow::{Context, Result};
 
@@ -122,7 +123,7 @@ fn of_table(
             let Record { status, failures, last_failure_at, due_at, .. } = record;
             rows.push(Record { status, failures, last_failure_at, due_at, ..kept });
         }
-        Ok(())
+        Ok(Continue(()))
     })?;
     Ok((rows, lines))
 }

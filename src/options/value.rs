@@ -13,7 +13,7 @@ use toml::Value;
 
 use crate::record::split;
 use crate::schedule::percent;
-use crate::time::DAY;
+use crate::time::{DAY, Instant};
 
 /// Makes a type of each kind of value, which the function behind it reads from text.
 macro_rules! values {
@@ -55,6 +55,32 @@ values! {
     /// A duration that somebody waits for, of at most a year.
     Grace(Duration) = grace;
     Limit(Option<Duration>) = limit;
+}
+
+/// An instant, or how long ago it was.
+#[derive(Debug, Clone, Copy)]
+pub enum Since {
+    Ago(i64),
+    At(Instant),
+}
+
+impl Since {
+    pub fn instant(self, now: Instant) -> Instant {
+        match self {
+            Self::Ago(secs) => now.saturating_sub(secs),
+            Self::At(at) => at,
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let at = || text.parse().map(Self::At);
+        let wrong = "write a duration, 2h or 7days, or an instant, 2026-11-21T03:40:00Z";
+        whole_secs(text).map(Self::Ago).or_else(|_| at()).map_err(|_: String| wrong.into())
+    }
 }
 
 /// Values with commas between them.

@@ -15,13 +15,24 @@ pub fn snoozed(until: Instant, error: &str) -> String {
     format!("snoozed until {until}: {error}")
 }
 
-fn split_snooze(last_error: &str) -> Option<(Instant, &str)> {
+/// Until when a record is snoozed, and the error behind that note.
+pub fn split_snooze(last_error: &str) -> Option<(Instant, &str)> {
     let (until, error) = last_error.strip_prefix("snoozed until ")?.split_once(": ")?;
     Some((until.parse().ok()?, error))
 }
 
 pub fn snoozed_until(last_error: &str) -> Option<Instant> {
     split_snooze(last_error).map(|(until, _)| until)
+}
+
+/// The error of a column without the notes in front of it.
+pub fn bare(last_error: &str) -> &str {
+    let error = split_snooze(last_error).map_or(last_error, |(_, error)| error);
+    let has_mark = error.starts_with(NEXT) || [OPEN, UNSENT].iter().any(|it| error.starts_with(it));
+    match error.split_once(": ").filter(|_| has_mark && marked(error).is_some()) {
+        Some((_, error)) => error,
+        None => error,
+    }
 }
 
 /// An error that says of itself that the record is snoozed, and does not mean it.

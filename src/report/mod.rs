@@ -1,5 +1,7 @@
 //! Reports, as text and as JSON: of a table, of a check, and of a pass. Nothing here prints.
 
+mod columns;
+mod failures;
 mod passes;
 mod record;
 mod screen;
@@ -14,10 +16,9 @@ use serde_json::json;
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
 
+pub use failures::{failures_json, failures_text, top_failures};
 pub use passes::{LinePasses, Passes};
-pub use record::{
-    dry_run_line, explanation, list_header, list_json, list_line, unscheduled, verdict_line,
-};
+pub use record::{Listing, dry_run_line, explanation, list_json, unscheduled, verdict_line};
 pub use screen::Screen;
 pub use simulation::{attempt_json, days_table, figures_table, load_chart, picture};
 pub use status::{BANDS, DueReport, Oldest, StatusReport, status_text};

@@ -49,7 +49,7 @@ impl LinePasses {
     }
 
     fn running(&self, running: &PassEntry, screen: &Screen) -> String {
-        let last = screen.from_now(self.history.last_outcome);
+        let last = screen.distance(self.history.last_outcome);
         let hangs = self.history.hangs_for(screen.now).map_or("", |_| ": it hangs");
         let (since, pid) = (screen.at(running.began), running.pid);
         format!("running since {since} (pid {pid}), last outcome {last}{hangs}")
@@ -58,7 +58,7 @@ impl LinePasses {
     /// The last pass; behind those that found nothing also the one before them.
     fn last(&self, last: &PassEntry, screen: &Screen) -> String {
         let at = last.last_began();
-        let ago = screen.from_now(at);
+        let ago = screen.distance(at);
         let text = format!("last pass {}, {ago}{}", screen.at(at), came_to(last));
         let entries = self.history.entries.iter().rev();
         let before = entries.skip_while(|it| *it != last).nth(1);
@@ -184,7 +184,8 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
 pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     let mut text = String::new();
     if let Some((user, host)) = &passes.worker {
-        text += &format!("passes of user {user} on {host}, in {}\n", passes.directory);
+        let whose = format!("passes of user {user} on {host}, in {}", passes.directory);
+        text += &screen.wrap(&whose);
     }
     if passes.lines.is_empty() {
         return text + "no pass is known\n";
@@ -193,7 +194,7 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
         let policy = format!("{}: ", line.history.line.policy);
         let policy = if passes.lines.len() > 1 { policy } else { String::new() };
         for sentence in line.text(screen) {
-            text += &format!("{}\n", screen.fit(&format!("{policy}{sentence}")));
+            text += &screen.wrap(&format!("{policy}{sentence}"));
         }
     }
     text

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::columns::{Column, Columns};
+use super::screen::Screen;
 use crate::hash::phase;
-use crate::record::{Facts, Record, Status, counted, cut_line, json_line, one_line};
+use crate::record::{Facts, Record, Status, counted, cut_line, json_line, last_error, one_line};
 use crate::schedule::{
     AgeWindow, Backoff, CATCH_UP, DueRule, End, Jitter, Obstacle, PassTime, Planned, Policy,
     Reason, RetryLimits, Slots, Tiers, Verdict, duration,
@@ -47,37 +49,80 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     .into()
 }
 
-/// Widths that fit what nearly every table holds; longer values push their line to the right.
-pub fn list_header(with_verdict: bool) -> String {
-    let next = if with_verdict { "NEXT ATTEMPT          " } else { "" };
-    format!(
-        "{:<10}  {:<8}  {:<20}  {:>8}  {:<20}  {next}LAST ERROR\n",
-        "ID", "STATUS", "INSERTED", "FAILURES", "LAST FAILURE"
-    )
+/// How many records are looked at to tell how wide columns are.
+const FIRST: usize = 200;
+
+/// A list of records in columns, which are as wide as the first of them need.
+pub struct Listing {
+    with_verdict: bool,
+    /// Whether the table has the columns to count failures in.
+    counts: bool,
+    screen: Screen,
+    first: Vec<Vec<String>>,
+    columns: Option<Columns>,
 }
 
-/// `counts` says whether the table has the columns to count failures in.
-pub fn list_line(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
-    let inserted = match record.inserted_at {
-        Some(at) => at.to_string(),
-        None => format!("?{}", cut_line(&record.inserted.to_string())),
-    };
-    let next = verdict.map(|verdict| match verdict {
-        Verdict::Due(_) => "now".into(),
-        Verdict::Wait { until } => until.to_string(),
-        Verdict::Archive(_) => "none: given up".into(),
-        Verdict::Never(_) => "-".into(),
-    });
-    let line = format!(
-        "{:<10}  {:<8}  {inserted:<20}  {:>8}  {:<20}  {}{}",
-        record.id.full(),
-        cut_line(&record.status_text),
-        if counts { record.failures.to_string() } else { "-".into() },
-        record.last_failure_at.map_or_else(|| "-".into(), |at| at.to_string()),
-        next.map(|next| format!("{next:<20}  ")).unwrap_or_default(),
-        record.last_error.as_deref().map(cut_line).unwrap_or_default(),
-    );
-    format!("{}\n", line.trim_end())
+impl Listing {
+    pub fn new(with_verdict: bool, counts: bool, screen: Screen) -> Self {
+        Self { with_verdict, counts, screen, first: Vec::new(), columns: None }
+    }
+
+    /// The lines that can be told with one more record.
+    pub fn add(&mut self, record: &Record, verdict: Option<Verdict>) -> String {
+        let row = self.row(record, verdict);
+        if let Some(columns) = &self.columns {
+            return columns.row(&row);
+        }
+        self.first.push(row);
+        if self.first.len() < FIRST { String::new() } else { self.finish() }
+    }
+
+    /// The lines that wait for more records, and the header if there was none.
+    pub fn finish(&mut self) -> String {
+        if self.columns.is_some() {
+            return String::new();
+        }
+        let next = Column::text("NEXT ATTEMPT", 20);
+        let columns = [
+            Some(Column::text("ID", 10)),
+            Some(Column::text("STATUS", 8)),
+            Some(Column::text("INSERTED", 20).wide(60)),
+            Some(Column::number("FAILURES", 8).wide(100)),
+            Some(Column::text("LAST FAILURE", 20).wide(80)),
+            self.with_verdict.then_some(next),
+            Some(Column::text("LAST ERROR", 10)),
+        ];
+        let first = std::mem::take(&mut self.first);
+        let columns = Columns::new(columns.into_iter().flatten().collect(), &first, self.screen);
+        let rows: String = first.iter().map(|row| columns.row(row)).collect();
+        let text = columns.header() + &rows;
+        self.columns = Some(columns);
+        text
+    }
+
+    fn row(&self, record: &Record, verdict: Option<Verdict>) -> Vec<String> {
+        let screen = &self.screen;
+        let inserted = match record.inserted_at {
+            Some(at) => screen.at(at),
+            None => format!("?{}", one_line(&record.inserted.to_string())),
+        };
+        let next = verdict.map(|verdict| match verdict {
+            Verdict::Due(_) => "now".into(),
+            Verdict::Wait { until } => screen.when(until),
+            Verdict::Archive(_) => "none: given up".into(),
+            Verdict::Never(_) => "-".into(),
+        });
+        let cells = [
+            Some(record.id.full()),
+            Some(one_line(&record.status_text)),
+            Some(inserted),
+            Some(if self.counts { record.failures.to_string() } else { "-".into() }),
+            Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
+            next,
+            Some(record.last_error.as_deref().map(one_line).unwrap_or_default()),
+        ];
+        cells.into_iter().flatten().collect()
+    }
 }
 
 pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
@@ -149,8 +194,12 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
     let of = |most: u32| format!("{} of {}", record.failures, counted(most.into(), "attempt"));
     let attempts = || counted(record.failures.into(), "attempt");
     let failed = || format!("{} failed", limits.max_attempts.map_or_else(attempts, of));
-    // Only a snooze leaves the one without the other.
-    let last = if record.failures == 0 { "snoozed" } else { "the last" };
+    let last = match (has_counter, record.failures) {
+        (false, _) => "failed last",
+        // Only a snooze leaves the one without the other.
+        (true, 0) => "snoozed",
+        (true, _) => "the last",
+    };
     let facts = [
         Some(cut_line(&record.status_text)),
         record.inserted_at.map(|at| format!("inserted {at}")),
@@ -158,8 +207,14 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
         record.last_failure_at.map(|at| format!("{last} at {at}")),
     ];
     let facts: Vec<_> = facts.into_iter().flatten().collect();
-    let error = record.last_error.as_ref().map(|error| format!(": {}", cut_line(error)));
-    format!("record {}: {}{}\n", record.id, facts.join(", "), error.unwrap_or_default())
+    let noted = record.last_error.as_deref();
+    let snooze = noted.and_then(last_error::split_snooze);
+    let error =
+        snooze.map(|(_, error)| error).or(noted).map(|error| format!(": {}", cut_line(error)));
+    let until = snooze.map(|(until, _)| format!("until {until}, as its handler asked"));
+    let headline = format!("record {}: {}", record.id, facts.join(", "));
+    let snoozed = until.map(|until| lines("snoozed", &[until]));
+    format!("{headline}{}\n{}", error.unwrap_or_default(), snoozed.unwrap_or_default())
 }
 
 /// What the last pass, which began at `at`, had to do with the record, as far as the row shows it.

@@ -36,8 +36,16 @@ impl Screen {
         then.format(format).to_string()
     }
 
+    /// An instant, and on a terminal how far it is from now: `02:36:00, 58 s ago`.
+    pub fn when(&self, at: Instant) -> String {
+        match self.width {
+            Some(_) => format!("{}, {}", self.at(at), self.distance(at)),
+            None => self.at(at),
+        }
+    }
+
     /// `58 s ago`, `in 2 m`
-    pub fn from_now(&self, at: Instant) -> String {
+    pub fn distance(&self, at: Instant) -> String {
         match at.0.saturating_sub(self.now.0) {
             0 => "now".into(),
             secs if secs > 0 => format!("in {}", rough_span(secs)),
@@ -52,6 +60,23 @@ impl Screen {
             Some(width) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
             None => line,
         }
+    }
+
+    /// A sentence on as many lines as it needs on a terminal, those behind the first indented.
+    pub fn wrap(&self, sentence: &str) -> String {
+        let width = self.width.unwrap_or(usize::MAX);
+        let (mut text, mut column) = (String::new(), 0);
+        // Two blanks between a label and its value stay.
+        for word in one_line(sentence.trim_end()).split_inclusive(' ') {
+            if column > 0 && column + word.trim_end().chars().count() > width {
+                text.truncate(text.trim_end().len());
+                text += "\n  ";
+                column = 2;
+            }
+            text += word;
+            column += word.chars().count();
+        }
+        text + "\n"
     }
 }
 

@@ -7,9 +7,10 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::aligned;
+use super::failures::{top_failures, top_failures_json};
 use super::passes::{Passes, passes_json, passes_text};
 use super::screen::Screen;
-use crate::record::{Id, Status, cut_line, one_line};
+use crate::record::{Causes, Id, Status, cut_line, one_line};
 use crate::store::Count;
 use crate::time::{Instant, span};
 
@@ -32,6 +33,8 @@ pub struct StatusReport {
     pub due: Option<DueReport>,
     #[serde(serialize_with = "as_json")]
     pub passes: Passes,
+    #[serde(serialize_with = "top_causes")]
+    pub failures: Causes,
 }
 
 #[derive(Serialize)]
@@ -75,13 +78,24 @@ fn band_names() -> impl Iterator<Item = String> {
     bands.chain(["older".into(), "undated".into()])
 }
 
-pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
+/// The records by status and age; on a terminal that is too narrow for ages, by status alone.
+fn counts_table(counts: &[Count], screen: &Screen) -> String {
     let header = iter::once("STATUS".into()).chain(band_names()).chain(["total".into()]);
-    let mut rows = vec![header.collect()];
-    for (status, cells) in status_lines(&report.counts) {
+    let mut rows: Vec<Vec<String>> = vec![header.collect()];
+    for (status, cells) in status_lines(counts) {
         let cells = cells.into_iter().chain([cells.iter().sum()]).map(|rows| rows.to_string());
         rows.push(iter::once(cut_line(&status)).chain(cells).collect());
     }
+    let table = aligned(&rows);
+    let is_wide = |width| table.lines().any(|line| line.chars().count() > width);
+    if !screen.width.is_some_and(is_wide) {
+        return table;
+    }
+    rows.iter_mut().for_each(|row| drop(row.drain(1..=COLUMNS)));
+    aligned(&rows)
+}
+
+pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     let shown = |Oldest { id, date_inserted: at }: &Oldest| {
         let ago = span(report.now.0.saturating_sub(at.0));
         format!("{id}, inserted {}, {ago} ago", screen.at(*at))
@@ -109,11 +123,16 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
         let how = "say --ndays, --fibonacci, --policy or --progressive to see";
         lines.push(("due now", how.into()));
     }
-    let lines: String = lines.iter().map(|(what, it)| format!("{what:<14}  {it}\n")).collect();
+    let lines: String =
+        lines.iter().map(|(what, it)| screen.wrap(&format!("{what:<14}  {it}"))).collect();
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
-    format!("{table} in {db} at {now}\n\n{}\n{lines}\n{passes}", aligned(&rows))
+    let failures = top_failures(&report.failures, screen);
+    let failures = if failures.is_empty() { failures } else { format!("\n{failures}") };
+    let title = screen.wrap(&format!("{table} in {db} at {now}"));
+    let counts = counts_table(&report.counts, screen);
+    format!("{title}\n{counts}\n{lines}\n{passes}{failures}")
 }
 
 /// `{"NEW":{"total":3,"by_age":{"0-1d":3,...}},...}`
@@ -127,4 +146,8 @@ fn by_status<S: Serializer>(counts: &[Count], serializer: S) -> Result<S::Ok, S:
 
 fn as_json<S: Serializer>(passes: &Passes, serializer: S) -> Result<S::Ok, S::Error> {
     passes_json(passes).serialize(serializer)
+}
+
+fn top_causes<S: Serializer>(causes: &Causes, serializer: S) -> Result<S::Ok, S::Error> {
+    top_failures_json(causes).serialize(serializer)
 }

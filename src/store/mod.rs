@@ -20,6 +20,7 @@ mod table_store;
 mod tests;
 mod watchdog;
 
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{
-    Counts, LineHistory, LineName, LineState, PassEnd, PassEntry, PassRecord, Purpose, StateDir,
+    Counts, Failures, LineHistory, LineName, LineState, NewFailures, PassEnd, PassEntry,
+    PassRecord, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending};
 pub use table::{Charged, Table};
@@ -54,7 +56,8 @@ pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 /// A store that several threads can use one after the other.
 pub type Claiming = Box<dyn Store + Send>;
 
-pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<()>;
+/// What is done with each record of a scan, and whether that goes on.
+pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<ControlFlow<()>>;
 
 /// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
@@ -67,7 +70,8 @@ pub trait Reader {
 
 /// The reads of commands, over a whole table. Nothing here writes or locks.
 pub trait Survey {
-    /// Hands every record with one of these statuses, or any, to `each` in order, without payload.
+    /// Hands every record with one of these statuses, or any, to `each` in order, without payload,
+    /// until that breaks off.
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;

@@ -1,6 +1,7 @@
 //! The survey of a table: what commands read of all of it, and the inspection for `check`.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use anyhow::Result;
 
@@ -130,16 +131,16 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let (shown, name, order) = (table.shown_columns(), &table.sql, table.order_by(order));
         let sql = format!("SELECT {shown} FROM {name} WHERE {condition} {order}");
         let shown = Selected::shown(table);
-        let mut result = Ok(());
+        let mut result = Ok(ControlFlow::Continue(()));
         let read = engine.rows(&sql, &[], |row| {
             let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
             if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {
                 result = each(record);
             }
-            result.is_ok()
+            matches!(result, Ok(ControlFlow::Continue(())))
         });
         self.reading(read)?;
-        result
+        result.map(drop)
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {

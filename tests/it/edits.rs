@@ -1,6 +1,6 @@
 //! archive, restore and retry: what a person does with records by hand.
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
 
 /// One record of each status, with two failures.
 fn env() -> TestEnv {
@@ -61,7 +61,7 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
     assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 0 records\n");
     assert_eq!(env.count("NEW"), 1_000);
     env.run(&["restore", "--all", "--where", "NO_SUCH = 1"]).fails(1, &["NO_SUCH"]);
-    env.run(&["restore"]).fails(2, &["<ID|--all>"]);
+    env.run(&["restore"]).fails(2, &["which records?", "their ids", "--all"]);
     env.run(&["restore", "1", "--all"]).fails(2, &["--all"]);
     env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED' WHERE ID = 1");
     let ran = env.run(&["restore", "1", "--where", "ID > 1"]).success();
@@ -264,4 +264,61 @@ fn an_explanation_says_why() {
     let by_age = explain("2", MIDNIGHT + 3 * 86_400, &["--progressive"]);
     assert!(by_age.contains("it is 3d old: up to 7d it is tried once in every 1h"), "{by_age}");
     env.run(&["explain", "99", "--fibonacci"]).fails(1, &[]);
+}
+
+#[test]
+fn a_retry_of_all_means_what_failed_and_not_what_was_given_up() {
+    let env = env();
+    env.run(&["retry"]).fails(2, &["which records? name their ids, or choose them by --all"]);
+    assert_eq!(env.run(&["retry", "--all"]).success().stdout, "made due 1 record\n");
+    assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|SUCCESS\n4|ARCHIVED");
+    let archived = ["retry", "--all", "--status", "archived"];
+    assert_eq!(env.run(&archived).success().stdout, "made due 1 record\n");
+    env.run(&["retry", "--all", "--status", "success"])
+        .fails(2, &["--status SUCCESS: nothing to make due there; legal are ERROR, ARCHIVED"]);
+    env.run(&["retry", "2", "--all"]).fails(2, &["--all"]);
+}
+
+#[test]
+fn records_are_chosen_by_age_and_condition() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - 8 * DAY);
+    env.insert_one(2, MIDNIGHT - 7 * DAY);
+    env.insert_one(3, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR' WHERE ID > 1");
+    let old = ["archive", "--older-than", "7days"];
+    let ran = env.run_at(MIDNIGHT, &[&old[..], &["--dry-run"]].concat()).success();
+    assert_eq!(ran.stdout, "1: NEW -> ARCHIVED\nwould archive 1 record\n");
+    let ran = env.run_at(MIDNIGHT + 1, &[&old[..], &["--status", "error"]].concat()).success();
+    assert_eq!(ran.stdout, "archived 1 record\n");
+    assert_eq!(env.statuses(), "1|NEW\n2|ARCHIVED\n3|ERROR");
+    let ran = env.run(&["archive", "--where", "ID = 3"]).success();
+    assert_eq!(ran.stdout, "archived 1 record\n");
+    // A condition of the file narrows, and does not choose.
+    std::fs::write(env.path("backlog.toml"), "[defaults]\nwhere = \"ID < 3\"\n").unwrap();
+    env.run(&["restore"]).fails(2, &["which records?"]);
+    assert_eq!(env.run(&["restore", "--all"]).success().stdout, "restored 1 record\n");
+    assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|ARCHIVED");
+}
+
+#[test]
+fn a_person_at_a_terminal_is_asked_before_many_records_change() {
+    let env = TestEnv::new();
+    env.insert(1_001, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let answered = |answer: &str, command: &str| {
+        let ran = env.at_terminal(80, command, answer);
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        ran.stdout
+    };
+    let said = answered("n\n", "retry --all");
+    assert!(said.contains("make due 1001 records? [y/N] "), "{said}");
+    assert!(said.ends_with("nothing was changed\r\n"), "{said}");
+    assert_eq!(env.count("ERROR"), 1_001);
+    assert!(answered("", "retry --all --dry-run").ends_with("would make due 1001 records\r\n"));
+    assert!(answered("y\n", "retry --all").ends_with("made due 1001 records\r\n"));
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    assert_eq!(answered("", "retry --all --yes"), "made due 1001 records\r\n");
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    assert_eq!(env.run(&["retry", "--all"]).success().stdout, "made due 1001 records\n");
 }

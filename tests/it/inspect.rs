@@ -42,6 +42,9 @@ never due       4 (too old for this line, or undated)
 next due        now
 
 no pass is known
+
+GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR
+e8721114        2  2026-11-20T23:58:00Z  2026-11-20T23:58:00Z  2 8           no route
 ",
         env.db().canonicalize().unwrap().display()
     );

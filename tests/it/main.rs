@@ -12,6 +12,7 @@ mod dependencies;
 mod edits;
 mod encodings;
 mod escaping;
+mod failures;
 mod handlers;
 mod inspect;
 mod large;

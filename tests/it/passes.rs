@@ -139,7 +139,8 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
         ]
     );
     // The next one goes on behind it.
-    env.run_at(late, &["process", "--fibonacci", "--", "sh", "-c", &staying.is_dead]).silent();
+    let next = ["process", "--fibonacci", "--drain", "--", "sh", "-c", &staying.is_dead];
+    env.run_at(late, &next).silent();
     assert_eq!(
         passes(&env, late)[0],
         "last pass 2026-11-21T02:00:01Z, now: 1 succeeded".to_string()

@@ -201,6 +201,27 @@ impl TestEnv {
         ran(&output)
     }
 
+    /// Runs a command line at a terminal of so many columns, on which this is typed.
+    pub fn at_terminal(&self, columns: u16, line: &str, typed: &str) -> Ran {
+        let program = env!("CARGO_BIN_EXE_backlog");
+        let line = format!("stty cols {columns}; exec {program} {line}");
+        let mut command = self.command(&[]);
+        let environment: Vec<_> = command
+            .get_envs()
+            .map(|(a, b)| (a.to_owned(), b.map(Into::into)))
+            .collect::<Vec<(_, Option<std::ffi::OsString>)>>();
+        command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(self.dir.path());
+        command.envs(environment.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        let child = command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(typed.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        ran(&output)
+    }
+
     pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -2,6 +2,7 @@
 //! passes, and the notes of those that are at work. Nothing in it that a person would miss.
 
 mod directory;
+mod failures;
 mod history;
 mod pass_note;
 mod place;
@@ -26,6 +27,7 @@ use directory::{CURSOR, Directory, HISTORY, PASSES, TRIES};
 use place::Place;
 
 pub use directory::Purpose;
+pub use failures::{Failures, NewFailures};
 pub use history::{Counts, LineHistory, LineName, PassEnd, PassEntry, PassRecord};
 pub use pass_note::PassNote;
 

@@ -1,0 +1,103 @@
+//! `backlog failures`: why records fail, since when, and how many; and which records that are.
+
+use std::ops::ControlFlow::Continue;
+
+use anyhow::{Result, bail};
+
+use super::{Console, open};
+use crate::cli::Failures as Args;
+use crate::exit::{Exit, usage};
+use crate::options::{Queue, Resolved};
+use crate::query::Order;
+use crate::record::{Cause, Causes, Record, Status};
+use crate::report;
+use crate::store::{Access, Database, Failures, StateDir};
+
+pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
+    let queue = resolved.queue()?;
+    let mut database = open(&queue, Access::ReadOnly)?;
+    let failed = Failed::of(&queue, &*database)?;
+    let statuses = if args.status.is_empty() { &Status::PENDING[..] } else { &args.status };
+    if statuses.contains(&Status::Success) {
+        bail!(usage("what has SUCCESS has not failed; legal are NEW, ERROR and ARCHIVED"));
+    }
+    let causes = failed.causes(&queue, &mut *database, statuses)?;
+    let text = if args.json {
+        report::failures_json(&causes)
+    } else if causes.is_empty() {
+        "nothing has failed\n".into()
+    } else {
+        report::failures_text(&causes, &console.screen)
+    };
+    console.out.write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// What tells the failed records of a table, with the errors that it has no column for.
+pub struct Failed {
+    pub known: Failures,
+    /// Whether the table itself tells which records have failed.
+    is_told: bool,
+}
+
+impl Failed {
+    pub fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
+        let state = database.state_dir(queue.state_dir.as_deref())?;
+        let table = database.table();
+        let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
+        Ok(Self { known: known(&state, &table.name), is_told })
+    }
+
+    /// The causes of the failures of all records with one of these statuses.
+    pub fn causes(
+        &self,
+        queue: &Queue,
+        database: &mut dyn Database,
+        statuses: &[Status],
+    ) -> Result<Causes> {
+        let mut causes = Causes::default();
+        database.scan(statuses, Order::Oldest, &mut |mut record| {
+            if queue.holds(&record.id) && self.is(&mut record) {
+                causes.add(&record);
+            }
+            Ok(Continue(()))
+        })?;
+        self.known.date(&mut causes);
+        Ok(causes)
+    }
+
+    /// The cause that a person means, of those that records with one of these statuses failed by.
+    pub fn cause(
+        &self,
+        meant: &str,
+        queue: &Queue,
+        database: &mut dyn Database,
+        statuses: &[Status],
+    ) -> Result<Cause> {
+        let found = self.causes(queue, database, statuses)?.find(meant);
+        found.map_err(|why| usage(format!("--failure: {why}")).into())
+    }
+
+    /// Whether a record failed by this cause.
+    pub fn is_by(&self, record: &mut Record, cause: &Cause) -> bool {
+        self.is(record) && Cause::of(record.last_error.as_deref()) == *cause
+    }
+
+    /// Whether a record has failed, or was given up, for what is known of it then.
+    pub fn is(&self, record: &mut Record) -> bool {
+        self.known.fill_in(record);
+        match record.status {
+            Status::Error | Status::Archived => true,
+            Status::New => !self.is_told && record.last_error.is_some(),
+            Status::Success | Status::Foreign => false,
+        }
+    }
+}
+
+/// What the state directory knows of a table's failures. To look only: it may belong to others.
+fn known(state: &StateDir, table: &str) -> Failures {
+    state.failures(table).unwrap_or_else(|error| {
+        log::warn!("{error:#}: errors that no column holds are not known");
+        Failures::default()
+    })
+}

@@ -1,0 +1,352 @@
+//! Causes: errors that say the same but for what differs from record to record, and their groups.
+//!
+//! An error is folded before it is compared: numbers, hexadecimal, UUIDs, instants, paths and what is
+//! quoted become `*`. Numbers that tell one error from another stay: those behind `HTTP`, `status`,
+//! `signal`, `code`, `errno` and the like.
+
+use std::collections::HashMap;
+
+use super::{Id, Record, cut_line, last_error};
+use crate::hash::fnv1a64;
+use crate::time::Instant;
+
+/// Stands for what differs.
+const ANY: char = '*';
+/// How much of an error is looked at.
+const COMPARED: usize = 500;
+/// Words before a number that is an error's own.
+const TELLING: [&str; 9] =
+    ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate"];
+/// How many groups are told apart; errors that come after that are one more.
+const MOST_GROUPS: usize = 10_000;
+const TOO_MANY: &str = "(errors of more kinds than are told apart)";
+const UNKNOWN: &str = "(no error is known)";
+/// How many ids of a group are kept.
+const SAMPLES: usize = 3;
+
+/// A cause in words, which all errors of its group share.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Cause(String);
+
+impl Cause {
+    /// The cause of a record's last error; the notes in front of that say nothing of it.
+    pub fn of(last_error: Option<&str>) -> Self {
+        let error = last_error.map(last_error::bare).filter(|error| !error.trim().is_empty());
+        Self(error.map_or_else(|| UNKNOWN.into(), fold))
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Its short name, the same in every run, on every machine.
+    pub fn id(&self) -> String {
+        format!("{:08x}", fnv1a64(self.0.as_bytes()) >> 32)
+    }
+}
+
+/// The records of one cause.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Group {
+    pub records: u64,
+    /// When the first and the last of them failed, as far as is known.
+    pub since: Option<Instant>,
+    pub until: Option<Instant>,
+    pub samples: Vec<Id>,
+}
+
+impl Group {
+    fn add(&mut self, id: &Id, at: Option<Instant>) {
+        self.records += 1;
+        self.since = self.since.into_iter().chain(at).min();
+        self.until = self.until.max(at);
+        if self.samples.len() < SAMPLES {
+            self.samples.push(id.clone());
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Causes(HashMap<Cause, Group>);
+
+impl Causes {
+    pub fn add(&mut self, record: &Record) -> Cause {
+        self.add_error(&record.id, record.last_error.as_deref(), record.last_failure_at)
+    }
+
+    pub fn add_error(&mut self, id: &Id, error: Option<&str>, at: Option<Instant>) -> Cause {
+        let mut cause = Cause::of(error);
+        if self.0.len() >= MOST_GROUPS && !self.0.contains_key(&cause) {
+            cause = Cause(TOO_MANY.into());
+        }
+        self.0.entry(cause.clone()).or_default().add(id, at);
+        cause
+    }
+
+    /// When a cause was first met, where somebody knows better than the records.
+    pub fn known_since(&mut self, id: &str, at: Instant) {
+        let group = self.0.iter_mut().find(|(cause, _)| cause.id() == id);
+        if let Some((_, group)) = group {
+            group.since = group.since.into_iter().chain([at]).min();
+        }
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = (&Cause, &Group)> {
+        self.0.iter()
+    }
+
+    /// Those with the most records first.
+    pub fn ranked(&self) -> Vec<(&Cause, &Group)> {
+        let mut groups: Vec<_> = self.0.iter().collect();
+        groups.sort_by(|(one, a), (other, b)| b.records.cmp(&a.records).then(one.cmp(other)));
+        groups
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The cause that is meant by its id, or by a text that the causes of one group alone hold.
+    pub fn find(&self, meant: &str) -> Result<Cause, String> {
+        if let Some(cause) = self.0.keys().find(|cause| cause.id() == meant) {
+            return Ok(cause.clone());
+        }
+        let wanted = meant.to_lowercase();
+        let holding = self.ranked().into_iter().map(|(cause, _)| cause);
+        let holding: Vec<_> =
+            holding.filter(|cause| cause.0.to_lowercase().contains(&wanted)).collect();
+        let shown = |cause: &&Cause| format!("{} {}", cause.id(), cut_line(&cause.0));
+        match holding[..] {
+            [cause] => Ok(cause.clone()),
+            [] => Err(format!("no failure is {meant:?}; `backlog failures` lists them")),
+            _ => Err(format!(
+                "{} groups of failures hold {meant:?}, say which: {}",
+                holding.len(),
+                holding.iter().take(5).map(shown).collect::<Vec<_>>().join("; ")
+            )),
+        }
+    }
+}
+
+/// An error without what differs from record to record.
+pub fn fold(error: &str) -> String {
+    let error: String =
+        error.chars().take(COMPARED).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut folded = String::with_capacity(error.len());
+    let mut rest = error.trim();
+    while let Some(first) = rest.chars().next() {
+        let taken = if let Some(length) = quoted(rest, &folded) {
+            folded.extend([first, ANY, first]);
+            length
+        } else if first.is_alphanumeric() || first == '/' || first == '~' {
+            let length = word_length(rest);
+            fold_word(&rest[..length], &mut folded);
+            length
+        } else {
+            folded.push(first);
+            first.len_utf8()
+        };
+        rest = &rest[taken..];
+    }
+    folded.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The length of what stands in quotes here, with them, if something does. An apostrophe within a
+/// word is no quote.
+fn quoted(text: &str, before: &str) -> Option<usize> {
+    let quote = text.chars().next().filter(|c| ['\'', '"', '`'].contains(c))?;
+    if before.ends_with(char::is_alphanumeric) {
+        return None;
+    }
+    let mut ends = text.match_indices(quote).map(|(at, _)| at).skip(1);
+    let is_end = |at: &usize| !text[at + 1..].starts_with(char::is_alphanumeric);
+    ends.find(is_end).map(|at| at + 1)
+}
+
+/// A word goes on to a blank, or to a sign that no path, number or instant has in it.
+fn word_length(text: &str) -> usize {
+    let is_inside = |c: char| c.is_alphanumeric() || "/.:-_~+%@?&#\\".contains(c);
+    let is_of_url = |c: char| !c.is_whitespace() && !"'\"<>()`".contains(c);
+    let end = text.find(|c: char| !is_inside(c)).unwrap_or(text.len());
+    let is_url = text[..end].contains("://");
+    let end = text.find(|c: char| !is_of_url(c)).filter(|_| is_url).unwrap_or(end);
+    // What stands behind it is of the sentence.
+    text[..end].trim_end_matches(['.', ':', '?', '-']).len().max(1)
+}
+
+fn fold_word(word: &str, folded: &mut String) {
+    if let Some((scheme, rest)) = word.split_once("://") {
+        // The host tells one service from another.
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        folded.push_str(scheme);
+        folded.push_str("://");
+        fold_numbers(host, false, folded);
+        folded.extend(if host.len() < rest.len() { "/*".chars() } else { "".chars() });
+    } else if is_path(word) || is_uuid(word) || is_hexadecimal(word) {
+        folded.push(ANY);
+    } else {
+        let keeps = is_telling(folded);
+        fold_numbers(word, keeps, folded);
+    }
+}
+
+/// Whether a number behind this text is one that tells errors apart.
+fn is_telling(before: &str) -> bool {
+    let before = before.trim_end_matches([' ', '=', '(', '#', ':']);
+    let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    TELLING.iter().any(|telling| word.eq_ignore_ascii_case(telling))
+}
+
+/// Each run of digits, with the signs within numbers and instants, becomes one mark.
+fn fold_numbers(word: &str, keeps: bool, folded: &mut String) {
+    let is_short = word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit());
+    if keeps && is_short {
+        return folded.push_str(word);
+    }
+    let mut chars = word.char_indices().peekable();
+    while let Some((_, c)) = chars.next() {
+        if !c.is_ascii_digit() {
+            folded.push(c);
+            continue;
+        }
+        folded.push(ANY);
+        while let Some(&(at, next)) = chars.peek() {
+            let mut behind = word[at..].chars().skip(1);
+            let is_between =
+                ".:-+/TZ".contains(next) && behind.next().is_some_and(|c| c.is_ascii_digit());
+            let is_zone = next == 'Z' && at + 1 == word.len();
+            if !next.is_ascii_digit() && !is_between && !is_zone {
+                break;
+            }
+            chars.next();
+        }
+    }
+}
+
+fn is_path(word: &str) -> bool {
+    let begins = word.starts_with('/') || word.starts_with("~/");
+    begins && word.len() > 1 && !word.starts_with("//")
+}
+
+fn is_uuid(word: &str) -> bool {
+    let parts: Vec<_> = word.split('-').collect();
+    let is_part = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(is_part)
+}
+
+/// At least eight digits of which some are numbers and some letters, or `0x` and any.
+fn is_hexadecimal(word: &str) -> bool {
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let prefixed = word.strip_prefix("0x").or(word.strip_prefix("0X"));
+    prefixed.map_or_else(
+        || word.len() >= 8 && is_hex(word) && word.bytes().any(|it| it.is_ascii_digit()),
+        is_hex,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_from_record_to_record_is_folded() {
+        for (error, expected) in [
+            ("connection refused", "connection refused"),
+            (
+                "could not connect to 10.0.0.7:5432: connection refused",
+                "could not connect to *: connection refused",
+            ),
+            ("order 17 of customer 4711 is unknown", "order * of customer * is unknown"),
+            ("HTTP 503 Service Unavailable", "HTTP 503 Service Unavailable"),
+            ("HTTP 422: field 'amount' is -17", "HTTP 422: field '*' is -*"),
+            ("exit status 3", "exit status 3"),
+            ("killed by signal 9", "killed by signal 9"),
+            ("Connection refused (os error 111)", "Connection refused (os error 111)"),
+            ("status=503 id=99 code: 42", "status=503 id=* code: 42"),
+            ("error 12345678 in 3 tries", "error * in * tries"),
+            ("no such file: /var/spool/out/17.json", "no such file: *"),
+            ("open ~/x/y: denied.", "open *: denied."),
+            (
+                "GET https://api.example.com/orders/17?x=1 failed",
+                "GET https://api.example.com/* failed",
+            ),
+            ("GET https://api.example.com failed", "GET https://api.example.com failed"),
+            ("job 550e8400-e29b-41d4-a716-446655440000 timed out", "job * timed out"),
+            ("at 0x7ffe12ab", "at *"),
+            ("commit deadbeef1 is gone", "commit * is gone"),
+            ("deadbeef facade", "deadbeef facade"),
+            ("since 2026-11-21T03:40:00Z", "since *"),
+            ("since 2026-11-21 03:40:00.25 UTC", "since * * UTC"),
+            ("2026-11-21T05:40:00+02:00 late", "* late"),
+            ("duplicate key \"order_17\"", "duplicate key \"*\""),
+            ("duplicate key 'it's'", "duplicate key '*'"),
+            ("can't open it, won't try", "can't open it, won't try"),
+            ("column `a b` is 'missing", "column `*` is 'missing"),
+            ("took 1.5 s, 30%", "took * s, *%"),
+            ("a\nb\t c", "a b c"),
+            ("Fehler bei Größe 17", "Fehler bei Größe *"),
+        ] {
+            assert_eq!(fold(error), expected, "{error}");
+            assert_eq!(fold(&fold(error)), fold(error), "folded twice: {error}");
+        }
+    }
+
+    #[test]
+    fn the_notes_in_front_of_an_error_are_none_of_its_cause() {
+        for error in [
+            "HTTP 503",
+            "snoozed until 2026-11-21T03:40:00Z: HTTP 503",
+            "snoozed until 2026-11-21T03:40:00Z: outcome unknown (key 17): HTTP 503",
+            "not sent: HTTP 503",
+            "next key 17: HTTP 503",
+        ] {
+            assert_eq!(Cause::of(Some(error)).text(), "HTTP 503", "{error}");
+        }
+        assert_eq!(Cause::of(None), Cause::of(Some(" ")));
+    }
+
+    #[test]
+    fn an_id_is_the_same_for_ever() {
+        assert_eq!(Cause::of(Some("HTTP 503 for order 17")).id(), "676c6d32");
+        assert_eq!(Cause::of(None).id(), "88c7421e");
+    }
+
+    #[test]
+    fn a_group_is_found_by_its_id_or_by_a_text_of_its_own() {
+        let mut causes = Causes::default();
+        for (id, error) in [(1, "HTTP 503"), (2, "HTTP 503"), (3, "HTTP 422"), (4, "no route")] {
+            let at = Some(Instant(id));
+            causes.add_error(&Id::Integer(id), Some(error), at);
+        }
+        let ranked = causes.ranked();
+        assert_eq!(ranked[0].0.text(), "HTTP 503");
+        assert_eq!(ranked[0].1.samples, [Id::Integer(1), Id::Integer(2)]);
+        assert_eq!((ranked[0].1.since, ranked[0].1.until), (Some(Instant(1)), Some(Instant(2))));
+        let id = ranked[2].0.id();
+        assert_eq!(causes.find(&id).unwrap().text(), "no route");
+        assert_eq!(causes.find("ROUTE").unwrap().text(), "no route");
+        let several = causes.find("HTTP").unwrap_err();
+        assert!(
+            several.starts_with("2 groups of failures hold \"HTTP\", say which: "),
+            "{several}"
+        );
+        assert_eq!(
+            causes.find("nothing").unwrap_err(),
+            "no failure is \"nothing\"; `backlog failures` lists them"
+        );
+    }
+
+    #[test]
+    fn there_is_a_bound_to_the_groups() {
+        let mut causes = Causes::default();
+        for number in 0..MOST_GROUPS + 5 {
+            let letters: String = format!("{number:x}")
+                .chars()
+                .map(|c| char::from(b'a' + c.to_digit(16).unwrap_or(0) as u8))
+                .collect();
+            causes.add_error(&Id::Integer(1), Some(&letters), None);
+        }
+        assert_eq!(causes.groups().count(), MOST_GROUPS + 1);
+        assert_eq!(causes.find("more kinds").unwrap().text(), TOO_MANY);
+    }
+}

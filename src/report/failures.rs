@@ -1,0 +1,77 @@
+//! The causes of failures: how many records each has, since when, and which.
+
+use serde_json::{Value as Json, json};
+
+use super::columns::{Column, Columns};
+use super::screen::{Screen, grouped};
+use crate::record::{Cause, Causes, Group, Id, json_line, one_line};
+
+/// How many causes stand below a status and a summary.
+const TOP: usize = 5;
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::text("GROUP", 8),
+        Column::number("RECORDS", 7),
+        Column::text("SINCE", 20).wide(60),
+        Column::text("UNTIL", 20).wide(100),
+        Column::text("IDS", 12).wide(100),
+        Column::text("ERROR", 5),
+    ]
+}
+
+fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
+    let at = |at: Option<_>| at.map_or_else(|| "-".into(), |at| screen.at(at));
+    vec![
+        cause.id(),
+        grouped(group.records),
+        at(group.since),
+        at(group.until),
+        group.samples.iter().map(Id::full).collect::<Vec<_>>().join(" "),
+        one_line(cause.text()),
+    ]
+}
+
+fn table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {
+    let rows: Vec<_> = groups.iter().map(|group| row(group, screen)).collect();
+    let columns = Columns::new(columns(), &rows, *screen);
+    columns.header() + &rows.iter().map(|row| columns.row(row)).collect::<String>()
+}
+
+/// All causes, those with the most records first.
+pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
+    table(&causes.ranked(), screen)
+}
+
+/// The most frequent causes; nothing where nothing failed.
+pub fn top_failures(causes: &Causes, screen: &Screen) -> String {
+    let ranked = causes.ranked();
+    if ranked.is_empty() {
+        return String::new();
+    }
+    let more = match ranked.len().saturating_sub(TOP) {
+        0 => String::new(),
+        more => format!("{more} more: `backlog failures`\n"),
+    };
+    table(&ranked[..ranked.len().min(TOP)], screen) + &more
+}
+
+fn group_json((cause, group): (&Cause, &Group)) -> Json {
+    json!({
+        "group": cause.id(),
+        "records": group.records,
+        "since": group.since,
+        "until": group.until,
+        "ids": group.samples,
+        "error": cause.text(),
+    })
+}
+
+/// One line for each cause.
+pub fn failures_json(causes: &Causes) -> String {
+    causes.ranked().into_iter().map(group_json).map(|group| json_line(&group)).collect()
+}
+
+pub fn top_failures_json(causes: &Causes) -> Json {
+    causes.ranked().into_iter().take(TOP).map(group_json).collect()
+}

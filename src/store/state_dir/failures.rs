@@ -1,0 +1,187 @@
+//! The failures of a table that its columns do not hold, in a file beside its claims: since when each
+//! cause is met, and where there is no column for errors, the last error of each record.
+//!
+//! A pass adds to it once, at its end: one that is killed loses what it has not written. Passes of other
+//! lines do the same at any time, so each reads the file and puts a new one in its place under a lock.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::StateDir;
+use super::directory::Purpose;
+use crate::record::{Causes, Id, Record, Status, cut, json_line, last_error};
+use crate::time::{DAY, Instant};
+
+/// How many errors of records are kept, those of the last failures.
+const KEPT: usize = 10_000;
+/// How many causes are.
+const CAUSES_KEPT: usize = 1_000;
+/// A cause that is not met for so long has gone; the next time it is a new one.
+const GONE_AFTER: i64 = DAY;
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Cause { cause: String, since: Instant, until: Instant },
+    Record { id: Id, at: Instant, error: String },
+}
+
+/// What is known of the failures of a table.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// When the causes were met first and last, by their ids.
+    causes: HashMap<String, (Instant, Instant)>,
+    errors: HashMap<Id, (Instant, String)>,
+}
+
+impl Failures {
+    fn read(lines: impl BufRead) -> Self {
+        let mut failures = Self::default();
+        // What is damaged is passed over.
+        for line in lines.lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(Entry::Cause { cause, since, until }) => {
+                    failures.causes.insert(cause, (since, until));
+                }
+                Ok(Entry::Record { id, at, error }) => {
+                    failures.errors.insert(id, (at, error));
+                }
+                Err(_) => {}
+            }
+        }
+        failures
+    }
+
+    fn to_text(&self) -> String {
+        let causes = latest(&self.causes, |(_, until)| *until, CAUSES_KEPT).into_iter();
+        let causes = causes.map(|(cause, (since, until))| Entry::Cause {
+            cause: cause.clone(),
+            since: *since,
+            until: *until,
+        });
+        let errors = latest(&self.errors, |(at, _)| *at, KEPT).into_iter();
+        let errors = errors.map(|(id, (at, error))| Entry::Record {
+            id: id.clone(),
+            at: *at,
+            error: error.clone(),
+        });
+        causes.chain(errors).map(|entry| json_line(&entry)).collect()
+    }
+
+    fn add(&mut self, news: &NewFailures) {
+        for (cause, group) in news.causes.groups() {
+            let (Some(since), Some(until)) = (group.since, group.until) else { continue };
+            let known = self.causes.entry(cause.id()).or_insert((since, until));
+            if since.0.saturating_sub(known.1.0) > GONE_AFTER {
+                known.0 = since;
+            }
+            *known = (known.0.min(since), known.1.max(until));
+        }
+        for (id, news) in &news.errors {
+            match news {
+                Some(error) => drop(self.errors.insert(id.clone(), error.clone())),
+                None => drop(self.errors.remove(id)),
+            }
+        }
+    }
+
+    /// Fills in the error and the instant that the row of a failed record has no column for.
+    pub fn fill_in(&self, record: &mut Record) {
+        let known = self.errors.get(&record.id);
+        // The id may have been another record's before.
+        let known =
+            known.filter(|(at, _)| record.inserted_at.is_none_or(|inserted| *at >= inserted));
+        if let Some((at, error)) = known.filter(|_| record.status != Status::Success) {
+            record.last_error.get_or_insert_with(|| error.clone());
+            record.last_failure_at.get_or_insert(*at);
+        }
+    }
+
+    /// Sets the instants at which the causes were met first.
+    pub fn date(&self, causes: &mut Causes) {
+        for (cause, (since, _)) in &self.causes {
+            causes.known_since(cause, *since);
+        }
+    }
+}
+
+/// The failures of one pass.
+#[derive(Debug, Default)]
+pub struct NewFailures {
+    pub causes: Causes,
+    /// The last error of each record; none of those that succeeded.
+    errors: HashMap<Id, Option<(Instant, String)>>,
+    /// Whether the table has no column for them.
+    keeps_errors: bool,
+}
+
+impl NewFailures {
+    pub fn new(keeps_errors: bool) -> Self {
+        Self { keeps_errors, ..Self::default() }
+    }
+
+    pub fn failed(&mut self, id: &Id, error: &str, at: Instant) {
+        self.causes.add_error(id, Some(error), Some(at));
+        self.note(id, Some((at, cut(last_error::not_snoozed(error)))));
+    }
+
+    pub fn succeeded(&mut self, id: &Id) {
+        self.note(id, None);
+    }
+
+    /// The bound is one of memory: what is beyond it in one pass is not kept.
+    fn note(&mut self, id: &Id, error: Option<(Instant, String)>) {
+        if self.keeps_errors && (self.errors.len() < 2 * KEPT || self.errors.contains_key(id)) {
+            self.errors.insert(id.clone(), error);
+        }
+    }
+}
+
+impl StateDir {
+    /// What is known of the failures of a table; nothing if that cannot be read.
+    pub fn failures(&self, table: &str) -> Result<Failures> {
+        let Some(directory) = self.opened()? else { return Ok(Failures::default()) };
+        let file = directory.file(&self.failures_name(table), Purpose::Read)?;
+        Ok(file.map(|file| Failures::read(BufReader::new(file))).unwrap_or_default())
+    }
+
+    /// Adds what a pass has met. Without any failure there is nothing to write but what is over.
+    pub fn add_failures(&self, table: &str, news: &NewFailures) -> Result<()> {
+        if news.causes.is_empty() {
+            // Only records succeeded, which counts if one of them had failed before.
+            let name = self.failures_name(table);
+            if news.errors.is_empty() || self.made()?.file(&name, Purpose::Read)?.is_none() {
+                return Ok(());
+            }
+        }
+        let written = || {
+            let _lock = self.lock_line(&format!("failures of {table}"), true)?;
+            let mut failures = self.failures(table)?;
+            failures.add(news);
+            self.made()?.rewrite(&self.failures_name(table), failures.to_text().as_bytes())
+        };
+        written().context("could not keep the failures of this pass for `backlog failures`")
+    }
+
+    fn failures_name(&self, table: &str) -> String {
+        format!("{}.failures", self.file_name(table))
+    }
+}
+
+/// The latest of some things, so many.
+fn latest<Key, Of>(
+    things: &HashMap<Key, Of>,
+    at: impl Fn(&Of) -> Instant,
+    most: usize,
+) -> Vec<(&Key, &Of)> {
+    let mut all: Vec<_> = things.iter().collect();
+    if all.len() > most {
+        all.select_nth_unstable_by_key(most, |(_, it)| std::cmp::Reverse(at(it)));
+        all.truncate(most);
+    }
+    all
+}

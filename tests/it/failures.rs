@@ -1,0 +1,210 @@
+//! Why records fail: the causes of their errors, also where no column holds those.
+
+use serde_json::Value;
+
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
+
+/// Records of a table without a column for errors, some of which fail by several causes.
+fn flaky() -> (TestEnv, String) {
+    let env = TestEnv::minimal();
+    env.insert(30, MIDNIGHT - MINUTE);
+    let handler = env.script(
+        "flaky",
+        "case $BACKLOG_ID in
+           [1-9]) echo \"could not connect to 10.0.0.$BACKLOG_ID:80: connection refused\" >&2; exit 1;;
+           1[0-3]) echo 'HTTP 503 Service Unavailable' >&2; exit 1;;
+           14) echo 'HTTP 422 Unprocessable Entity' >&2; exit 1;;
+         esac",
+    );
+    (env, handler)
+}
+
+fn groups(env: &TestEnv, args: &[&str]) -> Vec<(String, u64, String)> {
+    let ran = env.run(&[&["failures", "--json"], args].concat()).success();
+    let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .map(|it| {
+            let text = |name: &str| it[name].as_str().unwrap().to_string();
+            (text("error"), it["records"].as_u64().unwrap(), text("since"))
+        })
+        .collect()
+}
+
+#[test]
+fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
+    let (env, handler) = flaky();
+    assert_eq!(env.run(&["failures"]).success().stdout, "nothing has failed\n");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    let ran = env.run(&["failures"]).success();
+    assert_eq!(
+        ran.stdout,
+        "GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR\n\
+         0b5de352        9  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  1 2 3         could not connect to *: connection refused\n\
+         cdf66eff        4  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  10 11 12      HTTP 503 Service Unavailable\n\
+         c7a652f8        1  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  14            HTTP 422 Unprocessable Entity\n"
+    );
+    // Status has the same below, and as JSON.
+    let status = env.run(&["status"]).success().stdout;
+    assert!(status.ends_with(&format!("\n\n{}", ran.stdout)), "{status}");
+    let status: Value = serde_json::from_str(&env.run(&["status", "--json"]).stdout).unwrap();
+    assert_eq!(status["failures"][1]["group"], "cdf66eff");
+    assert_eq!(status["failures"][1]["ids"], serde_json::json!([10, 11, 12]));
+    // What is shown of single records has the errors, too.
+    let listed = env.run(&["list", "--status", "ERROR", "--order", "oldest"]).success().stdout;
+    assert!(listed.contains("HTTP 503 Service Unavailable"), "{listed}");
+    let explained = env.run(&["explain", "14"]).success().stdout;
+    assert!(
+        explained.starts_with(
+            "record 14: ERROR, inserted 2026-11-20T23:59:00Z, failed last at \
+             2026-11-21T00:00:00Z: HTTP 422 Unprocessable Entity\n"
+        ),
+        "{explained}"
+    );
+}
+
+#[test]
+fn a_cause_is_known_since_it_was_met_first_and_gone_with_its_last_record() {
+    let (env, handler) = flaky();
+    for hours in 0..3 {
+        env.run_at(MIDNIGHT + hours * HOUR, &["process", "--ndays", "1", "--", &handler]).silent();
+    }
+    let since = groups(&env, &[]).into_iter().map(|(_, _, since)| since).collect::<Vec<_>>();
+    assert_eq!(since, ["2026-11-21T00:00:00Z"; 3]);
+    let listed: Value = serde_json::from_str(
+        env.run(&["list", "--status", "ERROR", "--json"]).stdout.lines().next().unwrap(),
+    )
+    .unwrap();
+    assert_eq!(listed["last_failure"], "2026-11-21T02:00:00Z");
+    // All is well for longer than a day, and then it is not.
+    env.run_at(MIDNIGHT + 3 * HOUR, &["process", "--ndays", "1", "--", "true"]).silent();
+    assert_eq!(groups(&env, &[]), []);
+    env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
+    env.run_at(MIDNIGHT + 2 * DAY, &["process", "--ndays", "3", "--", &handler]).silent();
+    let since = groups(&env, &[]).remove(0).2;
+    assert_eq!(since, "2026-11-23T00:00:00Z");
+}
+
+#[test]
+fn an_error_that_is_kept_ends_with_its_record() {
+    let env = TestEnv::minimal();
+    env.insert_one(1, MIDNIGHT);
+    let pass = |at: i64, handler: &str| {
+        env.run_at(at, &["process", "--ndays", "9", "--", "sh", "-c", handler]).silent();
+    };
+    let listed = || env.run(&["list"]).success().stdout;
+    pass(MIDNIGHT, "echo no route >&2; exit 1");
+    assert!(listed().contains("no route"));
+    pass(MIDNIGHT + 1, "true");
+    assert!(!listed().contains("no route"));
+    // Another record with the id of a deleted one.
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    pass(MIDNIGHT + 2, "echo no route >&2; exit 1");
+    env.sql("DELETE FROM BACKLOG");
+    env.insert_one(1, MIDNIGHT + 3);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    assert!(!listed().contains("no route"));
+    assert_eq!(groups_unknown(&env), "(no error is known)");
+}
+
+fn groups_unknown(env: &TestEnv) -> String {
+    let ran = env.run(&["failures", "--json"]).success();
+    let group: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(group["since"], Value::Null);
+    group["error"].as_str().unwrap().into()
+}
+
+#[test]
+fn only_the_last_ten_thousand_errors_are_kept() {
+    let env = TestEnv::minimal();
+    env.insert(10_050, MIDNIGHT);
+    let handler = env.script(
+        "all-fail",
+        r#"sed -un 's/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"failure","error":"no"}/p'"#,
+    );
+    let now = format!("@{MIDNIGHT}");
+    let pass = ["process", "--now", &now, "--ndays", "1", "--stream", "--", &handler];
+    env.run(&pass).silent();
+    assert_eq!(env.count("ERROR"), 10_050);
+    let ran = env.run(&["failures", "--json"]).success();
+    assert_eq!(ran.stdout.lines().count(), 2, "{}", ran.stdout);
+    assert!(ran.stdout.contains("\"records\":10000,"), "{}", ran.stdout);
+}
+
+#[test]
+fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
+    let env = TestEnv::new();
+    env.insert(6, MIDNIGHT);
+    env.sql(
+        "UPDATE BACKLOG SET FAILURES = 1, LAST_FAILURE = '2026-11-21T01:00:0' || ID || 'Z',
+           LAST_ERROR = 'order ' || ID || ' is unknown', STATUS = 'ERROR' WHERE ID < 4;
+         UPDATE BACKLOG SET LAST_ERROR = 'snoozed until 2026-11-21T03:40:00Z: busy',
+           STATUS = 'ERROR', LAST_FAILURE = '2026-11-21T01:00:00Z' WHERE ID = 4;
+         UPDATE BACKLOG SET LAST_ERROR = 'order 5 is unknown', STATUS = 'ARCHIVED' WHERE ID = 5;
+         UPDATE BACKLOG SET LAST_ERROR = 'of long ago', STATUS = 'SUCCESS' WHERE ID = 6",
+    );
+    let found = groups(&env, &[]);
+    let shown: Vec<_> =
+        found.iter().map(|(error, records, _)| (error.as_str(), *records)).collect();
+    assert_eq!(shown, [("order * is unknown", 3), ("busy", 1)]);
+    assert_eq!(found[0].2, "2026-11-21T01:00:01Z");
+    let archived = env.run(&["failures", "--json", "--status", "archived"]).success().stdout;
+    assert!(archived.contains("\"ids\":[5]"), "{archived}");
+    env.run(&["failures", "--status", "success"]).fails(2, &["legal are NEW, ERROR and ARCHIVED"]);
+    // The snooze is one thing, the error another.
+    let explained = env.run(&["explain", "4"]).success().stdout;
+    assert_eq!(
+        explained,
+        "record 4: ERROR, inserted 2026-11-21T00:00:00Z, 0 attempts failed, snoozed at \
+         2026-11-21T01:00:00Z: busy\n  snoozed     until 2026-11-21T03:40:00Z, as its handler \
+         asked\n  schedule unknown: use one of --ndays, --fibonacci, --policy, --progressive, or \
+         say it in backlog.toml\n"
+    );
+}
+
+#[test]
+fn all_that_failed_by_one_cause_is_retried_by_one_command() {
+    let (env, handler) = flaky();
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    let ran = env.run(&["retry", "--failure", "cdf66eff", "--dry-run"]).success();
+    assert!(ran.stdout.starts_with("10: ERROR -> NEW\n"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("\nwould make due 4 records\n"), "{}", ran.stdout);
+    assert_eq!(env.count("NEW"), 0);
+    let ran = env.run(&["retry", "--failure", "refused"]).success();
+    assert_eq!(ran.stdout, "made due 9 records\n");
+    assert_eq!(env.count("NEW"), 9);
+    env.run(&["retry", "--failure", "HTTP"]).fails(
+        2,
+        &["2 groups of failures hold \"HTTP\"", "cdf66eff HTTP 503", "c7a652f8 HTTP 422"],
+    );
+    env.run(&["retry", "--failure", "no such"])
+        .fails(2, &["no failure is \"no such\"; `backlog failures` lists them"]);
+    let listed = env.run(&["list", "--failure", "503", "--json"]).success().stdout;
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    let ran = env.run(&["archive", "--failure", "422"]).success();
+    assert_eq!(ran.stdout, "archived 1 record\n");
+    assert_eq!(env.run(&["restore", "--failure", "422"]).success().stdout, "restored 1 record\n");
+}
+
+#[test]
+fn two_lines_keep_the_errors_of_both() {
+    let env = TestEnv::minimal();
+    env.insert(2, MIDNIGHT);
+    let failing = |id: &str, error: &str| {
+        let condition = format!("ID = {id}");
+        let script = format!("echo '{error}' >&2; exit 1");
+        let line = ["process", "--ndays", "9", "--where", &condition, "--", "sh", "-c", &script];
+        env.run_at(MIDNIGHT, &line).silent();
+    };
+    failing("1", "no route");
+    failing("2", "no disk");
+    let mut found: Vec<_> = groups(&env, &[]).into_iter().map(|it| it.0).collect();
+    found.sort();
+    assert_eq!(found, ["no disk", "no route"]);
+    // What somebody else has written into the file is passed over.
+    let files = std::fs::read_dir(env.path("test.db.backlog")).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let kept = files.find(|it| it.extension().is_some_and(|end| end == "failures")).unwrap();
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, format!("\u{0}not JSON\n{{}}\n{text}{{\"id\":")).unwrap();
+    assert_eq!(groups(&env, &[]).len(), 2);
+}

@@ -170,12 +170,12 @@ fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment
     let mut ages = Vec::new();
     for line in crontab::lines(&text, "backlog") {
         let passes = passes(&line, environment);
-        let passes = passes.map_err(|why| anyhow!("line {}: {why}", line.number));
+        let passes = passes.map_err(|why| anyhow!("{}: {why}", line.scheduler));
         let passes = findings.wrong("crontab", passes).unwrap_or_default();
         for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
             let (from, to) = policy.ages();
             let (times, policy, band) = (&line.times, policy.line(), band(from, to));
-            findings.ok("crontab", format!("{times}: {policy}, {band}"));
+            findings.ok(line.scheduler.about(), format!("{times}: {policy}, {band}"));
             ages.push((from, to));
         }
     }

@@ -1,18 +1,58 @@
 //! Crontab lines and systemd units: written for a schedule, and read back from a crontab.
 
+mod interval;
+
+use std::fmt::{self, Display, Formatter};
+
 /// A line of a crontab that runs this program.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// From 1 on.
-    pub number: usize,
+    pub scheduler: Scheduler,
     /// As it is written: `*/5 * * * *` or `@daily`.
     pub times: String,
+    /// Longest gap in seconds between two of these times, if they are understood.
+    interval: Option<i64>,
+    /// Seconds of which the first alone are for a run, by the condition before the program.
+    one_in: Option<i64>,
     /// What the crontab sets before it.
     pub environment: Vec<(String, String)>,
     /// Where the command goes first.
     pub directory: Option<String>,
     /// What stands behind the program's name.
     pub arguments: Vec<String>,
+}
+
+/// What starts a line, and where to find it there.
+#[derive(Debug, Clone)]
+pub enum Scheduler {
+    /// By the number of the line, from 1 on.
+    Cron(usize),
+}
+
+impl Scheduler {
+    /// The word for its lines.
+    pub fn about(&self) -> &'static str {
+        match self {
+            Self::Cron(_) => "crontab",
+        }
+    }
+}
+
+impl Display for Scheduler {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cron(number) => write!(f, "line {number}"),
+        }
+    }
+}
+
+impl Line {
+    /// Longest usual gap between two runs, in seconds; none for `@reboot` and what is not understood.
+    #[cfg_attr(not(test), expect(dead_code, reason = "status asks for it"))]
+    pub fn period(&self) -> Option<i64> {
+        let interval = self.interval?;
+        Some(self.one_in.map_or(interval, |secs| secs.max(interval)))
+    }
 }
 
 /// The lines of a user's crontab (crontab(5)) that run a program of this name.
@@ -26,9 +66,16 @@ pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
         if let Some(assignment) = assignment(text) {
             environment.push(assignment);
         } else if let Some((times, command)) = split_fields(text, fields) {
-            let (times, environment) = (times.into(), environment.clone());
-            let line = Line { number, times, environment, directory: None, arguments: Vec::new() };
-            lines.extend(runs(&until_percent(command), program, &line));
+            let line = Line {
+                scheduler: Scheduler::Cron(number),
+                times: times.into(),
+                interval: interval::of_fields(times),
+                one_in: None,
+                environment: environment.clone(),
+                directory: None,
+                arguments: Vec::new(),
+            };
+            lines.extend(runs(&simple_commands(&until_percent(command)), program, &line));
         }
     }
     lines
@@ -81,46 +128,62 @@ fn simple_commands(command: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Where the shell command of a line runs the program. It need not be understood in full: what names
-/// the program without anything behind it does not run it.
-fn runs(command: &str, program: &str, line: &Line) -> Vec<Line> {
-    let (mut runs, mut directory) = (Vec::new(), None);
-    for simple in simple_commands(command) {
-        if let [cd, path] = &simple[..]
+/// Where the simple commands of a line run the program. They need not be understood in full: what
+/// names the program without anything behind it does not run it.
+fn runs(commands: &[Vec<String>], program: &str, line: &Line) -> Vec<Line> {
+    let (mut runs, mut line) = (Vec::new(), line.clone());
+    let is_program =
+        |word: &String| word.trim_start_matches('(').rsplit('/').next() == Some(program);
+    for words in commands {
+        if let [cd, path] = &words[..]
             && cd == "cd"
         {
-            directory = Some(path.clone());
+            line.directory = Some(path.clone());
         }
-        let is_program =
-            |word: &String| word.trim_start_matches('(').rsplit('/').next() == Some(program);
-        let Some(place) = simple.iter().position(is_program) else {
-            if let Some(shell) = simple.iter().position(|word| word == "-c")
-                && simple[..shell].iter().any(|word| word.ends_with("sh"))
-                && let Some(command) = simple.get(shell + 1)
-            {
-                runs.extend(self::runs(command, program, line));
-            }
-            continue;
-        };
-        // What a redirection names is no argument of ours.
-        let is_redirection = |word: &String| {
-            word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&')
-                .starts_with(['>', '<'])
-        };
-        let end = simple.iter().position(is_redirection).unwrap_or(simple.len());
-        if place + 1 >= end {
-            continue;
+        line.one_in = one_in(words).or(line.one_in);
+        if let Some(place) = words.iter().position(is_program) {
+            runs.extend(run(words, place, &line));
+        } else if let Some(command) = of_shell(words) {
+            runs.extend(self::runs(&simple_commands(command), program, &line));
         }
-        let mut arguments = simple[place + 1..end].to_vec();
-        // The end of the parentheses before the name is none of them.
-        if let Some(last) = arguments.last_mut().filter(|_| simple[place].starts_with('(')) {
-            *last = last.trim_end_matches(')').to_string();
-        }
-        let mut run = Line { directory: directory.clone(), arguments, ..line.clone() };
-        run.environment.extend(simple[..place].iter().filter_map(|word| assignment(word)));
-        runs.push(run);
     }
     runs
+}
+
+/// What a shell is given to run: the word behind `-c`.
+fn of_shell(words: &[String]) -> Option<&str> {
+    let option = words.iter().position(|word| word == "-c")?;
+    let is_shell = words[..option].iter().any(|word| word.ends_with("sh"));
+    words.get(option + 1).filter(|_| is_shell).map(String::as_str)
+}
+
+/// Seconds of which the condition that [`Period`] writes lets the first minute or hour alone pass.
+fn one_in(words: &[String]) -> Option<i64> {
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let ["[", "$(expr", "$(date", "+%s)", "/", unit, "%", count, "-ne" | "-eq", "0", "]"] =
+        words[..]
+    else {
+        return None;
+    };
+    let (unit, count): (i64, i64) = (unit.parse().ok()?, count.strip_suffix(')')?.parse().ok()?);
+    unit.checked_mul(count)
+}
+
+/// A run of the program whose name is at this place of a simple command.
+fn run(words: &[String], place: usize, line: &Line) -> Option<Line> {
+    // What a redirection names is no argument of ours.
+    let is_redirection = |word: &String| {
+        word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&').starts_with(['>', '<'])
+    };
+    let end = words.iter().position(is_redirection).unwrap_or(words.len());
+    let mut arguments = words.get(place + 1..end).filter(|it| !it.is_empty())?.to_vec();
+    // The end of the parentheses before the name is none of them.
+    if let Some(last) = arguments.last_mut().filter(|_| words[place].starts_with('(')) {
+        *last = last.trim_end_matches(')').to_string();
+    }
+    let mut run = Line { arguments, ..line.clone() };
+    run.environment.extend(words[..place].iter().filter_map(|word| assignment(word)));
+    Some(run)
 }
 
 /// The period of a line, as far as cron can say it.
@@ -312,28 +375,35 @@ mod tests {
             .iter()
             .map(|it| {
                 let directory = it.directory.as_deref().unwrap_or("-");
-                format!("{} {} {directory}: {}", it.number, it.times, it.arguments.join(" "))
+                format!("{} {} {directory}: {}", it.scheduler, it.times, it.arguments.join(" "))
             })
             .collect();
         assert_eq!(
             shown,
             [
-                "4 */5 * * * * /srv/app: process --ndays 1 -- sync",
-                "5 @daily -: status",
-                "7 1 2 3 4 5 -: process --all-queues",
-                "8 @daily -: process --ndays 1",
-                "9 @daily /y: list",
+                "line 4 */5 * * * * /srv/app: process --ndays 1 -- sync",
+                "line 5 @daily -: status",
+                "line 7 1 2 3 4 5 -: process --all-queues",
+                "line 8 @daily -: process --ndays 1",
+                "line 9 @daily /y: list",
             ]
         );
         let variables = [("MAILTO", "root"), ("BACKLOG_DB", "/srv/a b.db")];
         assert_eq!(found[3].environment.last(), Some(&("BACKLOG_DB".into(), "/x".into())));
         assert_eq!(found[0].environment, variables.map(|(a, b)| (a.into(), b.into())));
+        let periods: Vec<_> = found.iter().map(Line::period).collect();
+        let days = [4, 343, 1, 1].map(|days| Some(days * 86_400));
+        assert_eq!(periods, [&[Some(300)], &days[..]].concat());
     }
 }
 
 #[cfg(test)]
 mod period_tests {
     use super::*;
+
+    /// Seconds: with fields alone, and with a condition of minutes or hours.
+    const PERIODS: [i64; 12] =
+        [60, 300, 420, 3_600, 5_400, 14_400, 18_000, 43_200, 86_400, 345_600, 691_200, 694_800];
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(String::from).collect()
@@ -360,6 +430,30 @@ mod period_tests {
         }
         for secs in [1, 30, 90] {
             assert!(Period::new(secs).is_err());
+        }
+    }
+
+    #[test]
+    fn the_period_of_a_line_reads_back() {
+        for secs in PERIODS {
+            let command = words("/usr/bin/backlog process");
+            let line = Period::new(secs).unwrap().cron_line(&command).unwrap();
+            for line in [&line, &format!("{line} >>/var/log/x 2>&1")] {
+                let found = lines(line, "backlog");
+                let periods: Vec<_> = found.iter().map(Line::period).collect();
+                assert_eq!(periods, [Some(secs)], "{line}");
+            }
+        }
+        for (line, expected) in [
+            ("@reboot backlog process", None),
+            ("@reboot [ $(expr $(date +\\%s) / 60 \\% 7) -ne 0 ] || backlog process", None),
+            ("@daily [ $(expr $(date +\\%s) / 60 \\% 7) -ne 0 ] || backlog process", Some(86_400)),
+            (
+                "0 * * * * cd /x; [ $(expr $(date +\\%s) / 60 \\% 7) -ne 1 ] || backlog a",
+                Some(3_600),
+            ),
+        ] {
+            assert_eq!(lines(line, "backlog")[0].period(), expected, "{line}");
         }
     }
 

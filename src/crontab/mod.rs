@@ -254,7 +254,7 @@ impl Period {
         let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
         let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
         let variables: String =
-            variables.map(|it| format!("Environment={}\n", systemd_word(&it))).collect();
+            variables.map(|it| format!("Environment={}\n", variable(&it))).collect();
         format!(
             "# /etc/systemd/system/{name}.service\n\
              [Unit]\nDescription={what}\n\n\
@@ -311,6 +311,11 @@ fn systemd_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_=:,@+%$".contains(c);
     let is_bare = !word.is_empty() && escaped.chars().all(is_plain);
     if is_bare { escaped } else { format!("\"{escaped}\"") }
+}
+
+/// A word of Environment=, where a dollar sign stands for itself (systemd.exec(5)).
+fn variable(word: &str) -> String {
+    systemd_word(word).replace("$$", "$")
 }
 
 #[cfg(test)]
@@ -474,6 +479,7 @@ mod period_tests {
     #[test]
     fn a_word_of_a_unit_is_quoted_as_systemd_reads_it() {
         assert_eq!(systemd_word("50% of $HOME"), "\"50%% of $$HOME\"");
+        assert_eq!(variable("A=50% of $$HOME"), "\"A=50%% of $$HOME\"");
         assert_eq!(systemd_word("a\r\n\u{1b}\u{85}\\"), "\"a\\x0d\\n\\x1b\\u0085\\\\\"");
     }
 }

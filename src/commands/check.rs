@@ -2,22 +2,22 @@
 //! written, and what is wrong in one place does not keep the others from being looked at.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use serde_json::json;
 
 use super::assemble::require;
-use super::{Console, open, require_columns};
-use crate::cli::{Command, Typed};
-use crate::exit::{Exit, ExitError, usage};
+use super::{Console, cadence, open, require_columns};
+use crate::crontab::{Line, Scheduler};
+use crate::exit::Exit;
 use crate::handlers::{Signing, StreamSettings, in_one_word, is_executable, obstacle};
-use crate::options::{Environment, Handler, Queue, Resolved, Schedule, Sources};
+use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
 use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, findings_text};
-use crate::store::{Access, Database, Inspection, Location, Pending, Table};
+use crate::schedule;
+use crate::store::{Access, Database, Inspection, Pending, Table};
 use crate::time::{Instant, days, span};
-use crate::{crontab, schedule};
 
 struct Findings(Vec<Finding>);
 
@@ -162,74 +162,45 @@ fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) 
     }
 }
 
-fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
-    let Ok(crontab) = std::process::Command::new("crontab").arg("-l").output() else {
-        return findings.warning("crontab", "there is no cron here");
-    };
-    let text = String::from_utf8_lossy(&crontab.stdout);
-    let mut ages = Vec::new();
-    for line in crontab::lines(&text, "backlog") {
-        let passes = passes(&line, environment);
-        let passes = passes.map_err(|why| anyhow!("{}: {why}", line.scheduler));
-        let passes = findings.wrong("crontab", passes).unwrap_or_default();
-        for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
-            let (from, to) = policy.ages();
-            let (times, policy, band) = (&line.times, policy.line(), band(from, to));
-            findings.ok(line.scheduler.about(), format!("{times}: {policy}, {band}"));
-            ages.push((from, to));
-        }
-    }
-    if ages.is_empty() {
-        let none = "no line of this user works on this queue; `backlog crontab` prints one";
-        return findings.warning("crontab", none);
-    }
-    let (gaps, overlaps) = schedule::coverage(ages);
-    for (from, to) in gaps {
-        findings.error("crontab", format!("no line tries records of {}", band(from, Some(to))));
-    }
-    for (from, to) in overlaps {
-        findings.warning("crontab", format!("several lines try records of {}", band(from, to)));
+/// Level of a line that is not understood. A timer may be another user's, with files of his own.
+fn level_of_unread(scheduler: &Scheduler) -> Level {
+    match scheduler {
+        Scheduler::Cron(_) => Level::Error,
+        Scheduler::Systemd(_) => Level::Warning,
     }
 }
 
-/// The passes that a line of a crontab runs, as many as it has queues. They are read as under cron,
-/// which starts a line in the user's home with next to no environment.
-fn passes(
-    line: &crontab::Line,
-    environment: &Environment,
-) -> Result<Vec<(Queue, Schedule)>, ExitError> {
-    let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-    // As a shell does.
-    let expand = |word: &str| {
-        let home = home.to_string_lossy();
-        let word = word.replace("${HOME}", &home).replace("$HOME", &home);
-        word.strip_prefix("~/").map_or(word.clone(), |rest| format!("{home}/{rest}"))
+fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
+    let Some(lines) = cadence::lines(environment) else {
+        return findings.warning("crontab", "there is no cron here");
     };
-    let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
-    let own = [(OsString::from("HOME"), OsString::from(&home))].into_iter();
-    let set = line.environment.iter().map(|(name, it)| (name.into(), expand(it).into()));
-    let environment = Environment { variables: own.chain(set).collect(), directory };
-    let words = line.arguments.iter().map(|word| expand(word).into());
-    let typed = match Typed::parse(std::iter::once("backlog".into()).chain(words)) {
-        Ok(typed) => typed,
-        Err(error) if !error.use_stderr() => return Ok(Vec::new()),
-        // Without clap's hints.
-        Err(error) => return Err(usage(error.to_string().lines().next().unwrap_or_default())),
-    };
-    let Command::Process(args) = &typed.cli.command else { return Ok(Vec::new()) };
-    let sources = Sources::find(typed.cli.global.config.as_deref(), environment)?;
-    let pass = |queue: Option<&str>| {
-        let resolved = sources.resolve(&typed.options, queue)?;
-        let mut queue = resolved.queue()?;
-        if let Some(path) = queue.db.file() {
-            queue.db = Location::File(sources.environment.directory.join(path));
+    let (mut ages, mut first) = (Vec::new(), None);
+    for line in &lines {
+        let Line { scheduler, times, .. } = line;
+        let about = scheduler.about();
+        let passes = cadence::passes(line, environment).unwrap_or_else(|why| {
+            findings.add(level_of_unread(scheduler), about, format!("{scheduler}: {why}"));
+            Vec::new()
+        });
+        for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
+            let (from, to) = policy.ages();
+            let (policy, band) = (policy.line(), band(from, to));
+            findings.ok(about, format!("{times}: {policy}, {band}"));
+            ages.push((from, to));
+            first.get_or_insert(about);
         }
-        Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
-    };
-    if !args.all_queues {
-        return Ok(vec![pass(None)?]);
     }
-    sources.queues()?.iter().map(|queue| pass(Some(queue))).collect()
+    let Some(about) = first else {
+        let none = "no line of this user works on this queue; `backlog crontab` prints one";
+        return findings.warning("crontab", none);
+    };
+    let (gaps, overlaps) = schedule::coverage(ages);
+    for (from, to) in gaps {
+        findings.error(about, format!("no line tries records of {}", band(from, Some(to))));
+    }
+    for (from, to) in overlaps {
+        findings.warning(about, format!("several lines try records of {}", band(from, to)));
+    }
 }
 
 fn band(from: i64, to: Option<i64>) -> String {

@@ -1,6 +1,7 @@
 //! A function for each subcommand: it acquires, calls one function of a layer below, and reports.
 
 mod assemble;
+mod cadence;
 mod check;
 mod crontab;
 mod edit;

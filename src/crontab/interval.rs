@@ -122,7 +122,6 @@ pub fn of_fields(times: &str) -> Option<i64> {
 }
 
 /// Longest gap by a text of OnCalendar= (systemd.time(7)). Seconds are passed over.
-#[cfg_attr(not(test), expect(dead_code, reason = "timers are not read yet"))]
 pub fn of_calendar(text: &str) -> Option<i64> {
     let text = match text.to_ascii_lowercase().as_str() {
         "minutely" => "*:*",

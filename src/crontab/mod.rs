@@ -1,20 +1,23 @@
-//! Crontab lines and systemd units: written for a schedule, and read back from a crontab.
+//! Crontab lines and systemd units: written for a schedule, and read back.
 
 mod interval;
+mod timers;
 
 use std::fmt::{self, Display, Formatter};
 
-/// A line of a crontab that runs this program.
+pub use timers::{UnitDirectory, timers};
+
+/// A line of a crontab that runs this program, or a timer that does the same.
 #[derive(Debug, Clone)]
 pub struct Line {
     pub scheduler: Scheduler,
-    /// As it is written: `*/5 * * * *` or `@daily`.
+    /// As it is written: `*/5 * * * *`, `@daily`, or `*:0/5` of a timer.
     pub times: String,
     /// Longest gap in seconds between two of these times, if they are understood.
     interval: Option<i64>,
     /// Seconds of which the first alone are for a run, by the condition before the program.
     one_in: Option<i64>,
-    /// What the crontab sets before it.
+    /// What the crontab or the service sets before it.
     pub environment: Vec<(String, String)>,
     /// Where the command goes first.
     pub directory: Option<String>,
@@ -27,6 +30,8 @@ pub struct Line {
 pub enum Scheduler {
     /// By the number of the line, from 1 on.
     Cron(usize),
+    /// By the name of the timer.
+    Systemd(String),
 }
 
 impl Scheduler {
@@ -34,6 +39,7 @@ impl Scheduler {
     pub fn about(&self) -> &'static str {
         match self {
             Self::Cron(_) => "crontab",
+            Self::Systemd(_) => "timer",
         }
     }
 }
@@ -42,6 +48,7 @@ impl Display for Scheduler {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cron(number) => write!(f, "line {number}"),
+            Self::Systemd(unit) => f.write_str(unit),
         }
     }
 }
@@ -321,7 +328,7 @@ fn variable(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crontab::Period;
+    use crate::crontab::period_tests::words_of;
 
     #[test]
     fn what_is_quoted_reads_back() {
@@ -335,20 +342,6 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].arguments, command[1..]);
         assert!(Period::new(300).unwrap().cron_line(&["a\nb".into()]).is_err());
-    }
-
-    /// All words of at most so many of these characters.
-    fn words_of(chars: &[char], length: usize) -> Vec<String> {
-        let mut words = vec![String::new()];
-        let mut begin = 0;
-        for _ in 0..length {
-            let end = words.len();
-            for at in begin..end {
-                words.extend(chars.iter().map(|c| format!("{}{c}", words[at])).collect::<Vec<_>>());
-            }
-            begin = end;
-        }
-        words
     }
 
     #[test]
@@ -403,12 +396,26 @@ mod tests {
 }
 
 #[cfg(test)]
-mod period_tests {
+pub mod period_tests {
     use super::*;
 
     /// Seconds: with fields alone, and with a condition of minutes or hours.
-    const PERIODS: [i64; 12] =
+    pub const PERIODS: [i64; 12] =
         [60, 300, 420, 3_600, 5_400, 14_400, 18_000, 43_200, 86_400, 345_600, 691_200, 694_800];
+
+    /// All words of at most so many of these characters.
+    pub fn words_of(chars: &[char], length: usize) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut begin = 0;
+        for _ in 0..length {
+            let end = words.len();
+            for at in begin..end {
+                words.extend(chars.iter().map(|c| format!("{}{c}", words[at])).collect::<Vec<_>>());
+            }
+            begin = end;
+        }
+        words
+    }
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(String::from).collect()

@@ -147,6 +147,11 @@ impl Environment {
         Some(self.of_user("XDG_STATE_HOME", ".local/state")?.join("backlog"))
     }
 
+    /// Where a user's programs find what they are told.
+    pub fn config_dir(&self) -> Option<PathBuf> {
+        self.of_user("XDG_CONFIG_HOME", ".config")
+    }
+
     /// A directory of the user's, which stands in a variable or is in his home.
     fn of_user(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         self.path(variable).or_else(|| Some(self.path("HOME")?.join(in_home)))
@@ -154,8 +159,7 @@ impl Environment {
 
     /// Where backlog.toml is looked for, in this order.
     fn places(&self) -> Vec<PathBuf> {
-        let user = self.of_user("XDG_CONFIG_HOME", ".config");
-        let user = user.map(|directory| directory.join("backlog/config.toml"));
+        let user = self.config_dir().map(|directory| directory.join("backlog/config.toml"));
         let places = [Some(self.directory.join("backlog.toml")), user];
         places.into_iter().flatten().chain(["/etc/backlog.toml".into()]).collect()
     }

@@ -196,6 +196,62 @@ fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
     }
 }
 
+/// Puts printed units where systemd looks for a user's.
+fn with_units(env: &TestEnv, units: &str) {
+    let dir = env.path(".config/systemd/user");
+    std::fs::create_dir_all(&dir).unwrap();
+    for unit in units.split("# /etc/systemd/system/").skip(1) {
+        let (name, text) = unit.split_once('\n').unwrap();
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn timers_run_a_queue_as_lines_do() {
+    let env = TestEnv::minimal();
+    let none = "warning no line of this user works on this queue; `backlog crontab` prints one";
+    let units = |args: &[&str]| {
+        let args = [&["crontab", "--systemd"], args, &["--", "/bin/true"]].concat();
+        env.run(&args).success().stdout
+    };
+    with_crontab(&env, "");
+    with_units(&env, &units(&["--queue", "other", "--table", "T", "--classic"]));
+    assert_eq!(findings(&env, "crontab", &[]), [none]);
+    assert_eq!(findings(&env, "timer", &[]), [""; 0]);
+
+    with_units(&env, &units(&["--classic"]));
+    assert_eq!(findings(&env, "crontab", &[]), [""; 0]);
+    let found = findings(&env, "timer", &[]);
+    assert_eq!(found.len(), 6, "{found:?}");
+    assert_eq!(found[0], "ok *-*-* *:0/5:00: --ndays 1, 0 to 1 days");
+    assert_eq!(found[4], "ok *-*-* *:00:00: --min-ndays 30 --ndays 180, 30 to 180 days");
+
+    let db = env.db().display().to_string();
+    std::fs::remove_file(env.path(".config/systemd/user/backlog-default-2.timer")).unwrap();
+    let gap = "error no line tries records of 1 to 7 days";
+    assert_eq!(findings(&env, "timer", &[]).last().unwrap(), gap);
+    with_crontab(
+        &env,
+        &format!("0 * * * * backlog process --db {db} --min-ndays 1 --ndays 7 -- x"),
+    );
+    let line = "ok 0 * * * *: --min-ndays 1 --ndays 7, 1 to 7 days";
+    assert_eq!(findings(&env, "crontab", &[]), [line]);
+    assert_eq!(findings(&env, "timer", &[]).len(), 5);
+
+    // It may be another user's: whether it works on this queue is not known.
+    let units = units(&["--queue", "typo", "--ndays", "1"]).replace("--ndays 1", "--ndays x");
+    with_units(&env, &units);
+    let found = findings(&env, "timer", &[]);
+    assert!(found.last().unwrap().starts_with("warning backlog-typo.timer: "), "{found:?}");
+
+    let config = env.path("elsewhere");
+    std::fs::rename(env.path(".config"), &config).unwrap();
+    assert_eq!(findings(&env, "timer", &[]), [""; 0]);
+    let mut command = env.command(&["check"]);
+    let text = ran(&command.env("XDG_CONFIG_HOME", &config).output().unwrap()).stdout;
+    assert!(text.contains("ok       timer       *-*-* *:0/5:00: --ndays 1, 0 to 1 days"), "{text}");
+}
+
 #[test]
 fn printed_lines_do_the_same_from_anywhere() {
     let env = TestEnv::with_schema(

@@ -1,4 +1,5 @@
-//! Cadence of a queue's passes: which lines of this user's crontab and which systemd timers run them.
+//! Cadence of a queue's passes: which lines of this user's crontab and which systemd timers run them,
+//! and how often.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use crate::cli::{Command, Typed};
 use crate::crontab::{self, Line, UnitDirectory};
 use crate::exit::{ExitError, usage};
 use crate::options::{Environment, Queue, Schedule, Sources};
+use crate::schedule::Policy;
 use crate::store::Location;
 
 const PROGRAM: &str = "backlog";
@@ -30,6 +32,22 @@ fn unit_directories(environment: &Environment) -> Vec<UnitDirectory> {
     let own = environment.config_dir().map(|directory| directory.join("systemd/user"));
     let own = own.map(|path| UnitDirectory { path, starts_in: None });
     [system].into_iter().chain(own).collect()
+}
+
+/// Seconds that usually pass at most from one pass of a queue under a policy to the next. By plain age
+/// only the lines that run them tell, and those that are not understood are passed over.
+#[cfg_attr(not(test), expect(dead_code, reason = "status asks for it"))]
+pub fn expected_interval(queue: &Queue, policy: &Policy, environment: &Environment) -> Option<i64> {
+    match policy {
+        Policy::Counted(_) | Policy::Slots(_) => return Some(policy.every_secs()),
+        Policy::Age(_) => {}
+    }
+    let is_meant =
+        |(it, schedule): &(Queue, Schedule)| it.is_same(queue) && schedule.policy == *policy;
+    let runs_it =
+        |line: &Line| passes(line, environment).is_ok_and(|passes| passes.iter().any(is_meant));
+    let lines = lines(environment)?;
+    lines.iter().filter(|line| runs_it(line)).filter_map(Line::period).min()
 }
 
 /// The passes that a line runs, as many as it has queues. They are read as under cron, which starts a
@@ -67,4 +85,61 @@ pub fn passes(line: &Line, environment: &Environment) -> Result<Vec<(Queue, Sche
         return Ok(vec![pass(None)?]);
     }
     sources.queues()?.iter().map(|queue| pass(Some(queue))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crontab::Period;
+
+    /// The queue and the schedule of what is typed.
+    fn pass(args: &[&str], sources: &Sources) -> (Queue, Schedule) {
+        let words = [&["backlog", "process"], args, &["--", "true"]].concat();
+        let typed = Typed::parse(words.into_iter().map(OsString::from)).unwrap();
+        let resolved = sources.resolve(&typed.options, None).unwrap();
+        (resolved.queue().unwrap(), resolved.schedule().unwrap().unwrap())
+    }
+
+    #[test]
+    fn by_plain_age_the_interval_is_that_of_the_timers() {
+        let dir = tempfile::tempdir().unwrap();
+        let units = dir.path().join("systemd/user");
+        std::fs::create_dir_all(&units).unwrap();
+        let db = dir.path().join("a.db").display().to_string();
+        let other = dir.path().join("b.db").display().to_string();
+        for (name, secs, db, days) in [
+            ("often", 60, &other, "1"),
+            ("a", 345_600, &db, "1"),
+            ("b", 1_800, &db, "1"),
+            ("other", 300, &db, "7"),
+            ("broken", 60, &db, "x"),
+        ] {
+            let command = ["backlog", "process", "--db", db, "--ndays", days, "--", "true"];
+            let printed =
+                Period::new(secs).unwrap().systemd_units(name, "", &[], &command.map(String::from));
+            for unit in printed.split("# /etc/systemd/system/").skip(1) {
+                let (name, text) = unit.split_once('\n').unwrap();
+                std::fs::write(units.join(name), text).unwrap();
+            }
+        }
+        let variables = [("XDG_CONFIG_HOME", dir.path()), ("HOME", dir.path())];
+        let variables = variables.map(|(name, path)| (name.into(), path.into())).into();
+        let environment = Environment { variables, directory: dir.path().into() };
+        let sources = Sources { environment: environment.clone(), file: None };
+        for (args, expected) in [
+            (&["--db", &db, "--ndays", "1"][..], Some(1_800)),
+            (&["--db", "a.db", "--ndays", "7"], Some(300)),
+            (&["--db", &other, "--ndays", "1"], Some(60)),
+            (&["--db", &db, "--ndays", "14"], None),
+            (&["--db", &db, "--progressive"], Some(300)),
+            (&["--db", &db, "--fibonacci"], Some(60)),
+        ] {
+            let (mut queue, schedule) = pass(args, &sources);
+            if let Some(path) = queue.db.file() {
+                queue.db = Location::File(environment.directory.join(path));
+            }
+            let interval = expected_interval(&queue, &schedule.policy, &environment);
+            assert_eq!(interval, expected, "{args:?}");
+        }
+    }
 }

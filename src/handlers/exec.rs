@@ -12,6 +12,7 @@ use anyhow::Result;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use super::error_line::error_line;
 use super::process::{
     self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program,
     read, shown,
@@ -122,7 +123,8 @@ impl Exec {
             process.step(now);
         };
         let status = process.finish(|chunk| output.push(chunk), |chunk| errors.push(chunk))?;
-        let said = errors.last_line().or_else(|| output.last_line());
+        let said = error_line(errors.bytes()).or_else(|| errors.last_line());
+        let said = said.or_else(|| output.last_line());
         stayed.map(|()| (status, process, said))
     }
 

@@ -1,6 +1,7 @@
 //! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook; with
 //! the threads that they share, and the record as they get it.
 
+mod error_line;
 mod exec;
 mod injection;
 #[cfg(feature = "webhook")]

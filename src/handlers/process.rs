@@ -223,6 +223,10 @@ impl Tail {
         lines
     }
 
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The last line that is not blank, fit for a log and a column.
     pub fn last_line(&self) -> Option<String> {
         let mut lines = self.bytes.split(|byte| *byte == b'\n').rev().map(legible);
@@ -231,7 +235,7 @@ impl Tail {
 }
 
 /// Without the control characters that colour a line, and what else does not show escaped.
-fn legible(line: &[u8]) -> String {
+pub fn legible(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
     one_line(&text).chars().take(Tail::KEPT).collect()

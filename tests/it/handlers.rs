@@ -90,6 +90,28 @@ fn the_exit_code_is_the_outcome() {
 }
 
 #[test]
+fn the_error_is_the_line_that_tells_of_one() {
+    let farewell = "import atexit, sys
+atexit.register(lambda: print('Waiting up to 2 seconds', file=sys.stderr))
+raise RuntimeError('ERP down')";
+    let go =
+        "printf 'panic: down\\n\\nmain.main()\\n\\t/srv/sync.go:6\\nexit status 2\\n' >&2; exit";
+    let anyhow = "printf 'Error: no\\n\\nCaused by:\\n    0: a\\n    1: refused\\n\\n' >&2; exit";
+    for (handler, error) in [
+        (["python3", "-c", farewell], "RuntimeError: ERP down"),
+        (["sh", "-c", &format!("{go} 2")], "panic: down"),
+        (["sh", "-c", &format!("{anyhow} 1")], "Caused by: refused"),
+        (["sh", "-c", &format!("{anyhow} 75")], "Caused by: refused"),
+        (["sh", "-c", "echo Error: printed; echo said >&2; exit 1"], "said"),
+    ] {
+        let env = one_record();
+        let args = [&["process", "--ndays", "1", "--"][..], &handler].concat();
+        env.run_at(MIDNIGHT, &args).silent();
+        assert_eq!(env.query("SELECT LAST_ERROR FROM BACKLOG"), error, "{handler:?}");
+    }
+}
+
+#[test]
 fn a_snooze_is_an_ordinary_failure_where_nothing_counts() {
     let env = TestEnv::minimal();
     env.insert_one(7, MIDNIGHT);

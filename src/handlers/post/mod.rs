@@ -1,6 +1,7 @@
 //! `--post URL`: a request to a webhook for each record.
 
 mod agent;
+mod html;
 mod outcome;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use ureq::{Error, Timeout};
 
 use super::agent::{NoAddress, Proxy};
+use super::html;
 use crate::record::{Outcome, Reach, one_line};
 use crate::time::Instant;
 use crate::tls_roots;
@@ -67,17 +68,30 @@ fn error(reply: &Reply<'_>) -> String {
             Some(format!("redirects are not followed; this one leads to {location}"))
         }
         (300..=399, None) => Some("redirects are not followed".into()),
-        _ => said(reply.body),
+        _ => said(reply.body, &title),
     };
     words.map_or(title.clone(), |words| format!("{title}: {words}"))
 }
 
-/// What the server says about it, on one line.
-fn said(body: &[u8]) -> Option<String> {
+/// What the server says about it, on one line. A page that repeats its status says nothing.
+fn said(body: &[u8], title: &str) -> Option<String> {
     let object: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut texts = KEYS.iter().filter_map(|key| object.get(key)?.as_str());
+    let text = String::from_utf8_lossy(body);
     let from_json = texts.find_map(first_line);
-    from_json.or_else(|| first_line(&String::from_utf8_lossy(body)))
+    from_json.or_else(|| match html::is_html(&text) {
+        true => first_line(&html::words(&text)?).filter(|words| !repeats(title, words)),
+        false => first_line(&text),
+    })
+}
+
+/// Whether these are but words of `HTTP 502 Bad Gateway`, as `502: Bad gateway` is.
+fn repeats(title: &str, words: &str) -> bool {
+    let split = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect()
+    };
+    let known = split(title);
+    split(words).iter().all(|word| word.is_empty() || known.contains(word))
 }
 
 fn first_line(text: &str) -> Option<String> {

@@ -35,6 +35,10 @@ fn the_answer_decides_what_becomes_of_the_record() {
             Some("HTTP 500 Internal Server Error: [1mboom"),
         ),
         (Answer::new("503 No", &[], "down"), Some("HTTP 503 Service Unavailable: down")),
+        (
+            Answer::new("503 No", &[], "<!DOCTYPE html>\n<html><title>Closed today</title>"),
+            Some("HTTP 503 Service Unavailable: Closed today"),
+        ),
     ] {
         let env = one_record();
         let server = serving(answer.clone());

@@ -116,3 +116,63 @@ fn the_servers_words_are_one_short_line() {
     let error = "HTTP 500 Internal Server Error: \u{fffd}\u{fffd}x";
     assert_eq!(of_reply(&binary, false, NOW), failure(error));
 }
+
+const NGINX: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
+                     <center><h1>502 Bad Gateway</h1></center>\r\n\
+                     <hr><center>nginx/1.24.0</center>\r\n</body>\r\n</html>\r\n";
+
+const APACHE: &str = "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n\
+                      <title>502 Proxy Error</title>\n</head><body>\n<h1>Proxy Error</h1>\n\
+                      <p>The proxy server received an invalid\r\nresponse from an upstream server.\
+                      <br />\r\n</p>\n</body></html>\n";
+
+const CLOUDFLARE: &str = "<!DOCTYPE html>\n\
+    <!--[if lt IE 7]> <html class=\"no-js ie6 oldie\" lang=\"en-US\"> <![endif]-->\n\
+    <!--[if gt IE 8]><!--> <html class=\"no-js\" lang=\"en-US\"> <!--<![endif]-->\n<head>\n\n\
+    <title>example.com | 502: Bad gateway</title>\n<meta charset=\"UTF-8\" />\n</head>\n<body>\n\
+    <h1 class=\"inline-block\">\n<span>Bad gateway</span>\n<span>Error code 502</span>\n</h1>\n\
+    </body>\n</html>\n";
+
+#[test]
+fn of_a_page_the_title_is_said() {
+    for (page, expected) in [
+        (NGINX, ""),
+        (APACHE, ": 502 Proxy Error"),
+        (CLOUDFLARE, ": example.com | 502: Bad gateway"),
+        (
+            " \n<!doctype HTML><TITLE lang=en>\n Ist &lt;Grün&gt;\n&amp;lt; da\n</TITLE>",
+            ": Ist <Grün> &lt; da",
+        ),
+        ("<html><title>Bad gateway!</title><h1>more</h1>", ""),
+        ("<html><title>\u{202e}no</title>", ": \\u{202e}no"),
+    ] {
+        let reply = Reply { body: page.as_bytes(), ..reply(502) };
+        let error = failure(&format!("HTTP 502 Bad Gateway{expected}"));
+        assert_eq!(of_reply(&reply, false, NOW), error, "{page}");
+    }
+    let down = CLOUDFLARE.replace("502: Bad gateway", "521: Web server is down");
+    let reply = Reply { body: down.as_bytes(), ..reply(521) };
+    let error = failure("HTTP 521: example.com | 521: Web server is down");
+    assert_eq!(of_reply(&reply, false, NOW), error);
+}
+
+#[test]
+fn of_a_page_without_a_title_the_first_text_that_is_seen() {
+    for (page, expected) in [
+        ("<html><body><p>no&nbsp;stock&#39;s</p><p>left</p>", ": no stock's"),
+        ("<html><head><title> </title><meta></head><h1>no stock", ": no stock"),
+        (
+            "<html><!-- <p>a</p> --><style>p {}</style><SCRIPT>if (1 > 0) {}</SCRIPT >\n<header>b",
+            ": b",
+        ),
+        ("<html><head><script>never ends", ""),
+        ("<html", ""),
+        ("<html>", ""),
+        ("<htm>no page", ": <htm>no page"),
+        ("{\"error\": \"<html>\"}", ": <html>"),
+    ] {
+        let reply = Reply { body: page.as_bytes(), ..reply(500) };
+        let error = failure(&format!("HTTP 500 Internal Server Error{expected}"));
+        assert_eq!(of_reply(&reply, false, NOW), error, "{page}");
+    }
+}

@@ -58,6 +58,10 @@ impl Instant {
         self.0.div_euclid(every)
     }
 
+    pub fn tick_begin(self, every: i64) -> Self {
+        Self(self.tick(every).saturating_mul(every))
+    }
+
     pub fn next_tick(self, every: i64) -> Self {
         Self(self.tick(every).saturating_add(1).saturating_mul(every))
     }

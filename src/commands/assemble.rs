@@ -67,10 +67,8 @@ impl Assembly {
         require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let state = database.state_dir(queue.state_dir.as_deref())?;
-        let (table, policy) = (database.table(), schedule.policy.line());
-        let conditions = queue.mapping.conditions.iter().map(|it| format!(" --where {it}"));
-        let shard = queue.shard.map(|shard| format!(" --shard {shard}"));
-        let policy = iter::once(policy).chain(conditions).chain(shard).collect();
+        let table = database.table();
+        let policy = line_policy(queue, &schedule);
         let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };
         let line = CronLine::new(schedule, table.capabilities());
         Ok(Self { line, state, name, last: LineState::default() })
@@ -114,6 +112,13 @@ impl Assembly {
     }
 }
 
+/// The policy of a crontab line as it is typed, with the condition and the shard that narrow the records.
+pub fn line_policy(queue: &Queue, schedule: &Schedule) -> String {
+    let conditions = queue.mapping.conditions.iter().map(|it| format!(" --where {it}"));
+    let shard = queue.shard.map(|shard| format!(" --shard {shard}"));
+    iter::once(schedule.policy.line()).chain(conditions).chain(shard).collect()
+}
+
 /// The table of a queue, to be looked at, and what a pass would begin with, if a schedule is chosen.
 pub fn look(
     queue: &Queue,
@@ -150,6 +155,7 @@ pub fn context(
         payload: queue.mapping.payload.clone(),
         last_error: table.last_error.as_ref().map(|column| column.name.clone()),
         series: table.series_source().filter(|_| goes_by_series),
+        keeps_stderr: settings.joblog.is_some(),
         env: own.into_iter().chain(most).collect(),
     }
 }

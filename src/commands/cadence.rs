@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process;
 
+use super::assemble::line_policy;
 use crate::cli::{Command, Typed};
 use crate::crontab::{self, Line, UnitDirectory};
 use crate::exit::{ExitError, usage};
 use crate::options::{Environment, Queue, Schedule, Sources};
-use crate::schedule::Policy;
-use crate::store::Location;
+use crate::store::{LineName, Location};
 
 const PROGRAM: &str = "backlog";
 
@@ -34,20 +34,32 @@ fn unit_directories(environment: &Environment) -> Vec<UnitDirectory> {
     [system].into_iter().chain(own).collect()
 }
 
-/// Seconds that usually pass at most from one pass of a queue under a policy to the next. By plain age
-/// only the lines that run them tell, and those that are not understood are passed over.
-#[cfg_attr(not(test), expect(dead_code, reason = "status asks for it"))]
-pub fn expected_interval(queue: &Queue, policy: &Policy, environment: &Environment) -> Option<i64> {
-    match policy {
-        Policy::Counted(_) | Policy::Slots(_) => return Some(policy.every_secs()),
-        Policy::Age(_) => {}
+/// The passes that crontab lines and timers run, with the seconds that usually pass at most from one to
+/// the next. Lines that are not understood are passed over.
+pub struct Cadence(Vec<(Queue, Schedule, i64)>);
+
+impl Cadence {
+    pub fn read(environment: &Environment) -> Self {
+        let lines = lines(environment).unwrap_or_default();
+        let with_period = lines.iter().filter_map(|line| Some((line, line.period()?)));
+        let of_line = |(line, period): (&Line, i64)| {
+            let passes = passes(line, environment).unwrap_or_default().into_iter();
+            passes.map(move |(queue, schedule)| (queue, schedule, period))
+        };
+        Self(with_period.flat_map(of_line).collect())
     }
-    let is_meant =
-        |(it, schedule): &(Queue, Schedule)| it.is_same(queue) && schedule.policy == *policy;
-    let runs_it =
-        |line: &Line| passes(line, environment).is_ok_and(|passes| passes.iter().any(is_meant));
-    let lines = lines(environment)?;
-    lines.iter().filter(|line| runs_it(line)).filter_map(Line::period).min()
+
+    /// The shortest interval of the lines that run passes of this name over a queue's table.
+    pub fn interval(&self, queue: &Queue, name: &LineName) -> Option<i64> {
+        let is_meant = |it: &Queue, schedule: &Schedule| {
+            it.name == name.queue
+                && it.db.identity() == queue.db.identity()
+                && it.mapping.table.text.eq_ignore_ascii_case(&queue.mapping.table.text)
+                && line_policy(it, schedule) == name.policy
+        };
+        let meant = self.0.iter().filter(|(it, schedule, _)| is_meant(it, schedule));
+        meant.map(|(.., period)| *period).min()
+    }
 }
 
 /// The passes that a line runs, as many as it has queues. They are read as under cron, which starts a
@@ -126,20 +138,20 @@ mod tests {
         let variables = variables.map(|(name, path)| (name.into(), path.into())).into();
         let environment = Environment { variables, directory: dir.path().into() };
         let sources = Sources { environment: environment.clone(), file: None };
+        let cadence = Cadence::read(&environment);
         for (args, expected) in [
             (&["--db", &db, "--ndays", "1"][..], Some(1_800)),
             (&["--db", "a.db", "--ndays", "7"], Some(300)),
             (&["--db", &other, "--ndays", "1"], Some(60)),
             (&["--db", &db, "--ndays", "14"], None),
-            (&["--db", &db, "--progressive"], Some(300)),
-            (&["--db", &db, "--fibonacci"], Some(60)),
         ] {
             let (mut queue, schedule) = pass(args, &sources);
             if let Some(path) = queue.db.file() {
                 queue.db = Location::File(environment.directory.join(path));
             }
-            let interval = expected_interval(&queue, &schedule.policy, &environment);
-            assert_eq!(interval, expected, "{args:?}");
+            let policy = line_policy(&queue, &schedule);
+            let name = LineName { queue: "default".into(), table: "BACKLOG".into(), policy };
+            assert_eq!(cadence.interval(&queue, &name), expected, "{args:?}");
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>)
     })?;
     let (db, table) = (database.place(), database.table().name.clone());
     failed.known.date(&mut failures);
-    let passes = passes::of_queue(&queue, &*database, now)?;
+    let passes = passes::of_queue(&queue, &*database, &resolved.sources.environment, now)?;
     let found = StatusReport { db, table, now, counts, oldest_pending, due, passes, failures };
     let text =
         if is_json { json_line(&found) } else { report::status_text(&found, &console.screen) };

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::assemble::Assembly;
+use super::cadence::Cadence;
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::lock;
-use crate::options::{PassSettings, Queue};
+use crate::options::{Environment, PassSettings, Queue};
 use crate::record::{Attempt, Causes, Outcome};
 use crate::report::{LinePasses, Passes};
 use crate::schedule::Policy;
@@ -165,7 +166,12 @@ fn counts(tally: &Tally) -> Counts {
 }
 
 /// The passes of a queue's lines, as far as this user knows of them on this machine.
-pub fn of_queue(queue: &Queue, database: &dyn Database, now: Instant) -> Result<Passes> {
+pub fn of_queue(
+    queue: &Queue,
+    database: &dyn Database,
+    environment: &Environment,
+    now: Instant,
+) -> Result<Passes> {
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let directory = state.path().display().to_string();
     let worker = state.is_of_a_server().then(|| (user_name(), host_name()));
@@ -175,11 +181,19 @@ pub fn of_queue(queue: &Queue, database: &dyn Database, now: Instant) -> Result<
     });
     let (name, table) = (&queue.name, &database.table().name);
     let own = histories.into_iter().filter(|it| it.line.queue == *name && it.line.table == *table);
-    let line = |history: LineHistory| {
+    let lines = own.map(|history| {
         let every = history.entries.last().and_then(|last| last.every);
         LinePasses { history, every }
-    };
-    Ok(Passes { now, directory, worker, lines: own.map(line).collect() })
+    });
+    let mut lines: Vec<_> = lines.collect();
+    // How often a line by age alone runs is for cron to say.
+    if lines.iter().any(|it| it.every.is_none()) {
+        let cadence = Cadence::read(environment);
+        for LinePasses { history, every } in &mut lines {
+            *every = every.or_else(|| cadence.interval(queue, &history.line));
+        }
+    }
+    Ok(Passes { now, directory, worker, lines })
 }
 
 fn host_name() -> String {

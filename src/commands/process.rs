@@ -16,11 +16,12 @@ use super::passes::{PassLog, find_busy};
 use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
+use crate::handlers::HandlerContext;
 use crate::options::{Handler, PassSettings, Queue};
 use crate::query::Cursor;
 use crate::record::{Status, counted, cut_line};
-use crate::report::{self, Screen, dry_run_line, verdict_line};
-use crate::schedule::Verdict;
+use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
+use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
 use crate::store::{Access, Count, Database, Found, LineState, Purpose, StateDir};
 use crate::terminal::{self, Terminal};
@@ -73,6 +74,7 @@ fn pass(
         opened.with_context(|| format!("could not open the joblog {}", path.display()))
     });
     let observer = PassObserver {
+        joblog_context: joblog_context(&context, &assembly.line.schedule.policy, log),
         joblog: joblog.transpose()?,
         joblog_result: Ok(()),
         state: assembly.state.clone(),
@@ -223,6 +225,16 @@ fn random_hex<const BYTES: usize>() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+fn joblog_context(context: &HandlerContext, policy: &Policy, log: &PassLog) -> JoblogContext {
+    JoblogContext {
+        run: log.run.clone(),
+        queue: context.queue.clone(),
+        table: context.table.clone(),
+        policy: policy.line(),
+        tick: log.began.tick_begin(policy.every_secs()),
+    }
+}
+
 fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
     match &tally.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
@@ -247,6 +259,7 @@ fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
 struct PassObserver {
     /// Its lines are appended in one write each, so that passes may share it.
     joblog: Option<File>,
+    joblog_context: JoblogContext,
     /// A line that cannot be written does not end the pass: its outcome is in the table.
     joblog_result: Result<()>,
     state: StateDir,
@@ -275,7 +288,8 @@ impl Observer for PassObserver {
         self.bar.inc(1);
         self.log.attempted(attempt, self.clock.now());
         let Some(joblog) = &mut self.joblog else { return };
-        let written = joblog.write_all(report::joblog_line(attempt).as_bytes());
+        let line = report::joblog_line(attempt, &self.joblog_context);
+        let written = joblog.write_all(line.as_bytes());
         if self.joblog_result.is_ok() {
             self.joblog_result =
                 written.context("the records are settled, but the joblog is incomplete");

@@ -54,6 +54,9 @@ pub struct SettledAttempt<'a> {
     pub number: u32,
     pub started_at: Instant,
     pub attempt: &'a Attempt,
+    /// Before it; `None` where the table has no counter.
+    pub failures: Option<u32>,
+    pub inserted_at: Option<Instant>,
     /// What was written; `None` if the row was left to the application.
     pub status: Option<Status>,
 }

@@ -39,8 +39,13 @@ enum Why {
     Stop,
 }
 
-/// A command that has ended: its status, how it came to that, and its last words.
-type Ended = (ExitStatus, Process<Why>, Option<String>);
+/// A command that has ended: its status, how it came to that, and its outputs.
+struct Ended {
+    status: ExitStatus,
+    process: Process<Why>,
+    output: Tail,
+    errors: Tail,
+}
 
 impl Exec {
     pub fn workers(self) -> Result<Workers> {
@@ -49,24 +54,27 @@ impl Exec {
 
     fn work(&self, job: &Job) {
         let began = self.stop.clock.monotonic();
-        let (outcome, exit) = if self.stop.stage() > Stage::Running {
-            (Outcome::Interrupted, None)
+        let attempt = if self.stop.stage() > Stage::Running {
+            job.ended(Outcome::Interrupted)
         } else {
-            self.attempt(job).unwrap_or_else(|outcome| (outcome, None))
+            self.attempt(job).unwrap_or_else(|outcome| job.ended(outcome))
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
-        (job.submit)(vec![Attempt { exit, duration, ..job.ended(outcome) }]);
+        (job.submit)(vec![Attempt { duration, ..attempt }]);
     }
 
-    /// The outcome of a command and its exit code; the error is that of one that was not started.
-    fn attempt(&self, job: &Job) -> Result<(Outcome, Option<i32>), Outcome> {
+    /// The error is the outcome of a command that was not started.
+    fn attempt(&self, job: &Job) -> Result<Attempt, Outcome> {
         let mut body = self.context.body(&job.record, None).map_err(failure)?;
         body.extend(self.context.payload.is_none().then_some(b'\n'));
         let input = complete(&body);
         // Not kept while the command runs.
         drop(body);
         let ended = input.and_then(|input| self.run(self.command(job), input));
-        ended.map(|ended| self.outcome(ended)).map_err(|error| self.spawn_failure(&error))
+        let ended = ended.map_err(|error| self.spawn_failure(&error))?;
+        let stderr = self.context.keeps_stderr.then(|| ended.errors.last_lines()).flatten();
+        let (outcome, exit) = self.outcome(&ended);
+        Ok(Attempt { exit, stderr, ..job.ended(outcome) })
     }
 
     /// The payload is on its standard input only: the environment and the arguments have limits.
@@ -123,15 +131,14 @@ impl Exec {
             process.step(now);
         };
         let status = process.finish(|chunk| output.push(chunk), |chunk| errors.push(chunk))?;
-        let said = error_line(errors.bytes()).or_else(|| errors.last_line());
-        let said = said.or_else(|| output.last_line());
-        stayed.map(|()| (status, process, said))
+        stayed.map(|()| Ended { status, process, output, errors })
     }
 
-    fn outcome(&self, (status, process, said): Ended) -> (Outcome, Option<i32>) {
-        let Process { why, is_forced, .. } = process;
-        let said = |otherwise: String| said.unwrap_or(otherwise);
-        let outcome = match (why.filter(|_| is_forced), status.code()) {
+    /// The outcome of a command and its exit code.
+    fn outcome(&self, ended: &Ended) -> (Outcome, Option<i32>) {
+        let Ended { status, process: Process { why, is_forced, .. }, .. } = ended;
+        let said = |otherwise: String| ended.said().unwrap_or(otherwise);
+        let outcome = match (why.filter(|_| *is_forced), status.code()) {
             (Some(Why::Stop), _) => Outcome::Interrupted,
             (Some(Why::Timeout), _) => {
                 let limit = humantime::format_duration(self.context.timeout.unwrap_or_default());
@@ -169,6 +176,14 @@ impl Exec {
             return failure(format!("could not start {program}: {error}"));
         }
         Outcome::Unable { error: could_not_run(error, &self.argv), ends_pass: true }
+    }
+}
+
+impl Ended {
+    /// Its own words for what was wrong.
+    fn said(&self) -> Option<String> {
+        let error = error_line(self.errors.bytes()).or_else(|| self.errors.last_line());
+        error.or_else(|| self.output.last_line())
     }
 }
 

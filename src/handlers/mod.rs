@@ -66,6 +66,8 @@ pub struct HandlerContext {
     pub last_error: Option<String>,
     /// What tells the series of attempts of a record apart, if the handler goes by them.
     pub series: Option<SeriesSource>,
+    /// Whether attempts have the standard error of their command.
+    pub keeps_stderr: bool,
     /// The fixed part of the environment of commands: queue, table and the pass's token.
     pub env: Vec<(&'static str, String)>,
 }
@@ -91,7 +93,8 @@ pub struct Job {
 impl Job {
     /// An answer that took no time.
     pub fn ended(&self, outcome: Outcome) -> Attempt {
-        Attempt { id: self.record.id.clone(), outcome, exit: None, duration: Duration::ZERO }
+        let (id, duration) = (self.record.id.clone(), Duration::ZERO);
+        Attempt { id, outcome, exit: None, duration, http_status: None, stderr: None }
     }
 }
 

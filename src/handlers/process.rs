@@ -203,6 +203,7 @@ pub struct Tail {
 
 impl Tail {
     pub const KEPT: usize = 4096;
+    pub const LINES: usize = 20;
 
     pub fn push(&mut self, chunk: &[u8]) {
         self.bytes.extend_from_slice(chunk);
@@ -225,6 +226,19 @@ impl Tail {
 
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The last lines, with what does not show escaped, unless all are blank.
+    pub fn last_lines(&self) -> Option<String> {
+        // The first character may have lost its beginning.
+        let cut = self.bytes.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
+        let text = String::from_utf8_lossy(&self.bytes[cut..]);
+        let lines: Vec<_> = text.trim_end().lines().map(one_line).collect();
+        let lines = lines[lines.len().saturating_sub(Self::LINES)..].join("\n");
+        // Escapes take more room than what they stand for.
+        let mut begins = lines.char_indices().map(|(at, _)| at);
+        let begin = begins.find(|at| lines.len() - at <= Self::KEPT)?;
+        Some(lines[begin..].into())
     }
 
     /// The last line that is not blank, fit for a log and a column.
@@ -396,6 +410,28 @@ mod tail_tests {
         let long = tail.push_lines(b"\n").remove(0);
         assert_eq!(long.len(), Tail::KEPT - 1);
         assert_eq!(tail.last_line().unwrap(), long);
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_in_characters_that_show() {
+        let lines = |bytes: &[u8]| {
+            let mut tail = Tail::default();
+            tail.push(bytes);
+            tail.last_lines()
+        };
+        assert_eq!(lines(b""), None);
+        assert_eq!(lines(b" \n\t\r\n"), None);
+        let shown = "\n  a\\t\\u{1b}[1mb\n\n\\u{202e}c\u{fffd}";
+        assert_eq!(lines("\n  a\t\x1b[1mb\r\n\n\u{202e}c\u{fffd}\n\n".as_bytes()).unwrap(), shown);
+        assert_eq!(lines(b"a\xff").unwrap(), "a\u{fffd}");
+        let many: Vec<_> = (1..=25).map(|number| number.to_string()).collect();
+        assert_eq!(lines(many.join("\n").as_bytes()).unwrap(), many[5..].join("\n"));
+        // Of an odd number of bytes, so that half a character is left.
+        assert_eq!(lines("ä".repeat(3000).as_bytes()).unwrap(), "ä".repeat(2048));
+        let cut = format!("{}x", "ä".repeat(3000));
+        assert_eq!(lines(cut.as_bytes()).unwrap(), format!("{}x", "ä".repeat(2047)));
+        let escaped = lines(&[1; 3000]).unwrap();
+        assert!(escaped.len() == Tail::KEPT && escaped.ends_with("\\u{1}"), "{escaped}");
     }
 
     #[test]

@@ -300,6 +300,10 @@ pub struct Attempt {
     /// Of a command that was started and not ended by a signal; 124 after a timeout, as timeout(1).
     pub exit: Option<i32>,
     pub duration: Duration,
+    /// Of an answer to a webhook.
+    pub http_status: Option<u16>,
+    /// The end of what a command wrote to it, if the handlers keep that.
+    pub stderr: Option<String>,
 }
 
 impl Attempt {

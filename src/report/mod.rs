@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
+use crate::time::Instant;
 
 pub use failures::{failures_json, failures_text, top_failures};
 pub use passes::{LinePasses, Passes};
@@ -68,9 +69,22 @@ pub fn findings_text(findings: &[Finding]) -> String {
     text
 }
 
+/// The members that all lines of a pass in a joblog share.
+#[derive(Debug)]
+pub struct JoblogContext {
+    /// Tells the pass from others.
+    pub run: String,
+    pub queue: String,
+    pub table: String,
+    pub policy: String,
+    /// When the tick began in which the pass began.
+    pub tick: Instant,
+}
+
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
-pub fn joblog_line(attempt: &SettledAttempt) -> String {
-    let SettledAttempt { number, started_at, attempt, status } = attempt;
+pub fn joblog_line(settled: &SettledAttempt, context: &JoblogContext) -> String {
+    let SettledAttempt { number, started_at, attempt, failures, inserted_at, status } = settled;
+    let JoblogContext { run, queue, table, policy, tick } = context;
     json_line(&json!({
         "id": attempt.id,
         "attempt": number,
@@ -80,6 +94,15 @@ pub fn joblog_line(attempt: &SettledAttempt) -> String {
         "exit": attempt.exit,
         "error": attempt.outcome.error(),
         "status": status.map(Status::name),
+        "run": run,
+        "queue": queue,
+        "table": table,
+        "policy": policy,
+        "tick": tick,
+        "failures": failures,
+        "date_inserted": inserted_at,
+        "http_status": attempt.http_status,
+        "stderr": attempt.stderr,
     }))
 }
 

@@ -269,14 +269,90 @@ fn the_joblog_has_one_line_for_each_attempt() {
     let shown = |line: &serde_json::Value| {
         let mut line = line.clone();
         assert!(line["duration_ms"].as_u64().unwrap() < 60_000);
-        line.as_object_mut().unwrap().shift_remove("duration_ms");
+        let run = line["run"].as_str().unwrap();
+        assert!(
+            run.len() == 16 && run.bytes().all(|it| b"0123456789abcdef".contains(&it)),
+            "{run}"
+        );
+        for changing in ["duration_ms", "run"] {
+            line.as_object_mut().unwrap().shift_remove(changing);
+        }
         line.to_string()
     };
-    let expected = r#"{"id":2,"attempt":1,"started_at":"2026-11-21T00:00:00Z","outcome":"failure","exit":3,"error":"no","status":"ERROR"}"#;
+    let expected = r#"{"id":2,"attempt":1,"started_at":"2026-11-21T00:00:00Z","outcome":"failure","exit":3,"error":"no","status":"ERROR","queue":"default","table":"BACKLOG","policy":"--ndays 1","tick":"2026-11-21T00:00:00Z","failures":0,"date_inserted":"2026-11-21T00:00:00Z","http_status":null,"stderr":"no"}"#;
     assert_eq!(shown(&lines[0]), expected);
-    let expected = r#"{"id":1,"attempt":1,"started_at":"2026-11-21T00:00:00Z","outcome":"success","exit":0,"error":null,"status":"SUCCESS"}"#;
+    let expected = r#"{"id":1,"attempt":1,"started_at":"2026-11-21T00:00:00Z","outcome":"success","exit":0,"error":null,"status":"SUCCESS","queue":"default","table":"BACKLOG","policy":"--ndays 1","tick":"2026-11-21T00:00:00Z","failures":0,"date_inserted":"2026-11-21T00:00:00Z","http_status":null,"stderr":null}"#;
     assert_eq!(shown(&lines[1]), expected);
-    assert_eq!(lines[2]["attempt"], 2);
+    assert_eq!((&lines[2]["attempt"], &lines[2]["failures"]), (&2.into(), &1.into()));
+    let names: Vec<_> = lines[0].as_object().unwrap().keys().collect();
+    assert_eq!(
+        names,
+        [
+            "id",
+            "attempt",
+            "started_at",
+            "duration_ms",
+            "outcome",
+            "exit",
+            "error",
+            "status",
+            "run",
+            "queue",
+            "table",
+            "policy",
+            "tick",
+            "failures",
+            "date_inserted",
+            "http_status",
+            "stderr"
+        ]
+    );
+    assert_eq!(lines[0]["run"], lines[1]["run"], "of one pass");
+    assert_ne!(lines[0]["run"], lines[2]["run"], "of two");
+}
+
+#[test]
+fn the_joblog_says_of_which_queue_and_tick_an_attempt_is() {
+    let env = TestEnv::new();
+    env.insert_one(7, MIDNIGHT - 30);
+    let args = ["process", "--queue", "mails", "--fibonacci", "--every", "10m"];
+    let now = MIDNIGHT + 25 * MINUTE + 1;
+    env.run_at(now, &[&args[..], &["--joblog", "joblog", "--", "false"]].concat()).silent();
+    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&log).unwrap();
+    for (name, expected) in [
+        ("queue", "mails"),
+        ("policy", "--fibonacci --every 10m"),
+        ("started_at", "2026-11-21T00:25:01Z"),
+        ("tick", "2026-11-21T00:20:00Z"),
+        ("date_inserted", "2026-11-20T23:59:30Z"),
+    ] {
+        assert_eq!(line[name], expected, "{name}: {log}");
+    }
+}
+
+#[test]
+fn the_joblog_has_no_failures_where_the_table_counts_none() {
+    let env = TestEnv::minimal();
+    env.insert_one(7, MIDNIGHT);
+    let args = ["process", "--ndays", "1", "--joblog", "joblog", "--", "false"];
+    env.run_at(MIDNIGHT, &args).silent();
+    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    assert!(log.contains("\"failures\":null"), "{log}");
+}
+
+#[test]
+fn the_joblog_has_the_last_lines_of_standard_error() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let script = "seq 30 >&2; printf '\\033[1m\\tbold\\n\\nend\\n' >&2; echo out; exit 1";
+    let args = ["process", "--ndays", "1", "--joblog", "joblog", "--", "sh", "-c", script];
+    env.run_at(MIDNIGHT, &args).silent();
+    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&log).unwrap();
+    let last: String = (14..=30).map(|number| format!("{number}\n")).collect();
+    assert_eq!(line["stderr"], format!("{last}\\u{{1b}}[1m\\tbold\n\nend"));
+    assert_eq!(line["error"], "end");
 }
 
 #[test]

@@ -58,6 +58,8 @@ impl Dispatcher {
             number: record.next_attempt(),
             started_at,
             attempt,
+            failures: self.rule.capabilities.has_counter.then_some(record.failures),
+            inserted_at: record.inserted_at,
             status: written.map(|settlement| settlement.status(record.status)),
         });
     }

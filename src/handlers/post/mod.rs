@@ -91,31 +91,32 @@ impl Shared {
         // Before the look at the stop: whatever comes after it takes the record away.
         lock(&self.sending).insert(record.id.clone(), job);
         let began = self.stop.clock.monotonic();
-        let outcome = match self.stop.stage() > Stage::Running {
-            true => Outcome::Interrupted,
-            false => self.send(&record).unwrap_or_else(not_sent),
+        let sent = match self.stop.stage() > Stage::Running {
+            true => Sent::from(Outcome::Interrupted),
+            false => self.send(&record).unwrap_or_else(|error| not_sent(error).into()),
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         let job = lock(&self.sending).remove(&record.id);
         if let Some(job) = job {
-            reply(&job, outcome, duration);
+            reply(&job, sent, duration);
         }
     }
 
     /// The error says why there is no request for this record.
-    fn send(&self, record: &Record) -> Result<Outcome, String> {
-        let outcome = self.client.send(record, &self.body(record)?, self.stop.clock.now());
-        let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
+    fn send(&self, record: &Record) -> Result<Sent, String> {
+        let sent = self.client.send(record, &self.body(record)?, self.stop.clock.now());
+        let Outcome::Unanswered { error, reach: Reach::Nobody } = sent.outcome else {
             self.unreachable.store(0, Ordering::SeqCst);
-            return Ok(outcome);
+            return Ok(sent);
         };
         // A record is charged for a host that it names itself, and for what may be a moment's trouble.
         let is_charged = self.client.webhook.target.has_column_in_authority()
             || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
-        Ok(match is_charged {
+        let outcome = match is_charged {
             true => Outcome::Unanswered { error, reach: Reach::Nobody },
             false => Outcome::Unable { error, ends_pass: false },
-        })
+        };
+        Ok(outcome.into())
     }
 
     fn body(&self, record: &Record) -> Result<Vec<u8>, String> {
@@ -139,13 +140,26 @@ impl Shared {
         let abandoned: Vec<_> = lock(&self.sending).drain().map(|(_, job)| job).collect();
         for job in abandoned {
             self.has_abandoned.store(true, Ordering::SeqCst);
-            reply(&job, Outcome::Interrupted, Duration::ZERO);
+            reply(&job, Outcome::Interrupted.into(), Duration::ZERO);
         }
     }
 }
 
-fn reply(job: &Job, outcome: Outcome, duration: Duration) {
-    (job.submit)(vec![Attempt { duration, ..job.ended(outcome) }]);
+fn reply(job: &Job, Sent { outcome, http_status }: Sent, duration: Duration) {
+    (job.submit)(vec![Attempt { duration, http_status, ..job.ended(outcome) }]);
+}
+
+/// A request's outcome, and the status of its answer, if one came.
+struct Sent {
+    outcome: Outcome,
+    http_status: Option<u16>,
+}
+
+impl From<Outcome> for Sent {
+    /// Without an answer.
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, http_status: None }
+    }
 }
 
 /// How much of an answer is read. One that is longer costs its connection.
@@ -177,12 +191,13 @@ impl Client {
     }
 
     /// Sends one record and waits for the answer. The request is sent once at most.
-    fn send(&self, record: &Record, body: &[u8], now: Instant) -> Outcome {
-        self.outcome(record, body, now).unwrap_or_else(|error| not_sent(format!("{error:#}")))
+    fn send(&self, record: &Record, body: &[u8], now: Instant) -> Sent {
+        let sent = self.sent(record, body, now);
+        sent.unwrap_or_else(|error| not_sent(format!("{error:#}")).into())
     }
 
     /// The error is that of values which make no request that may be sent.
-    fn outcome(&self, record: &Record, body: &[u8], now: Instant) -> Result<Outcome> {
+    fn sent(&self, record: &Record, body: &[u8], now: Instant) -> Result<Sent> {
         let Webhook { target, hosts, .. } = &self.webhook;
         let uri = target.fill(&|column| value(record, column))?;
         if target.has_column_in_authority() {
@@ -195,7 +210,7 @@ impl Client {
         let timeout = self.context.timeout;
         Ok(match agent.unwrap_or(&self.direct).run(request) {
             Ok(response) => self.answered(response, now),
-            Err(error) => of_failure(&error, &Request { uri: &uri, timeout, proxy }),
+            Err(error) => of_failure(&error, &Request { uri: &uri, timeout, proxy }).into(),
         })
     }
 
@@ -221,7 +236,7 @@ impl Client {
     }
 
     /// The status has decided before the body is read.
-    fn answered(&self, mut response: Response<Body>, now: Instant) -> Outcome {
+    fn answered(&self, mut response: Response<Body>, now: Instant) -> Sent {
         let mut body = Vec::new();
         // What was read before an error stays.
         let _ = response.body_mut().as_reader().take(MOST_READ + 1).read_to_end(&mut body);
@@ -232,7 +247,8 @@ impl Client {
             location: header("location"),
             body: &body,
         };
-        of_reply(&reply, self.webhook.give_up_on_4xx, now)
+        let outcome = of_reply(&reply, self.webhook.give_up_on_4xx, now);
+        Sent { outcome, http_status: Some(reply.status) }
     }
 }
 

@@ -163,25 +163,40 @@ fn the_log_and_the_joblog_say_what_became_of_each_request() {
     let log = std::fs::read_to_string(env.path("joblog")).unwrap();
     let shown = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        assert!(line["duration_ms"].is_u64());
-        line.as_object_mut().unwrap().shift_remove("duration_ms");
+        assert!(line["duration_ms"].is_u64() && line["run"].is_string());
+        for changing in ["duration_ms", "run"] {
+            line.as_object_mut().unwrap().shift_remove(changing);
+        }
         line.to_string()
     };
-    let line = |id: u8, outcome: &str, error: &str, status: &str| {
+    let line = |id: u8, outcome: &str, error: &str, status: &str, answer: u16| {
         format!(
             "{{\"id\":{id},\"attempt\":1,\"started_at\":\"2026-11-21T00:00:00Z\",\
-             \"outcome\":\"{outcome}\",\"exit\":null,\"error\":{error},\"status\":\"{status}\"}}"
+             \"outcome\":\"{outcome}\",\"exit\":null,\"error\":{error},\"status\":\"{status}\",\
+             \"queue\":\"default\",\"table\":\"BACKLOG\",\"policy\":\"--fibonacci\",\
+             \"tick\":\"2026-11-21T00:00:00Z\",\"failures\":0,\
+             \"date_inserted\":\"2026-11-20T23:59:00Z\",\"http_status\":{answer},\
+             \"stderr\":null}}"
         )
     };
     assert_eq!(
         log.lines().map(shown).collect::<Vec<_>>(),
         [
-            line(4, "give_up", "\"HTTP 404 Not Found\"", "ARCHIVED"),
-            line(3, "snooze", "\"HTTP 429 Too Many Requests\"", "ERROR"),
-            line(2, "failure", "\"HTTP 500 Internal Server Error: boom\"", "ERROR"),
-            line(1, "success", "null", "SUCCESS"),
+            line(4, "give_up", "\"HTTP 404 Not Found\"", "ARCHIVED", 404),
+            line(3, "snooze", "\"HTTP 429 Too Many Requests\"", "ERROR", 429),
+            line(2, "failure", "\"HTTP 500 Internal Server Error: boom\"", "ERROR", 500),
+            line(1, "success", "null", "SUCCESS", 200),
         ]
     );
+}
+
+#[test]
+fn an_attempt_without_an_answer_has_no_http_status() {
+    let server = serving(Answer::default().close());
+    let env = records(1);
+    pass(&env, &server.url("/"), &["--joblog", "joblog"]).silent();
+    let log = std::fs::read_to_string(env.path("joblog")).unwrap();
+    assert!(log.contains("\"http_status\":null"), "{log}");
 }
 
 #[test]

@@ -342,6 +342,7 @@ for it in records():
             assert_eq!(rows(&env), format!("1|SUCCESS|0|\n2|SUCCESS|0|\n3|ERROR|1|{error}"));
             let log = fs::read_to_string(env.path("log")).unwrap();
             assert!(log.contains("\"exit\":127"), "{log}");
+            assert_eq!(log.matches("\"stderr\":null").count(), 3, "it is no record's: {log}");
         }
     }
 }

@@ -50,7 +50,7 @@ fn hasty(url: &str) -> Client {
 }
 
 fn send(client: &Client) -> Outcome {
-    client.send(&record("7", &[]), BODY, NOW)
+    client.send(&record("7", &[]), BODY, NOW).outcome
 }
 
 fn record(id: &str, values: &[(&str, &str)]) -> Record {

@@ -162,9 +162,19 @@ pub struct Process {
 
 #[derive(Args)]
 pub struct Format {
-    /// One JSON object
+    /// One JSON object, for each queue
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub queues: AllQueues,
+}
+
+#[derive(Args)]
+pub struct AllQueues {
+    /// The same for each queue of backlog.toml
+    #[arg(long, conflicts_with = "queue")]
+    pub all_queues: bool,
 }
 
 #[derive(Args)]
@@ -207,6 +217,9 @@ pub struct Failures {
     /// One JSON object for each group
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub queues: AllQueues,
 }
 
 #[derive(Args)]
@@ -258,6 +271,9 @@ pub struct Crontab {
     /// Units of systemd, a service and a timer for each line
     #[arg(long)]
     pub systemd: bool,
+
+    #[command(flatten)]
+    pub queues: AllQueues,
 }
 
 #[derive(Args)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::lock;
 use crate::time::Clock;
@@ -159,6 +160,16 @@ impl Stop {
             let _ = io::write(fd, &1u64.to_ne_bytes());
         }
         state.stage = state.stage.max(stage);
+    }
+}
+
+/// What a person calls the signal that stops a pass.
+pub fn signal_name(signal: i32) -> String {
+    match signal {
+        SIGINT => "Ctrl-C".into(),
+        SIGTERM => "SIGTERM".into(),
+        SIGHUP => "SIGHUP".into(),
+        _ => format!("signal {signal}"),
     }
 }
 

@@ -2,6 +2,7 @@
 //! that they do not write over each other. Nothing panics if it cannot be written. What is said has
 //! paths, names and others' words in it, so hidden characters are escaped here.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
 use crate::lock;
-use crate::record::one_line;
+use crate::record::{fold, one_line};
 
 /// How many characters fit into a line of an output, if that is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
@@ -21,6 +22,8 @@ pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     Some(width.unwrap_or(USUAL_WIDTH))
 }
 
+/// Below this a progress bar is numbers alone.
+const NARROW: usize = 60;
 /// That of a terminal that does not say.
 const USUAL_WIDTH: usize = 80;
 
@@ -31,6 +34,15 @@ pub struct Terminal {
     pub attended: bool,
     /// The queue that everything is about by now, if it has a name.
     queue: Arc<Mutex<Option<String>>>,
+    /// None where every line is wanted.
+    folds: Option<Arc<Mutex<Folds>>>,
+}
+
+/// The log lines that are folded, and those that were written.
+#[derive(Default)]
+struct Folds {
+    target: Option<&'static str>,
+    seen: HashSet<String>,
 }
 
 impl Terminal {
@@ -40,6 +52,7 @@ impl Terminal {
             bars: MultiProgress::new(),
             attended: io::stderr().is_terminal(),
             queue: Arc::default(),
+            folds: (verbose == 0 && io::stderr().is_terminal()).then(Arc::default),
         };
         let log = terminal.clone();
         let level = match verbose {
@@ -54,6 +67,9 @@ impl Terminal {
             .format(move |_, record| {
                 // Libraries log what they send, headers and passwords included.
                 if record.target().split("::").next() != Some(env!("CARGO_PKG_NAME")) {
+                    return Ok(());
+                }
+                if log.is_folded(record) {
                     return Ok(());
                 }
                 let level = match record.level() {
@@ -109,14 +125,31 @@ impl Terminal {
         let _ = self.bars.suspend(|| io::stderr().write_all(line.as_bytes()));
     }
 
-    /// A progress bar with rate and time left; a hidden one if nobody is looking.
-    pub fn progress(&self, total: usize) -> ProgressBar {
-        if !self.attended {
-            return ProgressBar::hidden();
-        }
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec}, {eta} left");
+    /// A progress bar with room for a message, and how many characters fit beside it or instead of it;
+    /// a hidden one if nobody is looking.
+    pub fn progress(&self, total: u64) -> (ProgressBar, usize) {
+        let Some(width) = width(&io::stderr()) else { return (ProgressBar::hidden(), 0) };
+        let is_narrow = width < NARROW;
+        let style =
+            ProgressStyle::with_template(if is_narrow { "{msg}" } else { "{bar:16} {msg}" });
         // The template is a constant; were it wrong, the default is no loss.
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.bars.add(ProgressBar::new(total as u64).with_style(style))
+        let bar = self.bars.add(ProgressBar::new(total).with_style(style));
+        (bar, if is_narrow { width } else { width - 17 })
+    }
+
+    /// From here on log lines of this target are folded: of those that differ only in what differs from
+    /// record to record the first is written. With `None` all are again, as with `-v` always.
+    pub fn fold(&self, target: Option<&'static str>) {
+        if let Some(folds) = &self.folds {
+            *lock(folds) = Folds { target, seen: HashSet::new() };
+        }
+    }
+
+    fn is_folded(&self, record: &log::Record<'_>) -> bool {
+        let Some(folds) = &self.folds else { return false };
+        let mut folds = lock(folds);
+        folds.target == Some(record.target())
+            && !folds.seen.insert(fold(&record.args().to_string()))
     }
 }

@@ -23,7 +23,13 @@ use crate::schedule::{
 use crate::store::{self, Access};
 use crate::time::days;
 
-pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
+/// `is_first` says that no lines of another queue stand above.
+pub fn run(
+    resolved: &Resolved<'_>,
+    args: &Crontab,
+    is_first: bool,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     let queue = resolved.queue()?;
     let chosen = resolved.handler(&queue)?.ok_or_else(Handler::none)?;
     let mut text = String::new();
@@ -59,7 +65,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
     if !args.systemd {
-        text += "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n";
+        text += if is_first { "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n" } else { "" };
         for (name, value) in &variables {
             text += &assignment(name, value)?;
         }
@@ -79,7 +85,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
             text += &format!("\n# {what}.\n{line}\n");
         }
     }
-    writeln!(console.out, "{}", text.trim_end())?;
+    writeln!(console.out, "{}", text.trim())?;
     Ok(Exit::Done)
 }
 

@@ -23,7 +23,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
     }
     let causes = failed.causes(&queue, &mut *database, statuses)?;
     let text = if args.json {
-        report::failures_json(&causes)
+        report::failures_json(&causes, &queue.name)
     } else if causes.is_empty() {
         "nothing has failed\n".into()
     } else {

@@ -3,67 +3,102 @@
 use std::ops::ControlFlow::{Break, Continue};
 
 use anyhow::{Result, bail};
+use serde_json::json;
 
 use super::assemble::look;
 use super::failures::Failed;
 use super::{Console, find, passes};
 use crate::cli::List;
-use crate::exit::{Exit, usage};
-use crate::options::{Resolved, Schedule};
+use crate::exit::{self, Exit, usage};
+use crate::options::{Resolved, Schedule, Sources, TypedOptions};
 use crate::query::{Order, Position};
 use crate::record::{Causes, Record, Status, json_line, one_line};
-use crate::report::{self, BANDS, DueReport, Listing, Oldest, StatusReport};
+use crate::report::{
+    self, BANDS, DueReport, Failures, Listing, QueueStatus, Screen, StatusReport, keep_older,
+};
 use crate::schedule::{DueRule, Span, Verdict};
 use crate::store::LineState;
-use crate::time::DAY;
+use crate::time::{DAY, Instant};
 
 pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
-    let (now, queue) = (console.clock.now(), resolved.queue()?);
-    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
-    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
-    let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
-    let mut oldest_pending = None;
-    let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
-    let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
-    let (failed, mut failures) = (Failed::of(&queue, &*database)?, Causes::default());
-    database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
-        keep_older(&mut oldest_pending, &record);
-        let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
-        if failed.is(&mut record) {
-            failures.add(&record);
-        }
-        let (Some(due), Some(verdict)) = (&mut due, verdict) else { return Ok(Continue(())) };
-        match verdict {
-            Verdict::Due(_) => {
-                due.due += 1;
-                due.next_due_at = Some(now);
-                keep_older(&mut due.oldest_due, &record);
-            }
-            Verdict::Archive(_) => due.to_be_archived += 1,
-            Verdict::Wait { until } => {
-                due.waiting += 1;
-                due.next_due_at = Some(due.next_due_at.map_or(until, |next| next.min(until)));
-            }
-            Verdict::Never(_) => due.never_due += 1,
-        }
-        Ok(Continue(()))
-    })?;
-    let (db, table) = (database.place(), database.table().name.clone());
-    failed.known.date(&mut failures);
-    let passes = passes::of_queue(&queue, &*database, &resolved.sources.environment, now)?;
-    let found = StatusReport { db, table, now, counts, oldest_pending, due, passes, failures };
+    let found = report_on(resolved, console.clock.now())?;
     let text =
         if is_json { json_line(&found) } else { report::status_text(&found, &console.screen) };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
 
-fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
-    if let Some(date_inserted) = record.inserted_at
-        && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
-    {
-        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
+/// All queues on one screen. One that cannot be looked at says why in its place.
+pub fn overview(
+    queues: &[String],
+    sources: &Sources,
+    typed: &TypedOptions,
+    is_json: bool,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
+    let now = console.clock.now();
+    let mut exit = Exit::Done;
+    let mut found: Vec<QueueStatus> = Vec::new();
+    for queue in queues {
+        let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
+        let report = resolved.and_then(|resolved| report_on(&resolved, now));
+        exit = exit.max(report.as_ref().err().map_or(Exit::Done, exit::of));
+        found.push((queue.clone(), report));
     }
+    if !is_json {
+        console.out.write_all(report::overview_text(&found, &console.screen).as_bytes())?;
+        return Ok(exit);
+    }
+    for (queue, report) in &found {
+        let line = match report {
+            Ok(report) => json_line(report),
+            Err(error) => json_line(&json!({ "queue": queue, "error": format!("{error:#}") })),
+        };
+        console.out.write_all(line.as_bytes())?;
+    }
+    Ok(exit)
+}
+
+fn report_on(resolved: &Resolved<'_>, now: Instant) -> Result<StatusReport> {
+    let queue = resolved.queue()?;
+    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+    let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
+    let mut oldest_pending = None;
+    let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
+    let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
+    let (known, mut causes) = (Failed::of(&queue, &*database)?, Causes::default());
+    let (mut snoozed, mut failed) = (0, 0);
+    database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
+        keep_older(&mut oldest_pending, &record);
+        let facts = record.facts();
+        let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
+        let is_snoozed = facts.snoozed_until.is_some_and(|until| until > now);
+        snoozed += u64::from(is_snoozed);
+        if known.is(&mut record) {
+            failed += u64::from(!is_snoozed);
+            causes.add(&record);
+        }
+        if let (Some(due), Some(verdict)) = (&mut due, verdict) {
+            due.add(&record, verdict, now);
+        }
+        Ok(Continue(()))
+    })?;
+    known.known.date(&mut causes);
+    let passes = passes::of_queue(&queue, &*database, &resolved.sources.environment, now)?;
+    Ok(StatusReport {
+        db: database.place(),
+        table: database.table().name.clone(),
+        now,
+        counts,
+        oldest_pending,
+        due,
+        passes,
+        queue: queue.name.clone(),
+        snoozed,
+        failed,
+        failures: Failures { queue: queue.name, causes },
+    })
 }
 
 pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> Result<Exit> {
@@ -130,9 +165,9 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
             failed.known.fill_in(record);
         }
         let text = match (found, &due) {
-            (Ok(record), Some((rule, last))) => explanation(&record, rule, last),
+            (Ok(record), Some((rule, last))) => explanation(&record, rule, last, &console.screen),
             (Ok(record), None) => {
-                let known = report::unscheduled(&record, has_counter);
+                let known = report::unscheduled(&record, has_counter, &console.screen);
                 format!("{known}  {}\n", Schedule::unknown())
             }
             (Err(why), _) => {
@@ -145,7 +180,7 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
     Ok(exit)
 }
 
-fn explanation(record: &Record, rule: &DueRule, last: &LineState) -> String {
+fn explanation(record: &Record, rule: &DueRule, last: &LineState, screen: &Screen) -> String {
     let (facts, policy) = (record.facts(), &rule.schedule.policy);
     // A line has one pass in each tick.
     let now = rule.time.now;
@@ -162,5 +197,5 @@ fn explanation(record: &Record, rule: &DueRule, last: &LineState) -> String {
         (at, DueRule { time, ..rule.clone() }.verdict(facts))
     });
     let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
-    report::explanation(record, rule, last_pass, &attempts)
+    report::explanation(record, rule, last_pass, &attempts, screen)
 }

@@ -9,13 +9,14 @@ mod failures;
 mod look;
 mod passes;
 mod process;
+mod progress;
 mod simulate;
 
 use std::io::Write;
 
 use anyhow::{Result, bail};
 
-use crate::cli::{Command, Process, Typed};
+use crate::cli::{self, Command, Format, Process, Typed};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line};
@@ -40,36 +41,111 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         return store::run_watchdog().map(|()| Exit::Done);
     }
     let sources = Sources::find(cli.global.config.as_deref(), environment)?;
-    if let Command::Process(args) = &cli.command
-        && args.all_queues
-    {
-        return all_queues(args, &sources, &options, console);
+    let one = || resolve(&sources, &options);
+    let command = match &cli.command {
+        Command::Process(args) => QueueCommand::Process(args),
+        Command::Status(args) => QueueCommand::Status(args),
+        Command::Failures(args) => QueueCommand::Failures(args),
+        Command::Check(args) => QueueCommand::Check(args),
+        Command::Crontab(args) => QueueCommand::Crontab(args),
+        Command::Init(args) => {
+            return edit::init(&one()?.queue()?, args.minimal, console);
+        }
+        Command::Add(args) => {
+            return edit::add(&one()?.queue()?, &args.payloads, console);
+        }
+        Command::List(args) => return look::list(&one()?, args, console),
+        Command::Explain(args) => {
+            return look::explain(&one()?, &args.ids, console);
+        }
+        Command::Archive(args) => {
+            return edit::edit(&one()?, &edit::ARCHIVE, args, console);
+        }
+        Command::Restore(args) => {
+            return edit::edit(&one()?, &edit::RESTORE, args, console);
+        }
+        Command::Retry(args) => {
+            return edit::edit(&one()?, &edit::RETRY, args, console);
+        }
+        Command::Simulate(args) => {
+            return simulate::run(&one()?, args, console);
+        }
+        Command::Watchdog => return store::run_watchdog().map(|()| Exit::Done),
+    };
+    if command.is_about_all() {
+        return all_queues(command, &sources, &options, console);
     }
-    let resolved = sources.resolve(&options, None)?;
-    if let Some(name) = sources.mere_name(&options) {
+    if let QueueCommand::Status(args) = command
+        && let Some(queues) = sources.undecided(&options)?
+        && queues.len() > 1
+    {
+        return look::overview(&queues, &sources, &options, args.json, console);
+    }
+    command.run(&one()?, true, console)
+}
+
+/// The options of the queue that is chosen.
+fn resolve<'a>(sources: &'a Sources, typed: &'a TypedOptions) -> Result<Resolved<'a>> {
+    let resolved = sources.resolve(typed, None)?;
+    if let Some(name) = sources.mere_name(typed) {
         log::warn!("no backlog.toml, {name:?} is only a name");
     }
-    match &cli.command {
-        Command::Init(args) => edit::init(&resolved.queue()?, args.minimal, console),
-        Command::Add(args) => edit::add(&resolved.queue()?, &args.payloads, console),
-        Command::Process(args) => pass(args, &resolved, console),
-        Command::Status(args) => look::status(&resolved, args.json, console),
-        Command::List(args) => look::list(&resolved, args, console),
-        Command::Failures(args) => failures::run(&resolved, args, console),
-        Command::Explain(args) => look::explain(&resolved, &args.ids, console),
-        Command::Archive(args) => edit::edit(&resolved, &edit::ARCHIVE, args, console),
-        Command::Restore(args) => edit::edit(&resolved, &edit::RESTORE, args, console),
-        Command::Retry(args) => edit::edit(&resolved, &edit::RETRY, args, console),
-        Command::Simulate(args) => simulate::run(&resolved, args, console),
-        Command::Check(args) => check::run(&resolved, args.json, console),
-        Command::Crontab(args) => crontab::run(&resolved, args, console),
-        Command::Watchdog => store::run_watchdog().map(|()| Exit::Done),
+    Ok(resolved)
+}
+
+/// A command that is about one queue, or about each that backlog.toml describes.
+#[derive(Clone, Copy)]
+enum QueueCommand<'a> {
+    Process(&'a Process),
+    Status(&'a Format),
+    Failures(&'a cli::Failures),
+    Check(&'a Format),
+    Crontab(&'a cli::Crontab),
+}
+
+impl QueueCommand<'_> {
+    fn is_about_all(self) -> bool {
+        match self {
+            Self::Process(args) => args.all_queues,
+            Self::Status(args) | Self::Check(args) => args.queues.all_queues,
+            Self::Failures(args) => args.queues.all_queues,
+            Self::Crontab(args) => args.queues.all_queues,
+        }
+    }
+
+    /// `is_first` says that no other queue's output stands above.
+    fn run(
+        self,
+        resolved: &Resolved<'_>,
+        is_first: bool,
+        console: &mut Console<'_>,
+    ) -> Result<Exit> {
+        match self {
+            Self::Process(args) => pass(args, resolved, console),
+            Self::Status(args) => look::status(resolved, args.json, console),
+            Self::Failures(args) => failures::run(resolved, args, console),
+            Self::Check(args) => check::run(resolved, args.json, console),
+            Self::Crontab(args) => crontab::run(resolved, args, is_first, console),
+        }
+    }
+
+    /// What stands before the output of one of several queues, where that does not name it.
+    fn heading(self, queue: &str) -> String {
+        let queue = one_line(queue);
+        let names = match self {
+            Self::Process(args) => args.dry_run,
+            Self::Status(args) | Self::Check(args) => !args.json,
+            Self::Failures(args) => !args.json,
+            Self::Crontab(_) => return format!("\n# Queue {queue}.\n"),
+        };
+        if names { format!("queue {queue}:\n") } else { String::new() }
     }
 }
 
-/// Each queue's own pass. What stops one of them does not stop the next, but a signal does.
+/// A command for each queue of backlog.toml. What stops one of them does not stop the next, but a
+/// signal does.
 fn all_queues(
-    args: &Process,
+    command: QueueCommand<'_>,
     sources: &Sources,
     typed: &TypedOptions,
     console: &mut Console<'_>,
@@ -77,14 +153,16 @@ fn all_queues(
     if typed.layer.says("table") {
         bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
     }
+    let queues = sources.queues()?;
+    if let QueueCommand::Status(args) = command {
+        return look::overview(&queues, sources, typed, args.json, console);
+    }
     let mut worst = Exit::Done;
-    for queue in sources.queues()? {
-        if args.dry_run {
-            writeln!(console.out, "queue {}:", one_line(&queue))?;
-        }
-        console.terminal.name_queue(Some(&queue));
-        let resolved = sources.resolve(typed, Some(&queue)).map_err(anyhow::Error::from);
-        let exit = resolved.and_then(|resolved| pass(args, &resolved, console));
+    for (queue, number) in queues.iter().zip(0..) {
+        console.out.write_all(command.heading(queue).as_bytes())?;
+        console.terminal.name_queue(Some(queue));
+        let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
+        let exit = resolved.and_then(|resolved| command.run(&resolved, number == 0, console));
         let exit = exit.unwrap_or_else(|error| {
             console.terminal.say_error(&error);
             exit::of(&error)

@@ -7,19 +7,19 @@ use std::ops::ControlFlow::Continue;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::assemble::{self, Assembly, handlers, require};
 use super::passes::{PassLog, find_busy};
+use super::progress::Progress;
 use super::{AMBIGUOUS, Console, open};
-use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
+use crate::engine::{self, ATTEMPT_LOG, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
 use crate::handlers::HandlerContext;
 use crate::options::{Handler, PassSettings, Queue};
 use crate::query::Cursor;
-use crate::record::{Status, counted, cut_line};
+use crate::record::{Outcome, Status, counted, cut_line};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
 use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
@@ -88,7 +88,8 @@ fn pass(
         log: log.clone(),
         clock,
         terminal: terminal.clone(),
-        bar: ProgressBar::hidden(),
+        most: settings.limits.max_records.unwrap_or(u64::MAX),
+        progress: None,
     };
     let pass = assembly.pass(database, settings, now, clock, &token, Box::new(observer))?;
     let stop = pass.stop.clone();
@@ -132,7 +133,9 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
                 let verdict = rule.verdict(record.facts());
                 if let Verdict::Archive(_) | Verdict::Due(_) = verdict {
                     left -= u64::from(matches!(verdict, Verdict::Due(_)));
-                    console.out.write_all(verdict_line(&record, verdict, counts).as_bytes())?;
+                    console.out.write_all(
+                        verdict_line(&record, verdict, counts, &console.screen).as_bytes(),
+                    )?;
                     told.insert(id);
                 }
             }
@@ -149,7 +152,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
             dry_run_line(&record, "skip", "due, but beyond --max-records")
         } else {
             // What is due all the same has come since the due ones were read.
-            verdict_line(&record, verdict, counts)
+            verdict_line(&record, verdict, counts, &console.screen)
         };
         console.out.write_all(line.as_bytes())?;
         Ok(Continue(()))
@@ -269,7 +272,9 @@ struct PassObserver {
     log: PassLog,
     clock: Clock,
     terminal: Terminal,
-    bar: ProgressBar,
+    /// How many attempts there may be.
+    most: u64,
+    progress: Option<Progress>,
 }
 
 impl PassObserver {
@@ -281,11 +286,16 @@ impl PassObserver {
 
 impl Observer for PassObserver {
     fn selected(&mut self, due: usize) {
-        self.bar = self.terminal.progress(due);
+        let total = self.most.min(due as u64);
+        self.progress = Some(Progress::new(&self.terminal, total, self.clock.monotonic()));
+        self.terminal.fold(Some(ATTEMPT_LOG));
     }
 
     fn attempted(&mut self, attempt: &SettledAttempt) {
-        self.bar.inc(1);
+        if let Some(progress) = &mut self.progress {
+            let is_failure = attempt.attempt.outcome != Outcome::Success;
+            progress.attempted(is_failure, self.clock.monotonic());
+        }
         self.log.attempted(attempt, self.clock.now());
         let Some(joblog) = &mut self.joblog else { return };
         let line = report::joblog_line(attempt, &self.joblog_context);
@@ -304,7 +314,10 @@ impl Observer for PassObserver {
     }
 
     fn finished(&mut self) -> Result<()> {
-        self.bar.finish_and_clear();
+        if let Some(progress) = &self.progress {
+            progress.finish();
+        }
+        self.terminal.fold(None);
         if !self.is_saved {
             self.save();
         }

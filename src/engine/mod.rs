@@ -12,7 +12,7 @@ mod tests;
 pub use cursor::CronLine;
 pub use due_queue::DueQueue;
 pub use rate_limit::RateLimit;
-pub use tally::{SettledAttempt, Stopped, Tally};
+pub use tally::{ATTEMPT_LOG, SettledAttempt, Stopped, Tally};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

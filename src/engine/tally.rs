@@ -5,6 +5,9 @@ use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, co
 use crate::schedule::{DueRule, End, Policy};
 use crate::time::Instant;
 
+/// The target of the log lines about single attempts.
+pub const ATTEMPT_LOG: &str = module_path!();
+
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub succeeded: u64,

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::keys::{EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
 use super::queue::{QueueOptions, Setting, TableOptions, location};
 use super::schedule::simulated;
-use super::sources::{Sources, layer};
+use super::sources::{File, Sources, layer};
 use super::value::{CommandLine, truth};
 use super::{
     DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule, ScheduleOptions,
@@ -82,7 +82,27 @@ impl TypedOptions {
     }
 }
 
+/// The only one of these queues.
+fn only(queues: &[String]) -> Option<String> {
+    if let [queue] = queues { Some(queue.clone()) } else { None }
+}
+
 impl Sources {
+    /// The queues of backlog.toml, where nothing chooses one of them, or another table.
+    pub fn undecided(&self, typed: &TypedOptions) -> Result<Option<Vec<String>>, ExitError> {
+        let queues = self.file.iter().flat_map(File::queues).map(String::from);
+        let queues: Vec<_> = queues.collect();
+        let named = self.environment.typed_or(typed.name.as_deref(), "queue")?;
+        if named.is_some() || queues.is_empty() || !typed.is_about_a_table {
+            return Ok(None);
+        }
+        let set = typed.set().map_err(|why| usage(format!("--set {why}")))?;
+        let environment = self.environment.layer(DEFAULT_QUEUE)?;
+        let layers = typed.layer.clone().over(set).over(environment);
+        let is_chosen = ["db", "table", "pgmq"].into_iter().any(|key| layers.says(key));
+        Ok((!is_chosen).then_some(queues))
+    }
+
     /// The options for this queue, or for the one that is named elsewhere.
     pub fn resolve<'a>(
         &'a self,
@@ -90,6 +110,9 @@ impl Sources {
         queue: Option<&str>,
     ) -> Result<Resolved<'a>, ExitError> {
         let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
+        let undecided = if named.is_none() { self.undecided(typed)? } else { None };
+        let undecided = undecided.unwrap_or_default();
+        let named = named.or_else(|| only(&undecided));
         // A queue of pgmq has its name there already.
         let of_pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
         let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
@@ -98,14 +121,12 @@ impl Sources {
         let environment = self.environment.layer(&name)?;
         let set = typed.set().map_err(|why| usage(format!("--set {why}")))?;
         let mut layers = typed.layer.clone().over(set).over(environment);
-        let says_where = layers.says("db") || layers.says("table");
-        let is_clear = named.is_some() || !typed.is_about_a_table || says_where;
-        if let Some(file) = self.file.as_ref().filter(|_| !is_clear) {
-            let names: Vec<_> = file.queues().collect();
-            if !names.is_empty() && !names.contains(&DEFAULT_QUEUE) {
-                let describes = format!("{} describes {}", file.path.display(), names.join(", "));
-                return Err(usage(format!("no queue chosen: {describes}; use --queue")));
-            }
+        if let (Some(file), None) = (&self.file, &named)
+            && !undecided.is_empty()
+            && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
+        {
+            let describes = format!("{} describes {}", file.path.display(), undecided.join(", "));
+            return Err(usage(format!("no queue chosen: {describes}; use --queue")));
         }
         layers = layers.over(described);
         if layers.says("pgmq") {

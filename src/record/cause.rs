@@ -83,11 +83,13 @@ impl Causes {
         cause
     }
 
-    /// When a cause was first met, where somebody knows better than the records.
-    pub fn known_since(&mut self, id: &str, at: Instant) {
-        let group = self.0.iter_mut().find(|(cause, _)| cause.id() == id);
-        if let Some((_, group)) = group {
-            group.since = group.since.into_iter().chain([at]).min();
+    /// Sets when causes were met first and last, by their ids, where somebody knows better than the
+    /// records.
+    pub fn date(&mut self, known: &HashMap<String, (Instant, Instant)>) {
+        for (cause, group) in &mut self.0 {
+            let Some((since, until)) = known.get(&cause.id()) else { continue };
+            group.since = group.since.into_iter().chain([*since]).min();
+            group.until = group.until.or(Some(*until));
         }
     }
 

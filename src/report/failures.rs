@@ -1,5 +1,8 @@
 //! The causes of failures: how many records each has, since when, and which.
 
+use std::cmp::Reverse;
+use std::iter;
+
 use serde_json::{Value as Json, json};
 
 use super::columns::{Column, Columns};
@@ -56,8 +59,9 @@ pub fn top_failures(causes: &Causes, screen: &Screen) -> String {
     table(&ranked[..ranked.len().min(TOP)], screen) + &more
 }
 
-fn group_json((cause, group): (&Cause, &Group)) -> Json {
+fn group_json((cause, group): (&Cause, &Group), queue: &str) -> Json {
     json!({
+        "queue": queue,
         "group": cause.id(),
         "records": group.records,
         "since": group.since,
@@ -68,10 +72,31 @@ fn group_json((cause, group): (&Cause, &Group)) -> Json {
 }
 
 /// One line for each cause.
-pub fn failures_json(causes: &Causes) -> String {
-    causes.ranked().into_iter().map(group_json).map(|group| json_line(&group)).collect()
+pub fn failures_json(causes: &Causes, queue: &str) -> String {
+    let groups = causes.ranked().into_iter().map(|group| group_json(group, queue));
+    groups.map(|group| json_line(&group)).collect()
 }
 
-pub fn top_failures_json(causes: &Causes) -> Json {
-    causes.ranked().into_iter().take(TOP).map(group_json).collect()
+pub fn top_failures_json(causes: &Causes, queue: &str) -> Json {
+    causes.ranked().into_iter().take(TOP).map(|group| group_json(group, queue)).collect()
+}
+
+/// The most frequent causes of several queues.
+pub fn top_failures_of_all(queues: &[(&str, &Causes)], screen: &Screen) -> String {
+    let of_queue = |(queue, causes): &(&str, &Causes)| {
+        let ranked = causes.ranked().into_iter();
+        let with_queue = |group: (&Cause, &Group)| {
+            (group.1.records, [vec![one_line(queue)], row(&group, screen)].concat())
+        };
+        ranked.map(with_queue).collect::<Vec<_>>()
+    };
+    let mut rows: Vec<_> = queues.iter().flat_map(of_queue).collect();
+    rows.sort_by_key(|(records, _)| Reverse(*records));
+    let rows: Vec<_> = rows.into_iter().take(TOP).map(|(_, row)| row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = iter::once(Column::text("QUEUE", 10)).chain(columns()).collect();
+    let columns = Columns::new(columns, &rows, *screen);
+    columns.header() + &rows.iter().map(|row| columns.row(row)).collect::<String>()
 }

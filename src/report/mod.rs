@@ -15,14 +15,17 @@ use serde_json::json;
 
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
+use crate::stop::signal_name;
 use crate::time::Instant;
 
 pub use failures::{failures_json, failures_text, top_failures};
 pub use passes::{LinePasses, Passes};
 pub use record::{Listing, dry_run_line, explanation, list_json, unscheduled, verdict_line};
-pub use screen::Screen;
+pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_chart, picture};
-pub use status::{BANDS, DueReport, Oldest, StatusReport, status_text};
+pub use status::{
+    BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
+};
 
 /// The first column to the left, the others to the right.
 fn aligned(rows: &[Vec<String>]) -> String {
@@ -129,7 +132,7 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
         return "nothing was due".into();
     }
     let why = match &tally.stopped {
-        Some(Stopped::Signal(signal)) => format!("; stopped by {}", passes::signal_name(*signal)),
+        Some(Stopped::Signal(signal)) => format!("; stopped by {}", signal_name(*signal)),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
         Some(Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::screen::{Screen, grouped};
+use crate::stop::signal_name;
 use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
 use crate::time::{Instant, rough_span};
 
@@ -143,16 +144,6 @@ fn took(time: Duration) -> String {
     }
 }
 
-/// What a person calls the signal that stopped a pass.
-pub fn signal_name(signal: i32) -> String {
-    match signal {
-        signal_hook::consts::SIGINT => "Ctrl-C".into(),
-        signal_hook::consts::SIGTERM => "SIGTERM".into(),
-        signal_hook::consts::SIGHUP => "SIGHUP".into(),
-        _ => format!("signal {signal}"),
-    }
-}
-
 fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
     let end = match entry.end {
         None if history.running() == Some(entry) => "running",
@@ -198,6 +189,35 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
         }
     }
     text
+}
+
+/// The most urgent that is to be said of a queue's passes: one hangs, is missing, runs, or was the last.
+pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
+    let lines = || passes.lines.iter();
+    let hung = lines().find_map(|line| line.history.hangs_for(passes.now));
+    if let Some(silent) = hung {
+        return format!("hangs, no outcome for {}", rough_span(silent));
+    }
+    if let Some((silent, _)) = lines().find_map(|line| line.overdue(passes.now)) {
+        return format!("none for {}", rough_span(silent));
+    }
+    if let Some(running) = lines().find_map(|line| line.history.running()) {
+        return format!("running since {}", screen.at(running.began));
+    }
+    let last = lines().filter_map(|line| line.history.last()).max_by_key(|it| it.last_began());
+    last.map_or_else(
+        || "none is known".into(),
+        |last| {
+            let counts = Counts { succeeded: 0, ..last.counts };
+            let end = match last.end {
+                None => "killed".into(),
+                Some(PassEnd::Failed) => "failed".into(),
+                _ if counts == Counts::default() => "ok".into(),
+                Some(_) => counts_text(&counts),
+            };
+            format!("{}: {end}", screen.distance(last.last_began()))
+        },
+    )
 }
 
 pub fn passes_json(passes: &Passes) -> Json {

@@ -17,7 +17,7 @@ use crate::schedule::{
 use crate::time::{DAY, Instant, days, span};
 
 /// What a dry run says of a record with this verdict.
-pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool) -> String {
+pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
     let (verb, why) = match verdict {
         Verdict::Due(_) => {
             let attempt = counts.then(|| format!(", attempt {}", record.next_attempt()));
@@ -27,7 +27,7 @@ pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool) -> String {
             ("archive", format!("{} failed", counted(record.failures.into(), "attempt")))
         }
         Verdict::Archive(End::Age) => ("archive", "older than --max-age".into()),
-        Verdict::Wait { until } => ("wait", format!("until {until}")),
+        Verdict::Wait { until } => ("wait", format!("until {}", screen.when(until))),
         Verdict::Never(obstacle) => ("skip", obstacle_text(obstacle, record)),
     };
     dry_run_line(record, verb, &why)
@@ -148,40 +148,45 @@ pub fn explanation(
     rule: &DueRule,
     last: Option<(Instant, Verdict)>,
     attempts: &[Planned],
+    screen: &Screen,
 ) -> String {
     let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
     let has_counter = rule.capabilities.has_counter;
     let last = match last {
         None => "none of this line is known".into(),
-        Some((at, then)) => format!("{at}: {}", last_pass(at, then, record)),
+        Some((at, then)) => {
+            format!("{}: {}", screen.when(at), last_pass(at, then, record, screen))
+        }
     };
     let attempt = |planned: &Planned| {
         let number = has_counter.then(|| format!(", attempt {}", planned.attempt));
         let end = if planned.is_last { "; if it fails, the record is archived" } else { "" };
-        format!("{}{}{end}", planned.at, number.unwrap_or_default())
+        format!("{}{}{end}", screen.when(planned.at), number.unwrap_or_default())
     };
     let mut next: Vec<_> = attempts.iter().map(attempt).collect();
     if let (true, Verdict::Wait { until }) = (next.is_empty(), verdict) {
+        let until = screen.at(until);
         next.push(format!("had its last attempt; the first pass from {until} on archives it"));
     } else if next.len() > 1 {
         next.push("if each of them fails, and cron starts a pass in every tick".into());
     }
     [
-        headline(record, has_counter, rule.schedule.limits),
+        headline(record, has_counter, rule.schedule.limits, screen),
         lines("policy", &[rule.schedule.policy.line()]),
         lines("last pass", &[last]),
-        lines("now", &[format!("{now}: {}", verdict_now(verdict, record))]),
-        lines("because", &arithmetic(rule, record.facts())),
+        lines("now", &[format!("{}: {}", screen.at(now), verdict_now(verdict, record, screen))]),
+        lines("because", &arithmetic(rule, record.facts(), screen)),
         lines("next", &next),
     ]
     .concat()
 }
 
 /// What can be told of a record of which it is not known when it is due.
-pub fn unscheduled(record: &Record, has_counter: bool) -> String {
-    let ended = (!record.status.is_pending())
-        .then(|| lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record)]));
-    headline(record, has_counter, RetryLimits::default()) + &ended.unwrap_or_default()
+pub fn unscheduled(record: &Record, has_counter: bool, screen: &Screen) -> String {
+    let ended = (!record.status.is_pending()).then(|| {
+        lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record, screen)])
+    });
+    headline(record, has_counter, RetryLimits::default(), screen) + &ended.unwrap_or_default()
 }
 
 /// Lines of which the first says what they are about.
@@ -190,7 +195,7 @@ fn lines(what: &str, all: &[String]) -> String {
     labels.zip(all).map(|(label, words)| format!("  {label:<10}  {}\n", one_line(words))).collect()
 }
 
-fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
+fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Screen) -> String {
     let of = |most: u32| format!("{} of {}", record.failures, counted(most.into(), "attempt"));
     let attempts = || counted(record.failures.into(), "attempt");
     let failed = || format!("{} failed", limits.max_attempts.map_or_else(attempts, of));
@@ -202,24 +207,26 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits) -> String {
     };
     let facts = [
         Some(cut_line(&record.status_text)),
-        record.inserted_at.map(|at| format!("inserted {at}")),
+        record.inserted_at.map(|at| format!("inserted {}", screen.at(at))),
         has_counter.then(failed),
-        record.last_failure_at.map(|at| format!("{last} at {at}")),
+        record.last_failure_at.map(|at| format!("{last} at {}", screen.at(at))),
     ];
     let facts: Vec<_> = facts.into_iter().flatten().collect();
     let noted = record.last_error.as_deref();
     let snooze = noted.and_then(last_error::split_snooze);
     let error =
         snooze.map(|(_, error)| error).or(noted).map(|error| format!(": {}", cut_line(error)));
-    let until = snooze.map(|(until, _)| format!("until {until}, as its handler asked"));
+    let until =
+        snooze.map(|(until, _)| format!("until {}, as its handler asked", screen.when(until)));
     let headline = format!("record {}: {}", record.id, facts.join(", "));
     let snoozed = until.map(|until| lines("snoozed", &[until]));
     format!("{headline}{}\n{}", error.unwrap_or_default(), snoozed.unwrap_or_default())
 }
 
 /// What the last pass, which began at `at`, had to do with the record, as far as the row shows it.
-fn last_pass(at: Instant, then: Verdict, record: &Record) -> String {
+fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> String {
     if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
+        let failed_at = screen.at(failed_at);
         return format!("tried, in that pass or since: it failed or was put off at {failed_at}");
     }
     match then {
@@ -235,16 +242,16 @@ fn last_pass(at: Instant, then: Verdict, record: &Record) -> String {
                 .into()
         }
         Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),
-        Verdict::Wait { until } => format!("not tried: waited until {until}"),
+        Verdict::Wait { until } => format!("not tried: waited until {}", screen.at(until)),
         Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
     }
 }
 
-fn verdict_now(verdict: Verdict, record: &Record) -> String {
+fn verdict_now(verdict: Verdict, record: &Record, screen: &Screen) -> String {
     match verdict {
         Verdict::Archive(End::Attempts) => "had its last attempt; the next pass archives it".into(),
         Verdict::Archive(End::Age) => "older than --max-age; the next pass archives it".into(),
-        Verdict::Wait { until } => format!("waits until {until}"),
+        Verdict::Wait { until } => format!("waits until {}", screen.when(until)),
         Verdict::Never(obstacle) => {
             let is_archived = record.status == Status::Archived;
             let back = if is_archived { "; `backlog restore` brings it back" } else { "" };
@@ -266,12 +273,12 @@ fn reason_text(reason: Reason) -> &'static str {
 }
 
 /// Why the policy has the record tried when it has, in sentences; none for what is not pending.
-fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
+fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
     if !facts.status.is_pending() {
         return Vec::new();
     }
     if let Some(at) = facts.due_at {
-        let shows = format!("the queue shows it from {at} on");
+        let shows = format!("the queue shows it from {} on", screen.at(at));
         return vec![format!("{shows}; a failure puts that off by the policy")];
     }
     let time = rule.time;
@@ -280,13 +287,13 @@ fn arithmetic(rule: &DueRule, facts: Facts<'_>) -> Vec<String> {
         Policy::Counted(_) | Policy::Slots(_) if facts.status == Status::New => {
             vec!["a NEW record is due at every pass".into()]
         }
-        Policy::Counted(backoff) => by_count(backoff, facts),
+        Policy::Counted(backoff) => by_count(backoff, facts, screen),
         Policy::Slots(slots) => {
             let mut words = match slots {
                 Slots::Progressive(tiers) => progressive(tiers, facts, time.now),
                 Slots::ByAge(backoff) => vec![by_age(backoff, facts, time)],
             };
-            words.extend(behind(slots, time));
+            words.extend(behind(slots, time, screen));
             words
         }
     }
@@ -303,18 +310,18 @@ fn by_plain_age(age: &AgeWindow) -> String {
 }
 
 /// After a sleep slots are worked off later than they come.
-fn behind(slots: &Slots, time: PassTime) -> Option<String> {
+fn behind(slots: &Slots, time: PassTime, screen: &Screen) -> Option<String> {
     let until = time.span?.until;
     (until < time.now.tick(slots.every_secs())).then(|| {
         format!(
             "passes of this line are behind and catch up, {CATCH_UP} ticks in each: the next one \
              comes to {}",
-            slots.instant(until.saturating_add(1))
+            screen.at(slots.instant(until.saturating_add(1)))
         )
     })
 }
 
-fn by_count(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
+fn by_count(backoff: &Backoff, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
     let Some(failed_at) = facts.last_failure_at else {
         return vec!["there is no last failure to reckon from, so it is due".into()];
     };
@@ -345,8 +352,8 @@ fn by_count(backoff: &Backoff, facts: Facts<'_>) -> Vec<String> {
     let kept = format!(
         "kept as {}, from the tick of its last failure, {}, to {}",
         ticks(backoff.delay(facts.id, facts.failures), every),
-        Instant(failed_at.tick(every).saturating_mul(every)),
-        backoff.next_attempt_at(facts.id, facts.failures, failed_at)
+        screen.at(failed_at.tick_begin(every)),
+        screen.at(backoff.next_attempt_at(facts.id, facts.failures, failed_at))
     );
     vec![waits, kept]
 }

@@ -7,10 +7,12 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::aligned;
-use super::failures::{top_failures, top_failures_json};
-use super::passes::{Passes, passes_json, passes_text};
-use super::screen::Screen;
-use crate::record::{Causes, Id, Status, cut_line, one_line};
+use super::columns::{Column, Columns};
+use super::failures::{top_failures, top_failures_json, top_failures_of_all};
+use super::passes::{Passes, passes_in_short, passes_json, passes_text};
+use super::screen::{Screen, grouped};
+use crate::record::{Causes, Id, Record, Status, cut_line, one_line};
+use crate::schedule::Verdict;
 use crate::store::Count;
 use crate::time::{Instant, span};
 
@@ -18,6 +20,18 @@ use crate::time::{Instant, span};
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 /// Those, what is older, and what is undated.
 const COLUMNS: usize = BANDS.len() + 2;
+
+/// The causes of a queue's failures, of which the most frequent ones are told.
+pub struct Failures {
+    pub queue: String,
+    pub causes: Causes,
+}
+
+impl Serialize for Failures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        top_failures_json(&self.causes, &self.queue).serialize(serializer)
+    }
+}
 
 /// The state of a table, whose fields are those of `status --json`.
 #[derive(Serialize)]
@@ -33,8 +47,11 @@ pub struct StatusReport {
     pub due: Option<DueReport>,
     #[serde(serialize_with = "as_json")]
     pub passes: Passes,
-    #[serde(serialize_with = "top_causes")]
-    pub failures: Causes,
+    pub queue: String,
+    /// Pending records that are put off by their handler, and that failed otherwise.
+    pub snoozed: u64,
+    pub failed: u64,
+    pub failures: Failures,
 }
 
 #[derive(Serialize)]
@@ -54,6 +71,33 @@ pub struct DueReport {
     pub never_due: u64,
     pub oldest_due: Option<Oldest>,
     pub next_due_at: Option<Instant>,
+}
+
+impl DueReport {
+    /// Takes one more pending record into account.
+    pub fn add(&mut self, record: &Record, verdict: Verdict, now: Instant) {
+        match verdict {
+            Verdict::Due(_) => {
+                self.due += 1;
+                self.next_due_at = Some(now);
+                keep_older(&mut self.oldest_due, record);
+            }
+            Verdict::Archive(_) => self.to_be_archived += 1,
+            Verdict::Wait { until } => {
+                self.waiting += 1;
+                self.next_due_at = Some(self.next_due_at.map_or(until, |next| next.min(until)));
+            }
+            Verdict::Never(_) => self.never_due += 1,
+        }
+    }
+}
+
+pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
+    if let Some(date_inserted) = record.inserted_at
+        && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
+    {
+        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
+    }
 }
 
 /// The rows of each status by band, older than all, and undated: ours first, also without any.
@@ -128,7 +172,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
-    let failures = top_failures(&report.failures, screen);
+    let failures = top_failures(&report.failures.causes, screen);
     let failures = if failures.is_empty() { failures } else { format!("\n{failures}") };
     let title = screen.wrap(&format!("{table} in {db} at {now}"));
     let counts = counts_table(&report.counts, screen);
@@ -148,6 +192,66 @@ fn as_json<S: Serializer>(passes: &Passes, serializer: S) -> Result<S::Ok, S::Er
     passes_json(passes).serialize(serializer)
 }
 
-fn top_causes<S: Serializer>(causes: &Causes, serializer: S) -> Result<S::Ok, S::Error> {
-    top_failures_json(causes).serialize(serializer)
+/// A queue and its status, or why that is not known.
+pub type QueueStatus = (String, anyhow::Result<StatusReport>);
+
+/// The queues of backlog.toml, each on a line, and the most frequent causes of failures.
+pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
+    let rows: Vec<_> = queues.iter().map(|queue| overview_row(queue, screen)).collect();
+    let columns = vec![
+        Column::text("QUEUE", 10),
+        Column::number("PENDING", 7).wide(70),
+        Column::number("0-1d", 6).wide(120),
+        Column::number("1-7d", 6).wide(120),
+        Column::number("7-30d", 6).wide(120),
+        Column::number("older", 6).wide(120),
+        Column::number("DUE", 6),
+        Column::number("FAILED", 6),
+        Column::number("SNOOZED", 7).wide(70),
+        Column::text("OLDEST DUE", 10).wide(70),
+        Column::text("LAST PASS", 9),
+    ];
+    let columns = Columns::new(columns, &rows, *screen);
+    let lines: String = rows.iter().map(|row| columns.row(row)).collect();
+    let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
+    let causes: Vec<_> = known.map(|(name, it)| (name, &it.failures.causes)).collect();
+    let failures = top_failures_of_all(&causes, screen);
+    let failures = if failures.is_empty() { failures } else { format!("\n{failures}") };
+    format!("{}{lines}{failures}", columns.header())
+}
+
+fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {
+    let mut row = vec![one_line(name)];
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            row.extend(iter::repeat_n(String::from("-"), 9));
+            row.push(one_line(&format!("{error:#}")));
+            return row;
+        }
+    };
+    let ages = pending_by_age(&report.counts);
+    let due = report.due.as_ref();
+    row.push(grouped(ages.iter().sum()));
+    row.extend(ages.map(grouped));
+    row.push(due.map_or_else(|| "-".into(), |due| grouped(due.due)));
+    row.extend([report.failed, report.snoozed].map(grouped));
+    let oldest = due.and_then(|due| due.oldest_due.as_ref());
+    row.push(oldest.map_or_else(|| "-".into(), |it| screen.distance(it.date_inserted)));
+    row.push(passes_in_short(&report.passes, screen));
+    row
+}
+
+/// Pending records of up to a day, a week, 30 days, and older or undated ones.
+fn pending_by_age(counts: &[Count]) -> [u64; 4] {
+    let mut ages = [0; 4];
+    for count in counts.iter().filter(|count| count.status.is_pending()) {
+        let age = match count.band {
+            Some(band @ (0 | 1)) => band,
+            Some(2 | 3) => 2,
+            Some(_) | None => 3,
+        };
+        ages[age] += count.rows;
+    }
+    ages
 }

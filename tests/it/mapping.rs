@@ -184,7 +184,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
             "[defaults]\nndays = 1\ndate_inserted = { format = 'unix' }",
             "legal are iso, compact, epoch, ",
         ),
-        ("[queue.a]\nndays = 1", "no queue chosen:"),
+        ("[queue.a]\nndays = 1\n[queue.b]", "no queue chosen:"),
     ] {
         std::fs::write(env.path("backlog.toml"), config).unwrap();
         let queue = if config.starts_with("[queue.a]") { &["--queue", "a"][..] } else { &[] };

@@ -1,7 +1,7 @@
 //! A directory with a database in it, and the program to run on it.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -203,23 +203,30 @@ impl TestEnv {
 
     /// Runs a command line at a terminal of so many columns, on which this is typed.
     pub fn at_terminal(&self, columns: u16, line: &str, typed: &str) -> Ran {
+        self.on_terminal("UTC", columns, line, typed)
+    }
+
+    pub fn at_terminal_in(&self, zone: &str, columns: u16, line: &str) -> Ran {
+        self.on_terminal(zone, columns, line, "")
+    }
+
+    fn on_terminal(&self, zone: &str, columns: u16, line: &str, typed: &str) -> Ran {
         let program = env!("CARGO_BIN_EXE_backlog");
         let line = format!("stty cols {columns}; exec {program} {line}");
-        let mut command = self.command(&[]);
-        let environment: Vec<_> = command
-            .get_envs()
-            .map(|(a, b)| (a.to_owned(), b.map(Into::into)))
-            .collect::<Vec<(_, Option<std::ffi::OsString>)>>();
-        command = Command::new("script");
+        let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(self.dir.path());
-        command.envs(environment.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        let child = command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+        let like = self.command(&[]);
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let child = command.env("TERM", "xterm").env("TZ", zone).stdin(Stdio::piped());
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Its end would end the terminal.
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(typed.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let mut output = Vec::new();
+        child.stdout.take().unwrap().read_to_end(&mut output).unwrap();
+        let status = child.wait().unwrap();
         drop(stdin);
-        ran(&output)
+        ran(&Output { status, stdout: output, stderr: Vec::new() })
     }
 
     pub fn spawn(&self, args: &[&str]) -> Child {

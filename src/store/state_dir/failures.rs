@@ -101,11 +101,9 @@ impl Failures {
         }
     }
 
-    /// Sets the instants at which the causes were met first.
+    /// Sets the instants at which the causes were met first and last.
     pub fn date(&self, causes: &mut Causes) {
-        for (cause, (since, _)) in &self.causes {
-            causes.known_since(cause, *since);
-        }
+        causes.date(&self.causes);
     }
 }
 

@@ -1,0 +1,118 @@
+//! The queues of backlog.toml: one that needs no name, and several on one screen.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+
+/// Two queues, of which one is on fire, and one whose table is not there.
+fn env(queues: &str) -> TestEnv {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE orders (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
+           DATE_INSERTED TEXT, LAST_ERROR TEXT);
+         CREATE TABLE mails (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
+           DATE_INSERTED TEXT, LAST_ERROR TEXT);
+         INSERT INTO orders (ID, DATE_INSERTED) VALUES (1, '2026-11-20T23:00:00Z'),
+           (2, '2026-11-17T00:00:00Z'), (3, '2026-11-20T23:00:00Z');
+         INSERT INTO mails (ID, DATE_INSERTED) VALUES (1, '2026-11-20T23:00:00Z');",
+    );
+    let config = format!("[defaults]\ndb = 'test.db'\nndays = 9\n{queues}");
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    env
+}
+
+const ORDERS: &str = "[queue.orders]\ntable = 'orders'\n\
+                      exec = ['/bin/sh', '-c', 'echo HTTP 503 >&2; exit 1']\n";
+const MAILS: &str = "[queue.mails]\ntable = 'mails'\nexec = ['/bin/true']\n";
+const GONE: &str = "[queue.gone]\ntable = 'gone'\n";
+
+/// Without a database in the environment, which would choose another table.
+fn run(env: &TestEnv, args: &[&str]) -> Ran {
+    let now = format!("@{MIDNIGHT}");
+    let mut command: Command = env.command(&[args, &["--now", &now]].concat());
+    ran(&command.env_remove("BACKLOG_DB").output().unwrap())
+}
+
+#[test]
+fn the_only_queue_of_the_file_needs_no_name() {
+    let env = env(ORDERS);
+    let status = run(&env, &["status"]).success().stdout;
+    assert!(status.starts_with("orders in "), "{status}");
+    run(&env, &["process"]).silent();
+    assert_eq!(env.query("SELECT DISTINCT STATUS, LAST_ERROR FROM orders"), "ERROR|HTTP 503");
+    assert_eq!(run(&env, &["retry", "--all"]).success().stdout, "made due 3 records\n");
+    let printed = run(&env, &["crontab"]).success().stdout;
+    assert!(printed.ends_with("backlog.toml --queue orders\n"), "{printed}");
+    // Another table is not of that queue.
+    let other = run(&env, &["status", "--table", "mails"]).success().stdout;
+    assert!(other.starts_with("mails in "), "{other}");
+    let other = run(&env, &["list", "--table", "mails", "--json"]).success().stdout;
+    assert_eq!(other.lines().count(), 1, "{other}");
+}
+
+#[test]
+fn status_shows_all_queues_in_one_table() {
+    let env = env(&[ORDERS, MAILS].concat());
+    run(&env, &["process", "--all-queues"]).silent();
+    let expected = "\
+QUEUE       PENDING    0-1d    1-7d   7-30d   older     DUE  FAILED  SNOOZED  OLDEST DUE  LAST PASS
+orders            3       2       1       0       0       3       3        0  4 d ago     now: 3 failed
+mails             0       0       0       0       0       0       0        0  -           now: ok
+
+QUEUE       GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR
+orders      d7a839de        3  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  2 1 3         HTTP 503
+";
+    for args in [&["status"][..], &["status", "--all-queues"]] {
+        assert_eq!(run(&env, args).success().stdout, expected);
+    }
+    let json = run(&env, &["status", "--json"]).success().stdout;
+    let lines: Vec<Value> = json.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!((&lines[0]["queue"], &lines[0]["failed"]), (&"orders".into(), &3.into()));
+    assert_eq!((&lines[1]["queue"], &lines[1]["failed"]), (&"mails".into(), &0.into()));
+    // One of them as ever.
+    let one = run(&env, &["status", "--queue", "mails"]).success().stdout;
+    assert!(one.starts_with("mails in "), "{one}");
+}
+
+#[test]
+fn a_queue_that_cannot_be_looked_at_hides_no_other() {
+    let env = env(&[GONE, MAILS].concat());
+    let shown = run(&env, &["status"]);
+    assert_eq!(shown.exit, Some(1), "{shown:?}");
+    let lines: Vec<_> = shown.stdout.lines().collect();
+    assert!(lines[1].starts_with("gone ") && lines[1].contains("gone"), "{shown:?}");
+    assert!(lines[1].contains("no table"), "{shown:?}");
+    assert!(lines[2].starts_with("mails             1 "), "{shown:?}");
+    let json = run(&env, &["status", "--json"]).stdout;
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["queue"], "gone");
+    assert!(first["error"].as_str().unwrap().contains("no table"), "{first}");
+}
+
+#[test]
+fn what_looks_at_one_queue_looks_at_all() {
+    let env = env(&[ORDERS, MAILS].concat());
+    run(&env, &["process", "--all-queues"]).silent();
+    let failures = run(&env, &["failures", "--all-queues"]).success().stdout;
+    assert!(failures.starts_with("queue orders:\nGROUP "), "{failures}");
+    assert!(failures.ends_with("HTTP 503\nqueue mails:\nnothing has failed\n"), "{failures}");
+    let failures = run(&env, &["failures", "--all-queues", "--json"]).success().stdout;
+    assert!(failures.starts_with("{\"queue\":\"orders\",\"group\":\"d7a839de\","), "{failures}");
+    let checked = run(&env, &["check", "--all-queues"]).stdout;
+    for queue in ["orders", "mails"] {
+        let found = format!("queue {queue}:\nok       config      ");
+        assert!(checked.contains(&found), "{checked}");
+    }
+    let checked = run(&env, &["check", "--all-queues", "--json"]).stdout;
+    assert_eq!(checked.lines().count(), 2, "{checked}");
+    let lines = run(&env, &["crontab", "--all-queues", "--progressive"]).success().stdout;
+    let lines: Vec<_> = lines.lines().collect();
+    assert_eq!(lines.iter().filter(|line| line.starts_with("PATH=")).count(), 1, "{lines:?}");
+    for queue in ["orders", "mails"] {
+        let of_queue = |line: &&&str| line.ends_with(&format!("--queue {queue} --progressive"));
+        assert_eq!(lines.iter().filter(of_queue).count(), 1, "{lines:?}");
+    }
+    run(&env, &["failures"])
+        .fails(2, &["no queue chosen: ", "describes orders, mails; use --queue"]);
+}

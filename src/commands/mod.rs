@@ -48,28 +48,14 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         Command::Failures(args) => QueueCommand::Failures(args),
         Command::Check(args) => QueueCommand::Check(args),
         Command::Crontab(args) => QueueCommand::Crontab(args),
-        Command::Init(args) => {
-            return edit::init(&one()?.queue()?, args.minimal, console);
-        }
-        Command::Add(args) => {
-            return edit::add(&one()?.queue()?, &args.payloads, console);
-        }
+        Command::Init(args) => return edit::init(&one()?.queue()?, args.minimal, console),
+        Command::Add(args) => return edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => return look::list(&one()?, args, console),
-        Command::Explain(args) => {
-            return look::explain(&one()?, &args.ids, console);
-        }
-        Command::Archive(args) => {
-            return edit::edit(&one()?, &edit::ARCHIVE, args, console);
-        }
-        Command::Restore(args) => {
-            return edit::edit(&one()?, &edit::RESTORE, args, console);
-        }
-        Command::Retry(args) => {
-            return edit::edit(&one()?, &edit::RETRY, args, console);
-        }
-        Command::Simulate(args) => {
-            return simulate::run(&one()?, args, console);
-        }
+        Command::Explain(args) => return look::explain(&one()?, &args.ids, console),
+        Command::Archive(args) => return edit::edit(&one()?, &edit::ARCHIVE, args, console),
+        Command::Restore(args) => return edit::edit(&one()?, &edit::RESTORE, args, console),
+        Command::Retry(args) => return edit::edit(&one()?, &edit::RETRY, args, console),
+        Command::Simulate(args) => return simulate::run(&one()?, args, console),
         Command::Watchdog => return store::run_watchdog().map(|()| Exit::Done),
     };
     if command.is_about_all() {

@@ -49,7 +49,9 @@ impl PassLog {
         began: Instant,
     ) -> Self {
         let opened = assembly.state.pass_record(entry(assembly, settings, &run, began));
-        let failures = NewFailures::new(table.last_error.is_none());
+        // A message of a queue has a place for its error in the archive only.
+        let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
+        let failures = NewFailures::new(keeps_errors);
         let notes = Arc::new(Mutex::new(Notes { record: noted(opened), failures }));
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }

@@ -281,3 +281,35 @@ fn what_ran_out_of_attempts_is_told_whatever_its_headers_were() {
     let rows = "SELECT read_ct, headers FROM pgmq.q_jobs ORDER BY msg_id";
     assert_eq!(database.query(rows), "0|\n0|\n0|{\"trace\": 7}");
 }
+
+#[test]
+fn the_error_of_a_message_is_known_while_it_is_pending() {
+    let Some((database, env)) = queue("jobs", 2) else { return };
+    let says = env.script("says", "echo \"order $BACKLOG_ID is unknown\" >&2; exit 1");
+    env.work("jobs", &[], &[&says]).silent();
+    let failures = env.run(&["failures", "--pgmq", "jobs", "--json"]).success().stdout;
+    let group: serde_json::Value = serde_json::from_str(&failures).unwrap();
+    assert_eq!((&group["records"], &group["error"]), (&2.into(), &"order * is unknown".into()));
+    let explained = env.run(&["explain", "--pgmq", "jobs", "2"]).success().stdout;
+    assert!(explained.contains(": order 2 is unknown\n"), "{explained}");
+    // What waits cannot be told from what another worker has in hand.
+    show(&database);
+    let archived = ["archive", "--pgmq", "jobs", "--failure", "unknown", "--dry-run"];
+    assert!(env.run(&archived).success().stdout.ends_with("would archive 2 records\n"));
+    env.work("jobs", &[], &["/bin/true"]).silent();
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.q_jobs"), "0");
+    let listed = env.run(&["list", "--pgmq", "jobs"]).success().stdout;
+    assert!(!listed.contains("unknown"), "{listed}");
+    // The directory is a user's and a machine's: there may be other passes.
+    let status = env.run(&["status", "--pgmq", "jobs"]).success().stdout;
+    let state = env.path("state/backlog");
+    let whose = format!("passes of user {} on ", text_of("id", &["-un"]));
+    assert!(status.contains(&whose), "{status}");
+    assert!(status.contains(&format!(", in {}\n", state.display())), "{status}");
+    assert!(status.contains(": 2 succeeded\n"), "{status}");
+}
+
+fn text_of(program: &str, args: &[&str]) -> String {
+    let output = std::process::Command::new(program).args(args).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().into()
+}

@@ -2,7 +2,6 @@
 //! that they do not write over each other. Nothing panics if it cannot be written. What is said has
 //! paths, names and others' words in it, so hidden characters are escaped here.
 
-use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
@@ -13,7 +12,7 @@ use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
 use crate::lock;
-use crate::record::{fold, one_line};
+use crate::record::one_line;
 
 /// How many characters fit into a line of an output, if that is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
@@ -22,6 +21,8 @@ pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     Some(width.unwrap_or(USUAL_WIDTH))
 }
 
+/// The variable that says which log lines are wanted.
+const LOG: &str = "RUST_LOG";
 /// Below this a progress bar is numbers alone.
 const NARROW: usize = 60;
 /// That of a terminal that does not say.
@@ -32,28 +33,22 @@ pub struct Terminal {
     bars: MultiProgress,
     /// Whether a person is looking. Cron mails every line.
     pub attended: bool,
+    /// In characters, if so.
+    pub width: Option<usize>,
     /// The queue that everything is about by now, if it has a name.
     queue: Arc<Mutex<Option<String>>>,
-    /// None where every line is wanted.
-    folds: Option<Arc<Mutex<Folds>>>,
-}
-
-/// The log lines that are folded, and those that were written.
-#[derive(Default)]
-struct Folds {
-    target: Option<&'static str>,
-    seen: HashSet<String>,
+    /// Whether one line is enough of many that say the same.
+    pub folds: bool,
 }
 
 impl Terminal {
     /// Sets up the log: warnings at a terminal, errors from cron; `-v` and `RUST_LOG` say otherwise.
     pub fn new(verbose: u8) -> Self {
-        let terminal = Self {
-            bars: MultiProgress::new(),
-            attended: io::stderr().is_terminal(),
-            queue: Arc::default(),
-            folds: (verbose == 0 && io::stderr().is_terminal()).then(Arc::default),
-        };
+        let width = width(&io::stderr());
+        let attended = width.is_some();
+        let folds = attended && verbose == 0 && std::env::var_os(LOG).is_none();
+        let (bars, queue) = (MultiProgress::new(), Arc::default());
+        let terminal = Self { bars, attended, width, queue, folds };
         let log = terminal.clone();
         let level = match verbose {
             0 if terminal.attended => LevelFilter::Warn,
@@ -67,9 +62,6 @@ impl Terminal {
             .format(move |_, record| {
                 // Libraries log what they send, headers and passwords included.
                 if record.target().split("::").next() != Some(env!("CARGO_PKG_NAME")) {
-                    return Ok(());
-                }
-                if log.is_folded(record) {
                     return Ok(());
                 }
                 let level = match record.level() {
@@ -128,7 +120,7 @@ impl Terminal {
     /// A progress bar with room for a message, and how many characters fit beside it or instead of it;
     /// a hidden one if nobody is looking.
     pub fn progress(&self, total: u64) -> (ProgressBar, usize) {
-        let Some(width) = width(&io::stderr()) else { return (ProgressBar::hidden(), 0) };
+        let Some(width) = self.width else { return (ProgressBar::hidden(), 0) };
         let is_narrow = width < NARROW;
         let style =
             ProgressStyle::with_template(if is_narrow { "{msg}" } else { "{bar:16} {msg}" });
@@ -136,20 +128,5 @@ impl Terminal {
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = self.bars.add(ProgressBar::new(total).with_style(style));
         (bar, if is_narrow { width } else { width - 17 })
-    }
-
-    /// From here on log lines of this target are folded: of those that differ only in what differs from
-    /// record to record the first is written. With `None` all are again, as with `-v` always.
-    pub fn fold(&self, target: Option<&'static str>) {
-        if let Some(folds) = &self.folds {
-            *lock(folds) = Folds { target, seen: HashSet::new() };
-        }
-    }
-
-    fn is_folded(&self, record: &log::Record<'_>) -> bool {
-        let Some(folds) = &self.folds else { return false };
-        let mut folds = lock(folds);
-        folds.target == Some(record.target())
-            && !folds.seen.insert(fold(&record.args().to_string()))
     }
 }

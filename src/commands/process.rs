@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::ControlFlow::Continue;
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use super::assemble::{self, Assembly, handlers, require};
 use super::passes::{PassLog, find_busy};
 use super::progress::Progress;
 use super::{AMBIGUOUS, Console, open};
-use crate::engine::{self, ATTEMPT_LOG, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
+use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::Exit;
 use crate::handlers::HandlerContext;
 use crate::options::{Handler, PassSettings, Queue};
 use crate::query::Cursor;
-use crate::record::{Outcome, Status, counted, cut_line};
+use crate::record::{Cause, Outcome, Status, counted, cut_line};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
 use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
 use crate::store::{Access, Count, Database, Found, LineState, Purpose, StateDir};
-use crate::terminal::{self, Terminal};
+use crate::terminal::Terminal;
 use crate::time::{Clock, DAY, Instant};
 
 pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Result<Exit> {
@@ -46,7 +46,7 @@ pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Res
     let tally = result?;
     if terminal.attended {
         terminal.say(&report::summary(&tally, elapsed));
-        let screen = Screen { width: terminal::width(&io::stderr()), now: clock.now() };
+        let screen = Screen { width: terminal.width, now: clock.now() };
         terminal.say_lines(&report::top_failures(&log.causes(), &screen));
     }
     exit(&tally, settings.strict)
@@ -90,6 +90,7 @@ fn pass(
         terminal: terminal.clone(),
         most: settings.limits.max_records.unwrap_or(u64::MAX),
         progress: None,
+        told: HashSet::new(),
     };
     let pass = assembly.pass(database, settings, now, clock, &token, Box::new(observer))?;
     let stop = pass.stop.clone();
@@ -275,6 +276,8 @@ struct PassObserver {
     /// How many attempts there may be.
     most: u64,
     progress: Option<Progress>,
+    /// The causes of which the log has a line.
+    told: HashSet<Cause>,
 }
 
 impl PassObserver {
@@ -288,7 +291,6 @@ impl Observer for PassObserver {
     fn selected(&mut self, due: usize) {
         let total = self.most.min(due as u64);
         self.progress = Some(Progress::new(&self.terminal, total, self.clock.monotonic()));
-        self.terminal.fold(Some(ATTEMPT_LOG));
     }
 
     fn attempted(&mut self, attempt: &SettledAttempt) {
@@ -306,6 +308,14 @@ impl Observer for PassObserver {
         }
     }
 
+    fn is_news(&mut self, error: &str) -> bool {
+        !self.terminal.folds || self.told.insert(Cause::of(Some(error)))
+    }
+
+    fn shown(&self, at: Instant) -> String {
+        Screen { width: self.terminal.width, now: self.clock.now() }.when(at)
+    }
+
     fn reached(&mut self, cursor: &Cursor) {
         if self.line_state.cursor != *cursor {
             self.line_state.cursor = cursor.clone();
@@ -317,7 +327,6 @@ impl Observer for PassObserver {
         if let Some(progress) = &self.progress {
             progress.finish();
         }
-        self.terminal.fold(None);
         if !self.is_saved {
             self.save();
         }

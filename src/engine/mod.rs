@@ -12,7 +12,7 @@ mod tests;
 pub use cursor::CronLine;
 pub use due_queue::DueQueue;
 pub use rate_limit::RateLimit;
-pub use tally::{ATTEMPT_LOG, SettledAttempt, Stopped, Tally};
+pub use tally::{SettledAttempt, Stopped, Tally};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +64,16 @@ pub trait Observer {
     fn selected(&mut self, _due: usize) {}
 
     fn attempted(&mut self, _attempt: &SettledAttempt) {}
+
+    /// Whether the log is to say of a failure by this error, or has said enough of such.
+    fn is_news(&mut self, _error: &str) -> bool {
+        true
+    }
+
+    /// An instant, as the log is to have it.
+    fn shown(&self, at: Instant) -> String {
+        at.to_string()
+    }
 
     /// The next pass of its line should go on from there.
     fn reached(&mut self, _cursor: &Cursor) {}

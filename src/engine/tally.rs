@@ -5,9 +5,6 @@ use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, co
 use crate::schedule::{DueRule, End, Policy};
 use crate::time::Instant;
 
-/// The target of the log lines about single attempts.
-pub const ATTEMPT_LOG: &str = module_path!();
-
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub succeeded: u64,
@@ -100,8 +97,14 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
     log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
-/// `written` is `None` if the row was left to the application.
-pub fn log_ended(record: &Record, outcome: &Outcome, written: Option<&Settlement>, rule: &DueRule) {
+/// `written` is `None` if the row was left to the application; `shown` spells instants.
+pub fn log_ended(
+    record: &Record,
+    outcome: &Outcome,
+    written: Option<&Settlement>,
+    rule: &DueRule,
+    shown: impl Fn(Instant) -> String,
+) {
     let (id, error) = (&record.id, outcome.error().unwrap_or_default());
     let Some(settlement) = written else {
         log::warn!(
@@ -116,7 +119,7 @@ pub fn log_ended(record: &Record, outcome: &Outcome, written: Option<&Settlement
     // Most of this is never said, and then costs nothing.
     let attempt = || attempt(record, rule);
     let when = || match rule.retry_at(record, settlement) {
-        Some(at) => format!("will retry at {at}"),
+        Some(at) => format!("will retry at {}", shown(at)),
         None if by_slots => "has had all its retries".into(),
         None => "will retry".into(),
     };

@@ -131,7 +131,7 @@ impl Causes {
 }
 
 /// An error without what differs from record to record.
-pub fn fold(error: &str) -> String {
+fn fold(error: &str) -> String {
     let error: String =
         error.chars().take(COMPARED).map(|c| if c.is_control() { ' ' } else { c }).collect();
     let mut folded = String::with_capacity(error.len());

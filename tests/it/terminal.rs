@@ -116,3 +116,13 @@ fn a_pass_that_a_person_stops_says_so() {
     let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
     assert!(status.contains("stopped by Ctrl-C"), "{status}");
 }
+
+#[test]
+fn the_log_at_a_terminal_tells_a_persons_own_time() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let line = format!("process --fibonacci --now @{MIDNIGHT} -- false");
+    let ran = env.at_terminal_in("Europe/Berlin", 120, &line);
+    let said = "record 1 failed, will retry at 01:01:00, in 1 m (attempt 1): exit status 1";
+    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+}

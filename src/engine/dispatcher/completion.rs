@@ -41,7 +41,12 @@ impl Dispatcher {
             log_lost(&record, &attempt.outcome);
         } else {
             self.tally.count(&attempt.outcome, written);
-            log_ended(&record, &attempt.outcome, written, &self.rule);
+            let (observer, error) = (&mut self.pass.observer, attempt.outcome.error());
+            let is_news = error.is_none_or(|error| observer.is_news(error));
+            if is_news || written.is_none() {
+                let shown = |at| observer.shown(at);
+                log_ended(&record, &attempt.outcome, written, &self.rule, shown);
+            }
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
             self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());

@@ -399,7 +399,9 @@ fn without_credentials(word: &str) -> String {
 
 fn without_credential(word: &str) -> String {
     let header = word.split_once('=').map_or(word, |(_, header)| header);
-    let is_credential = |text: &str| Header::parse(text).is_ok_and(|it| it.is_credential());
+    // Nearly no word is a header.
+    let is_credential =
+        |text: &str| text.contains(':') && Header::parse(text).is_ok_and(|it| it.is_credential());
     match [header, word].into_iter().find(|text| is_credential(text)) {
         Some(header) => {
             let name = header.split(':').next().unwrap_or_default();

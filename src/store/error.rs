@@ -38,6 +38,8 @@ pub enum Kind {
     NoValue,
     Forbidden,
     ReadOnly,
+    /// The system could not read or write a file.
+    Io,
     #[default]
     Other,
 }
@@ -55,7 +57,7 @@ impl DbError {
                 "could not read {place}: {words}; a command that only reads takes no `where` that \
                  writes"
             ),
-            Kind::NoValue | Kind::Forbidden | Kind::ReadOnly | Kind::Other => {
+            Kind::NoValue | Kind::Forbidden | Kind::ReadOnly | Kind::Io | Kind::Other => {
                 anyhow!("could not {verb} {place}: {words}{hint}")
             }
         }

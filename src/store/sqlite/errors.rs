@@ -20,9 +20,8 @@ impl From<SqlError> for DbError {
                 Kind::Other,
                 "; restore a backup, or save with the .recover of sqlite3 what can still be read",
             ),
-            Some(ErrorCode::DiskFull) => {
-                (Kind::Other, "; make room and run the same command again")
-            }
+            Some(ErrorCode::DiskFull) => (Kind::Other, MAKE_ROOM),
+            Some(ErrorCode::SystemIoFailure) => (Kind::Io, ""),
             _ => (Kind::Other, ""),
         };
         Self {
@@ -48,7 +47,17 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
             _ => "; the file and its directory must be writable for this user".into(),
         };
     }
+    if error.kind == Kind::Io && is_on_full_disk(path) {
+        error.hint = format!("; its disk is full{MAKE_ROOM}");
+    }
     error.explain(&path.display().to_string(), verb)
+}
+
+const MAKE_ROOM: &str = "; make room and run the same command again";
+
+/// Even a reader needs room: the shared memory of a WAL is a file beside the database.
+fn is_on_full_disk(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail == 0)
 }
 
 pub fn is_busy(error: &SqlError) -> bool {

@@ -56,17 +56,6 @@ pub struct Resolved<'a> {
 }
 
 impl TypedOptions {
-    /// The command line as a shell would have it, without what may be a password.
-    pub fn line(&self) -> String {
-        let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
-        let words = words.iter().map(|word| without_credentials(word));
-        let quoted = words.map(|word| match shlex::try_quote(&word) {
-            Ok(quoted) => quoted.into_owned(),
-            Err(_) => word,
-        });
-        quoted.collect::<Vec<_>>().join(" ")
-    }
-
     /// The layer of `--set`. Several settings of one table make one.
     fn set(&self) -> Result<Layers, String> {
         let (mut raw, mut conditions) = (Layers::default(), Vec::new());
@@ -380,34 +369,6 @@ impl Layers {
         let lines = header.as_array().into_iter().flatten().chain([header]);
         let mut lines = lines.filter_map(Value::as_str).flat_map(str::lines);
         lines.any(is_credential).then_some("a credential in `header`")
-    }
-}
-
-/// A word of a command line without the login in a URL, and without the value of a header that is a
-/// credential, wherever the word has it.
-fn without_credentials(word: &str) -> String {
-    let begin = word.find("://").map_or(0, |at| {
-        word[..at].rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |before| before + 1)
-    });
-    let (option, text) = word.split_at(begin);
-    if !option.is_empty() && !option.ends_with(['=', '"', '\'']) {
-        return without_credential(word);
-    }
-    let text = store::without_password(text);
-    option.to_string() + &without_credential(&without_login(&text))
-}
-
-fn without_credential(word: &str) -> String {
-    let header = word.split_once('=').map_or(word, |(_, header)| header);
-    // Nearly no word is a header.
-    let is_credential =
-        |text: &str| text.contains(':') && Header::parse(text).is_ok_and(|it| it.is_credential());
-    match [header, word].into_iter().find(|text| is_credential(text)) {
-        Some(header) => {
-            let name = header.split(':').next().unwrap_or_default();
-            word.replace(header, &format!("{name}: ..."))
-        }
-        None => word.into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Options, from the command line, the environment and backlog.toml: one struct for each group of
 //! them, read from the merged layers. Nothing behind this sees a raw flag.
 
+mod command_line;
 pub mod keys;
 mod layers;
 mod pass;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
+use super::command_line::command_line;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{self, Attempts, CommandLine, Grace, Limit, Records, Several, Size, UpTo1024};
@@ -116,7 +117,7 @@ impl PassSettings {
             joblog: pass.joblog,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
-            typed: resolved.typed.line(),
+            typed: command_line(&resolved.typed.words),
             timeout: pass.timeout.map_or(Some(Duration::from_secs(usual_secs)), |limit| limit.0),
         })
     }

@@ -1,0 +1,103 @@
+//! The command line as it is kept in the record of passes: as a shell would have it, without what may be
+//! a password.
+
+use std::ffi::OsString;
+
+use crate::handlers::Header;
+
+/// Words as a shell would have them.
+pub fn command_line(words: &[OsString]) -> String {
+    let words = words.iter().map(|word| without_credentials(&word.to_string_lossy()));
+    let quoted = words.map(|word| match shlex::try_quote(&word) {
+        Ok(quoted) => quoted.into_owned(),
+        Err(_) => word,
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// A word without the logins of URLs, the passwords of connection strings, and the value of a header
+/// that is a credential, wherever the word has them.
+fn without_credentials(word: &str) -> String {
+    // Nearly no word has any.
+    if !word.contains(':') && !word.contains(PASSWORD) {
+        return word.into();
+    }
+    without_header(&without_passwords(&without_logins(word)))
+}
+
+const PASSWORD: &str = "password=";
+const HIDDEN: &str = "...";
+
+/// Ends what a URL or a connection string has between its separators.
+fn is_end(c: char) -> bool {
+    c.is_whitespace() || "'\"/?#&".contains(c)
+}
+
+fn without_logins(word: &str) -> String {
+    let mut parts = word.split("://");
+    let mut text = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        // A password may have such signs in it that it should not.
+        let authority = part.find(|c: char| c.is_whitespace() || "'\"".contains(c));
+        let authority = &part[..authority.unwrap_or(part.len())];
+        let behind = authority.rfind('@').map_or(0, |at| at + 1);
+        text += "://";
+        text += &part[behind..];
+    }
+    text
+}
+
+fn without_passwords(word: &str) -> String {
+    let mut parts = word.split(PASSWORD);
+    let mut text = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(is_end).unwrap_or(part.len());
+        text += PASSWORD;
+        text += HIDDEN;
+        text += &part[end..];
+    }
+    text
+}
+
+fn without_header(word: &str) -> String {
+    let header = word.split_once('=').map_or(word, |(_, header)| header);
+    let is_credential = |text: &str| Header::parse(text).is_ok_and(|it| it.is_credential());
+    let header = [header, word].into_iter().find(|text| is_credential(text));
+    let name = header.and_then(|header| header.split(':').next());
+    match (header, name) {
+        (Some(header), Some(name)) => word.replace(header, &format!("{name}: {HIDDEN}")),
+        _ => word.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_password_is_left_out() {
+        for (words, expected) in [
+            (&["process", "--ndays", "1"][..], "process --ndays 1"),
+            (&["--db", "postgres://joe:secret@host/db"], "--db postgres://host/db"),
+            (&["--db=postgresql://joe:sec/ret@host"], "'--db=postgresql://host'"),
+            (
+                &["postgres:///db?user=joe&password=secret&x=1"],
+                "'postgres:///db?user=joe&password=...&x=1'",
+            ),
+            (&["--db", "host=here password=secret"], "--db 'host=here password=...'"),
+            (&["--post", "https://joe:secret@host/x?y=a@b"], "--post https://b"),
+            (&["--post", "https://host/x"], "--post https://host/x"),
+            (&["--header", "Authorization: Bearer secret"], "--header 'Authorization: ...'"),
+            (&["--header=X-Api-Key: secret"], "'--header=X-Api-Key: ...'"),
+            (&["--header", "X-Tenant: seven"], "--header 'X-Tenant: seven'"),
+            (
+                &["--", "sh", "-c", "curl https://joe:secret@host/ ftp://a:secret@b"],
+                "-- sh -c 'curl https://host/ ftp://b'",
+            ),
+            (&["it's", "a b"], "\"it's\" 'a b'"),
+        ] {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            assert_eq!(command_line(&words), expected);
+        }
+    }
+}

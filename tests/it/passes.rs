@@ -236,3 +236,28 @@ fn the_record_of_passes_has_the_mode_of_the_database() {
     let mode = std::fs::metadata(history(&env)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
 }
+
+#[test]
+fn how_often_a_line_by_age_alone_runs_is_told_by_its_timer() {
+    let env = TestEnv::new();
+    let line = ["--ndays", "1", "--", "/bin/true"];
+    let printed = env.run(&[&["crontab", "--systemd"], &line[..]].concat()).success().stdout;
+    let units = env.path("config/systemd/user");
+    std::fs::create_dir_all(&units).unwrap();
+    for unit in printed.split("# /etc/systemd/system/").skip(1) {
+        let (name, text) = unit.split_once('\n').unwrap();
+        std::fs::write(units.join(name), text).unwrap();
+    }
+    env.run_at(MIDNIGHT, &[&["process"], &line[..]].concat()).silent();
+    let status = |now: i64| {
+        let mut command = env.command(&["status", "--now", &format!("@{now}")]);
+        let output = command.env("XDG_CONFIG_HOME", env.path("config")).output().unwrap();
+        crate::testenv::ran(&output).success().stdout
+    };
+    let late = status(MIDNIGHT + 3 * HOUR);
+    assert!(late.ends_with("\nno pass for 3 h: every 5 m expected\n"), "{late}");
+    let in_time = status(MIDNIGHT + 9 * MINUTE);
+    assert!(!in_time.contains("no pass"), "{in_time}");
+    // Where nothing tells, nothing is missed.
+    assert_eq!(passes(&env, MIDNIGHT + 3 * HOUR).len(), 1);
+}

@@ -5,7 +5,8 @@
 //! lines do the same at any time, so each reads the file and puts a new one in its place under a lock.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ use crate::time::{DAY, Instant};
 const KEPT: usize = 10_000;
 /// How many causes are.
 const CAUSES_KEPT: usize = 1_000;
+/// More than all of them take.
+const MOST_READ: u64 = 64 << 20;
 /// A cause that is not met for so long has gone; the next time it is a new one.
 const GONE_AFTER: i64 = DAY;
 
@@ -144,7 +147,8 @@ impl StateDir {
     pub fn failures(&self, table: &str) -> Result<Failures> {
         let Some(directory) = self.opened()? else { return Ok(Failures::default()) };
         let file = directory.file(&self.failures_name(table), Purpose::Read)?;
-        Ok(file.map(|file| Failures::read(BufReader::new(file))).unwrap_or_default())
+        let read = |file: File| Failures::read(BufReader::new(file.take(MOST_READ)));
+        Ok(file.map(read).unwrap_or_default())
     }
 
     /// Adds what a pass has met. Without any failure there is nothing to write but what is over.

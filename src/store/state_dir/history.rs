@@ -131,17 +131,20 @@ impl PassEntry {
         entry.typed = entry.typed.chars().take(TYPED).collect();
         loop {
             let line = json_line(&entry);
-            let longest = [&mut entry.typed, &mut entry.line.policy, &mut entry.line.table];
-            let longest = longest.into_iter().max_by_key(|text| text.len());
-            if line.len() <= ENTRY {
+            if line.len() <= ENTRY || entry.errors.pop().is_none() && !entry.shorten() {
                 return line;
             }
-            if entry.errors.pop().is_none()
-                && let Some(text) = longest
-            {
-                *text = text.chars().take(text.chars().count() / 2).collect();
-            }
         }
+    }
+
+    /// Halves the longest of its texts; false if nothing is left of them.
+    fn shorten(&mut self) -> bool {
+        let LineName { queue, table, policy } = &mut self.line;
+        let error = self.error.get_or_insert_default();
+        let texts = [queue, table, policy, &mut self.typed, error];
+        let Some(longest) = texts.into_iter().max_by_key(|text| text.len()) else { return false };
+        *longest = longest.chars().take(longest.chars().count() / 2).collect();
+        !longest.is_empty()
     }
 }
 
@@ -250,8 +253,10 @@ impl PassRecord {
 
     /// Leaves only the last entries.
     fn cut(&mut self) -> Result<()> {
-        let mut text = vec![0; usize::try_from(self.at)?];
-        self.file.read_exact_at(&mut text, 0)?;
+        // No more is read than so many entries can take, whatever somebody else has put there.
+        let from = self.at.saturating_sub(u64::from(KEPT) * ENTRY as u64);
+        let mut text = vec![0; usize::try_from(self.at - from)?];
+        self.file.read_exact_at(&mut text, from)?;
         let begins = text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len);
         let kept = begins.rev().take(KEPT as usize - 1).sum::<usize>();
         let mut text = text.split_off(text.len() - kept);
@@ -452,9 +457,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
         let line = LineName {
-            queue: "q".into(),
             table: "t".repeat(3_000),
             policy: "\u{202e}".repeat(3_000),
+            queue: "q\u{1}".repeat(3_000),
         };
         let long = PassEntry { line: line.clone(), typed: "'\u{1}".repeat(5_000), ..entry(1) };
         let mut record = state.pass_record(long).unwrap();

@@ -44,26 +44,26 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// As much as fits.
+    /// In full where that fits, or else as much as does.
     fn text(&self, elapsed: Duration) -> String {
-        let secs = elapsed.as_secs_f64().max(0.001);
-        let rate = self.done as f64 / secs;
+        let rate = self.done as f64 / elapsed.as_secs_f64().max(0.001);
+        let (done, failed) = (self.done, self.failed);
         // Others may have become due meanwhile.
-        let left = self.total.saturating_sub(self.done) as f64 / rate;
-        let done = format!("{}/{}", grouped(self.done), grouped(self.total.max(self.done)));
-        let parts = [
-            done,
-            format!(", {} failed", grouped(self.failed)),
-            format!(", {rate:.0}/s"),
-            format!(", {} left", rough_span(left.ceil() as i64)),
-        ];
-        let mut text = String::new();
-        for part in parts {
-            if text.len() + part.len() < self.width {
-                text += &part;
+        let total = self.total.max(done);
+        let left = rough_span(((total - done) as f64 / rate).ceil() as i64);
+        let [shown_done, shown_total, shown_failed] = [done, total, failed].map(grouped);
+        let full =
+            format!("{shown_done}/{shown_total}, {shown_failed} failed, {rate:.0}/s, {left} left");
+        if full.chars().count() < self.width {
+            return full;
+        }
+        let mut short = format!("{done}/{total}");
+        for part in [format!(", {failed} failed"), format!(", {rate:.0}/s"), format!(", {left}")] {
+            if short.len() + part.len() < self.width {
+                short += &part;
             }
         }
-        text
+        short
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
         let now = Monotonic::now();
         for (width, expected) in [
             (80, "4,055/5,000, 945 failed, 1014/s, 1 s left"),
-            (40, "4,055/5,000, 945 failed, 1014/s"),
-            (20, "4,055/5,000"),
+            (40, "4055/5000, 945 failed, 1014/s, 1 s"),
+            (20, "4055/5000, 1014/s"),
         ] {
             assert_eq!(progress(width, now).text(Duration::from_secs(4)), expected);
         }

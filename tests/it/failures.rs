@@ -208,3 +208,28 @@ fn two_lines_keep_the_errors_of_both() {
     std::fs::write(&kept, format!("\u{0}not JSON\n{{}}\n{text}{{\"id\":")).unwrap();
     assert_eq!(groups(&env, &[]).len(), 2);
 }
+
+#[test]
+fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE outbox (id TEXT PRIMARY KEY, created_at TEXT, published_at TEXT);
+         INSERT INTO outbox (id, created_at) VALUES ('a', '2026-11-20T23:00:00Z'),
+           ('b', '2026-11-20T23:00:00Z')",
+    );
+    let config = "[queue.outbox]\ntable = 'outbox'\nid = 'id'\nstatus = false\n\
+                  where = 'published_at is null'\ndate_inserted = 'created_at'\n\
+                  on_success = { published_at = '{now}' }\nndays = 1\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let queue = ["--queue", "outbox"];
+    let handler = "[ $BACKLOG_ID = b ] || { echo broker is away >&2; exit 1; }";
+    let pass = ["process", "--", "sh", "-c", handler];
+    env.run_at(MIDNIGHT, &[&pass[..1], &queue, &pass[1..]].concat()).silent();
+    let failures = env.run(&[&["failures"], &queue[..]].concat()).success().stdout;
+    assert!(failures.ends_with("  a             broker is away\n"), "{failures}");
+    let status = env.run(&[&["status", "--json"], &queue[..]].concat()).success().stdout;
+    assert!(status.contains("\"failed\":1,"), "{status}");
+    let listed = env.run(&[&["list"], &queue[..]].concat()).success().stdout;
+    assert!(listed.ends_with("broker is away\n"), "{listed}");
+    let explained = env.run(&[&["explain", "a"], &queue[..]].concat()).success().stdout;
+    assert!(explained.contains(": broker is away\n"), "{explained}");
+}

@@ -119,7 +119,8 @@ fn came_to(entry: &PassEntry) -> String {
     let parts = [counts_text(&entry.counts), end];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let took = took(Duration::from_millis(entry.took_ms));
-    format!(", took {took}: {}", parts.join("; "))
+    let done = if parts.is_empty() { "nothing was done".into() } else { parts.join("; ") };
+    format!(", took {took}: {done}")
 }
 
 pub fn counts_text(counts: &Counts) -> String {

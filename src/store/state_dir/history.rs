@@ -62,12 +62,18 @@ pub struct Counts {
 
 impl Counts {
     fn add(&mut self, more: &Self) {
-        self.succeeded += more.succeeded;
-        self.failed += more.failed;
-        self.snoozed += more.snoozed;
-        self.archived += more.archived;
-        self.interrupted += more.interrupted;
-        self.left += more.left;
+        let Self { succeeded, failed, snoozed, archived, interrupted, left } = self;
+        for (total, more) in [
+            (succeeded, more.succeeded),
+            (failed, more.failed),
+            (snoozed, more.snoozed),
+            (archived, more.archived),
+            (interrupted, more.interrupted),
+            (left, more.left),
+        ] {
+            // What the file says may be anything.
+            *total = total.saturating_add(more);
+        }
     }
 }
 

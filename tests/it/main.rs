@@ -15,6 +15,7 @@ mod escaping;
 mod failures;
 mod handlers;
 mod inspect;
+mod json;
 mod large;
 mod limits;
 mod mapping;

@@ -218,8 +218,10 @@ impl Edit {
         }
         if let Some(status) = self.status.iter().find(|status| !verb.from.contains(status)) {
             let legal: Vec<_> = verb.from.iter().map(|status| status.name()).collect();
-            let (name, would, legal) = (status.name(), verb.would, legal.join(", "));
-            bail!(usage(format!("--status {name}: nothing to {would} there; legal are {legal}")));
+            let (name, would, are) =
+                (status.name(), verb.would, if legal.len() > 1 { "are" } else { "is" });
+            let legal = legal.join(", ");
+            bail!(usage(format!("--status {name}: nothing to {would} there; legal {are} {legal}")));
         }
         let usual = if self.ids.is_empty() { verb.of_many } else { verb.from };
         Ok(if self.status.is_empty() { usual.to_vec() } else { self.status.clone() })

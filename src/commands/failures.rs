@@ -9,9 +9,9 @@ use crate::cli::Failures as Args;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 use crate::query::Order;
-use crate::record::{Cause, Causes, Record, Status};
+use crate::record::{Cause, Causes, Record, Status, last_error};
 use crate::report;
-use crate::store::{Access, Database, Failures, StateDir};
+use crate::store::{Access, Database, Failures, LineHistory, StateDir};
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
@@ -38,6 +38,8 @@ pub struct Failed {
     pub known: Failures,
     /// Whether the table itself tells which records have failed.
     is_told: bool,
+    /// Whether a pass over the table runs here now, which may have records in hand.
+    is_running: bool,
 }
 
 impl Failed {
@@ -45,7 +47,10 @@ impl Failed {
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let table = database.table();
         let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
-        Ok(Self { known: known(&state, &table.name), is_told })
+        let histories = state.histories().unwrap_or_default();
+        let runs = |it: &LineHistory| it.line.table == table.name && it.running().is_some();
+        let is_running = histories.iter().any(runs);
+        Ok(Self { known: known(&state, &table.name), is_told, is_running })
     }
 
     /// The causes of the failures of all records with one of these statuses.
@@ -86,11 +91,19 @@ impl Failed {
     /// Whether a record has failed, or was given up, for what is known of it then.
     pub fn is(&self, record: &mut Record) -> bool {
         self.known.fill_in(record);
+        if self.has_in_hand(record) {
+            return false;
+        }
         match record.status {
             Status::Error | Status::Archived => true,
             Status::New => !self.is_told && record.last_error.is_some(),
             Status::Success | Status::Foreign => false,
         }
+    }
+
+    /// Whether a pass most likely has the record in hand: it counts as failed until that ends.
+    pub fn has_in_hand(&self, record: &Record) -> bool {
+        self.is_running && record.last_error.as_deref().is_some_and(last_error::is_begun)
     }
 }
 

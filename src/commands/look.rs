@@ -3,7 +3,6 @@
 use std::ops::ControlFlow::{Break, Continue};
 
 use anyhow::{Result, bail};
-use serde_json::json;
 
 use super::assemble::look;
 use super::failures::Failed;
@@ -52,7 +51,7 @@ pub fn overview(
     for (queue, report) in &found {
         let line = match report {
             Ok(report) => json_line(report),
-            Err(error) => json_line(&json!({ "queue": queue, "error": format!("{error:#}") })),
+            Err(error) => report::unknown_queue_json(queue, error),
         };
         console.out.write_all(line.as_bytes())?;
     }
@@ -68,7 +67,7 @@ fn report_on(resolved: &Resolved<'_>, now: Instant) -> Result<StatusReport> {
     let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
     let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
     let (known, mut causes) = (Failed::of(&queue, &*database)?, Causes::default());
-    let (mut snoozed, mut failed) = (0, 0);
+    let [mut snoozed, mut failed, mut in_hand] = [0; 3];
     database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
         keep_older(&mut oldest_pending, &record);
         let facts = record.facts();
@@ -79,6 +78,7 @@ fn report_on(resolved: &Resolved<'_>, now: Instant) -> Result<StatusReport> {
             failed += u64::from(!is_snoozed);
             causes.add(&record);
         }
+        in_hand += u64::from(known.has_in_hand(&record));
         if let (Some(due), Some(verdict)) = (&mut due, verdict) {
             due.add(&record, verdict, now);
         }
@@ -97,6 +97,7 @@ fn report_on(resolved: &Resolved<'_>, now: Instant) -> Result<StatusReport> {
         queue: queue.name.clone(),
         snoozed,
         failed,
+        in_hand,
         failures: Failures { queue: queue.name, causes },
     })
 }

@@ -20,7 +20,7 @@ use crate::cli::{self, Command, Format, Process, Typed};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line};
-use crate::report::Screen;
+use crate::report::{self, Screen};
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
 use crate::terminal::Terminal;
@@ -99,6 +99,14 @@ impl QueueCommand<'_> {
         }
     }
 
+    fn is_json(self) -> bool {
+        match self {
+            Self::Status(args) | Self::Check(args) => args.json,
+            Self::Failures(args) => args.json,
+            Self::Process(_) | Self::Crontab(_) => false,
+        }
+    }
+
     /// `is_first` says that no other queue's output stands above.
     fn run(
         self,
@@ -120,8 +128,7 @@ impl QueueCommand<'_> {
         let queue = one_line(queue);
         let names = match self {
             Self::Process(args) => args.dry_run,
-            Self::Status(args) | Self::Check(args) => !args.json,
-            Self::Failures(args) => !args.json,
+            Self::Status(_) | Self::Check(_) | Self::Failures(_) => !self.is_json(),
             Self::Crontab(_) => return format!("\n# Queue {queue}.\n"),
         };
         if names { format!("queue {queue}:\n") } else { String::new() }
@@ -149,10 +156,17 @@ fn all_queues(
         console.terminal.name_queue(Some(queue));
         let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
         let exit = resolved.and_then(|resolved| command.run(&resolved, number == 0, console));
-        let exit = exit.unwrap_or_else(|error| {
-            console.terminal.say_error(&error);
-            exit::of(&error)
-        });
+        let exit = match exit {
+            Ok(exit) => exit,
+            Err(error) if command.is_json() => {
+                console.out.write_all(report::unknown_queue_json(queue, &error).as_bytes())?;
+                exit::of(&error)
+            }
+            Err(error) => {
+                console.terminal.say_error(&error);
+                exit::of(&error)
+            }
+        };
         console.terminal.name_queue(None);
         if matches!(exit, Exit::Signal(_)) {
             return Ok(exit);

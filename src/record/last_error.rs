@@ -25,6 +25,18 @@ pub fn snoozed_until(last_error: &str) -> Option<Instant> {
     split_snooze(last_error).map(|(until, _)| until)
 }
 
+/// What is noted of an attempt that begins, as long as nothing is known of its end.
+pub fn begun(attempt: u32, at: Instant) -> String {
+    format!("attempt {attempt} began at {at} {NOT_REPORTED}")
+}
+
+const NOT_REPORTED: &str = "and has not reported back";
+
+/// Whether nothing is known of the end of the last attempt: it runs, or its pass was killed.
+pub fn is_begun(last_error: &str) -> bool {
+    last_error.ends_with(NOT_REPORTED)
+}
+
 /// The error of a column without the notes in front of it.
 pub fn bare(last_error: &str) -> &str {
     let error = split_snooze(last_error).map_or(last_error, |(_, error)| error);

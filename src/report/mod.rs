@@ -25,6 +25,7 @@ pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_chart, picture};
 pub use status::{
     BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
+    unknown_queue_json,
 };
 
 /// The first column to the left, the others to the right.

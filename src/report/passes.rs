@@ -131,7 +131,7 @@ pub fn counts_text(counts: &Counts) -> String {
         (snoozed, "snoozed"),
         (archived, "archived"),
         (interrupted, "interrupted"),
-        (left, "left as they were"),
+        (left, if left == 1 { "left as it was" } else { "left as they were" }),
     ];
     let some = counts.into_iter().filter(|(count, _)| *count > 0);
     some.map(|(count, what)| format!("{} {what}", grouped(count))).collect::<Vec<_>>().join(", ")

@@ -11,7 +11,7 @@ use super::columns::{Column, Columns};
 use super::failures::{top_failures, top_failures_json, top_failures_of_all};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
 use super::screen::{Screen, grouped};
-use crate::record::{Causes, Id, Record, Status, cut_line, one_line};
+use crate::record::{Causes, Id, Record, Status, cut_line, json_line, one_line};
 use crate::schedule::Verdict;
 use crate::store::Count;
 use crate::time::{Instant, span};
@@ -51,6 +51,8 @@ pub struct StatusReport {
     /// Pending records that are put off by their handler, and that failed otherwise.
     pub snoozed: u64,
     pub failed: u64,
+    /// Those that a pass which runs here most likely has in hand.
+    pub in_hand: u64,
     pub failures: Failures,
 }
 
@@ -194,6 +196,11 @@ fn as_json<S: Serializer>(passes: &Passes, serializer: S) -> Result<S::Ok, S::Er
 
 /// A queue and its status, or why that is not known.
 pub type QueueStatus = (String, anyhow::Result<StatusReport>);
+
+/// A queue that cannot be looked at, where several are.
+pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> String {
+    json_line(&json!({ "queue": queue, "error": format!("{error:#}") }))
+}
 
 /// The queues of backlog.toml, each on a line, and the most frequent causes of failures.
 pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {

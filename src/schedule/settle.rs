@@ -1,6 +1,6 @@
 //! Settlements: what is written when an attempt begins, and when it ends.
 
-use crate::record::last_error::{OPEN, Series, UNSENT, not_snoozed, snoozed};
+use crate::record::last_error::{OPEN, Series, UNSENT, begun, not_snoozed, snoozed};
 use crate::record::{
     Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition,
 };
@@ -38,7 +38,7 @@ fn too_old(inserted_at: Option<Instant>, limits: RetryLimits, now: Instant) -> b
 /// The attempt counts as failed before it runs, so that a record that kills its pass is charged.
 pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Settlement {
     let attempt = record.next_attempt();
-    let last_error = format!("attempt {attempt} began at {now} and has not reported back");
+    let last_error = begun(attempt, now);
     let last_error = match capabilities.series {
         Some(source) => Series::of(record, source).carried(OPEN, &last_error),
         None => last_error,

@@ -317,6 +317,11 @@ fn failures_have_the_form_of_their_schema() {
     env.insert(1, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     schema.takes(1, &env.run(&["failures", "--json"]).success().stdout);
+    let config = "[queue.a]\n[queue.gone]\ntable = 'gone'\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let all = env.run(&["failures", "--all-queues", "--json"]);
+    assert_eq!((all.exit, &*all.stderr), (Some(1), ""));
+    schema.takes(2, &all.stdout);
     schema.is_complete_but_for(&[]);
 }
 
@@ -332,6 +337,9 @@ fn a_check_has_the_form_of_its_schema() {
     checks(&TestEnv::minimal(), &["--progressive"], "CREATE INDEX");
     checks(&TestEnv::minimal(), &["--fibonacci", "--", "no-such"], "\"level\":\"error\"");
     checks(&TestEnv::empty(), &[], "\"ok\":false");
+    let env = TestEnv::new();
+    std::fs::write(env.path("backlog.toml"), "[queue.wrong]\npolicy = 'nosuch'\n").unwrap();
+    checks(&env, &["--all-queues"], "{\"queue\":\"wrong\",\"error\":");
     schema.is_complete_but_for(&[]);
 }
 

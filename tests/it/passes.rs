@@ -115,6 +115,9 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
         passes(&env, MIDNIGHT + 4 * MINUTE),
         [format!("running since 2026-11-21T00:00:00Z (pid {pid}), last outcome 4 m ago")]
     );
+    // What is in hand has not failed.
+    let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
+    assert!(status.contains("\"failed\":0,\"in_hand\":1,\"failures\":[]"), "{status}");
     let second = |at: i64| env.run_at(at, &[&line[..], &["--", "true"]].concat());
     second(MIDNIGHT + 2 * HOUR).silent();
     let late = MIDNIGHT + 2 * HOUR + 1;
@@ -131,6 +134,9 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
 
     signal("-9", pid);
     pass.wait().unwrap();
+    let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
+    assert!(status.contains("\"failed\":1,\"in_hand\":0,"), "{status}");
+    assert!(status.contains("attempt * began at * and has not reported back"), "{status}");
     assert_eq!(
         passes(&env, late),
         [

@@ -35,6 +35,8 @@ const HARD_LINK: &str = "it has another name, a hard link";
 
 pub const CURSOR: &str = ".cursor";
 pub const HISTORY: &str = ".history";
+pub const FAILURES: &str = ".failures";
+pub const HUNG: &str = ".hung";
 pub const PASSES: &str = "passes";
 
 /// A state directory that is fit for use.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::Purpose;
+use super::directory::{FAILURES, Purpose};
 use crate::record::{Causes, Id, Record, Status, cut, json_line, last_error};
 use crate::time::{DAY, Instant};
 
@@ -170,7 +170,7 @@ impl StateDir {
     }
 
     fn failures_name(&self, table: &str) -> String {
-        format!("{}.failures", self.file_name(table))
+        format!("{}{FAILURES}", self.file_name(table))
     }
 }
 

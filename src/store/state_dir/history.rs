@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{HISTORY, Purpose};
+use super::directory::{HISTORY, HUNG, Purpose};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
@@ -351,7 +351,7 @@ impl StateDir {
 
     /// Whether a line is to be said to hang now: once an hour.
     pub fn may_complain(&self, line: &LineName, now: Instant) -> Result<bool> {
-        let name = format!("{}.hung", self.file_name(&line.to_string()));
+        let name = format!("{}{HUNG}", self.file_name(&line.to_string()));
         let file = self.file(&name)?;
         let (_, said) = tail(&file, 32)?;
         let said: Option<Instant> =

@@ -23,7 +23,7 @@ use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::secure_file::is_same;
 use crate::time::Instant;
-use directory::{CURSOR, Directory, HISTORY, PASSES, TRIES};
+use directory::{CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES};
 use place::Place;
 
 pub use directory::Purpose;
@@ -87,8 +87,9 @@ impl StateDir {
             let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
             own.push(self.claims_name(table));
             if !self.place.is_named {
-                own.extend(directory.listed(CURSOR)?);
-                own.extend(directory.listed(HISTORY)?);
+                for end in [CURSOR, HISTORY, FAILURES, HUNG] {
+                    own.extend(directory.listed(end)?);
+                }
             }
             return directory.check_writable(&own);
         }

@@ -395,6 +395,7 @@ impl Typed {
             name: cli.global.queue.clone(),
             handler,
             paths: PATHS.into_iter().filter_map(path).collect(),
+            may_be_about_all: matches.try_contains_id("all_queues").is_ok(),
             is_about_a_table: !makes_up && !matches!(cli.command, Command::Init(_)),
         };
         Ok(Self { cli, options })

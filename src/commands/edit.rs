@@ -154,6 +154,7 @@ pub const RETRY: Verb = Verb {
 struct Work<'a> {
     store: Box<dyn Store>,
     verb: &'a Verb,
+    queue: &'a Queue,
     /// The statuses that records may have to be changed.
     from: Vec<Status>,
     dry_run: bool,
@@ -194,7 +195,8 @@ pub fn edit(
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
-    let mut work = Work { store, verb, from, dry_run, now, out, done: 0, exit: Exit::Done };
+    let mut work =
+        Work { store, verb, queue: &queue, from, dry_run, now, out, done: 0, exit: Exit::Done };
     let ids = if args.ids.is_empty() { chosen } else { work.named(&args.ids, id_columns)? };
     for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
         work.work_off(batch)?;
@@ -288,6 +290,10 @@ impl Work<'_> {
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
             let (exit, why) = match claim {
+                Claim::Held(record) if !self.queue.holds(&record.id) => {
+                    self.store.release(&id);
+                    (Exit::Done, "is in another shard, and is left so".into())
+                }
                 Claim::Held(record) if self.from.contains(&record.status) => {
                     claimed.push(*record);
                     continue;

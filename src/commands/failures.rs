@@ -33,6 +33,12 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
     Ok(Exit::Done)
 }
 
+/// A cause that is meant, and those among which it is one.
+pub struct Meant {
+    cause: Cause,
+    causes: Causes,
+}
+
 /// What tells the failed records of a table, with the errors that it has no column for.
 pub struct Failed {
     pub known: Failures,
@@ -47,7 +53,7 @@ impl Failed {
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let table = database.table();
         let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
-        let histories = state.histories().unwrap_or_default();
+        let (histories, _) = state.histories();
         let runs = |it: &LineHistory| it.line.table == table.name && it.running().is_some();
         let is_running = histories.iter().any(runs);
         Ok(Self { known: known(&state, &table.name), is_told, is_running })
@@ -78,14 +84,16 @@ impl Failed {
         queue: &Queue,
         database: &mut dyn Database,
         statuses: &[Status],
-    ) -> Result<Cause> {
-        let found = self.causes(queue, database, statuses)?.find(meant);
-        found.map_err(|why| usage(format!("--failure: {why}")).into())
+    ) -> Result<Meant> {
+        let causes = self.causes(queue, database, statuses)?;
+        let found = causes.find(meant);
+        let cause = found.map_err(|why| usage(format!("--failure: {why}")))?;
+        Ok(Meant { cause, causes })
     }
 
     /// Whether a record failed by this cause.
-    pub fn is_by(&self, record: &mut Record, cause: &Cause) -> bool {
-        self.is(record) && Cause::of(record.last_error.as_deref()) == *cause
+    pub fn is_by(&self, record: &mut Record, meant: &Meant) -> bool {
+        self.is(record) && meant.causes.cause_of(record.last_error.as_deref()) == meant.cause
     }
 
     /// Whether a record has failed, or was given up, for what is known of it then.
@@ -95,8 +103,9 @@ impl Failed {
             return false;
         }
         match record.status {
+            Status::New | Status::Error if !self.is_told => record.last_error.is_some(),
+            Status::New => false,
             Status::Error | Status::Archived => true,
-            Status::New => !self.is_told && record.last_error.is_some(),
             Status::Success | Status::Foreign => false,
         }
     }

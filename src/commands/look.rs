@@ -16,7 +16,7 @@ use crate::report::{
     self, BANDS, DueReport, Failures, Listing, QueueStatus, Screen, StatusReport, keep_older,
 };
 use crate::schedule::{DueRule, Span, Verdict};
-use crate::store::LineState;
+use crate::store::{LineHistory, LineState};
 use crate::time::{DAY, Instant};
 
 pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
@@ -155,6 +155,7 @@ const ATTEMPTS: usize = 5;
 pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
+    let history = assembly.as_ref().and_then(|it| it.state.history(&it.name).ok().flatten());
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
@@ -166,7 +167,9 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
             failed.known.fill_in(record);
         }
         let text = match (found, &due) {
-            (Ok(record), Some((rule, last))) => explanation(&record, rule, last, &console.screen),
+            (Ok(record), Some((rule, last))) => {
+                explanation(&record, rule, last, history.as_ref(), &console.screen)
+            }
             (Ok(record), None) => {
                 let known = report::unscheduled(&record, has_counter, &console.screen);
                 format!("{known}  {}\n", Schedule::unknown())
@@ -176,12 +179,19 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
                 format!("{}: {why}\n", one_line(id))
             }
         };
-        console.out.write_all(text.as_bytes())?;
+        let lines = text.lines().map(|line| console.screen.wrap(line));
+        console.out.write_all(lines.collect::<String>().as_bytes())?;
     }
     Ok(exit)
 }
 
-fn explanation(record: &Record, rule: &DueRule, last: &LineState, screen: &Screen) -> String {
+fn explanation(
+    record: &Record,
+    rule: &DueRule,
+    last: &LineState,
+    running: Option<&LineHistory>,
+    screen: &Screen,
+) -> String {
     let (facts, policy) = (record.facts(), &rule.schedule.policy);
     // A line has one pass in each tick.
     let now = rule.time.now;
@@ -198,5 +208,5 @@ fn explanation(record: &Record, rule: &DueRule, last: &LineState, screen: &Scree
         (at, DueRule { time, ..rule.clone() }.verdict(facts))
     });
     let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
-    report::explanation(record, rule, last_pass, &attempts, screen)
+    report::explanation(record, rule, last_pass, &attempts, running, screen)
 }

@@ -12,7 +12,7 @@ use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::lock;
 use crate::options::{Environment, PassSettings, Queue};
-use crate::record::{Attempt, Causes, Outcome};
+use crate::record::{Attempt, Causes, Outcome, Status};
 use crate::report::{LinePasses, Passes};
 use crate::schedule::Policy;
 use crate::store::{
@@ -62,9 +62,6 @@ impl PassLog {
 
     pub fn attempted(&self, attempt: &SettledAttempt, now: Instant) {
         let Notes { record, failures } = &mut *lock(&self.notes);
-        if let Some(record) = record {
-            record.touch(now);
-        }
         let Attempt { id, outcome, .. } = attempt.attempt;
         match outcome {
             Outcome::Success => failures.succeeded(id),
@@ -78,6 +75,10 @@ impl PassLog {
                 }
             }
             Outcome::Interrupted | Outcome::Unable { .. } => {}
+        }
+        if let Some(record) = record {
+            *counter(record.counts(), attempt) += 1;
+            noted(record.tick(now));
         }
     }
 
@@ -99,8 +100,13 @@ impl PassLog {
                 None => (PassEnd::Complete, tally.incomplete.first().cloned()),
             },
         };
-        let counts = result.as_ref().map(counts).unwrap_or_default();
-        self.with(|record| record.end(now, took, counts, end, error));
+        self.with(|record| {
+            // Where an error has ended the pass, what was counted until then stands.
+            if let Ok(tally) = result {
+                *record.counts() = counts(tally);
+            }
+            record.end(now, took, end, error)
+        });
         let written = self.state.add_failures(&self.table, &lock(&self.notes).failures);
         written.unwrap_or_else(|error| log::warn!("{error:#}"));
     }
@@ -155,6 +161,20 @@ fn hangs_after(settings: &PassSettings) -> Option<i64> {
     Some(timeout.max(ticks).max(rate.saturating_mul(2)))
 }
 
+/// What an attempt counts as before the tally of its pass is known.
+fn counter<'a>(counts: &'a mut Counts, attempt: &SettledAttempt) -> &'a mut u64 {
+    match (&attempt.attempt.outcome, attempt.status) {
+        (Outcome::Interrupted, _) => &mut counts.interrupted,
+        (_, Some(Status::Archived)) => &mut counts.archived,
+        (Outcome::Unable { .. }, _) | (_, None) => &mut counts.left,
+        (Outcome::Success, _) => &mut counts.succeeded,
+        (Outcome::Snooze { .. }, _) => &mut counts.snoozed,
+        (Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. }, _) => {
+            &mut counts.failed
+        }
+    }
+}
+
 fn counts(tally: &Tally) -> Counts {
     let Tally { unable, refused, ambiguous, unusable, changed, lost, busy, .. } = tally;
     Counts {
@@ -177,10 +197,8 @@ pub fn of_queue(
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let directory = state.path().display().to_string();
     let worker = state.is_of_a_server().then(|| (user_name(), host_name()));
-    let histories = state.histories().unwrap_or_else(|error| {
-        log::warn!("{error:#}: its record of passes is not known");
-        Vec::new()
-    });
+    let (histories, errors) = state.histories();
+    let errors = errors.iter().map(|error| format!("{error:#}")).collect();
     let (name, table) = (&queue.name, &database.table().name);
     let own = histories.into_iter().filter(|it| it.line.queue == *name && it.line.table == *table);
     let lines = own.map(|history| {
@@ -195,7 +213,7 @@ pub fn of_queue(
             *every = every.or_else(|| cadence.interval(queue, &history.line));
         }
     }
-    Ok(Passes { now, directory, worker, lines })
+    Ok(Passes { now, directory, worker, errors, lines })
 }
 
 fn host_name() -> String {
@@ -212,8 +230,9 @@ fn user_name() -> String {
 /// an hour.
 pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     log::warn!("a pass of this line is running; --wait waits for its end");
-    let Some(history) = assembly.state.history(&assembly.name)? else { return Ok(Exit::Done) };
-    let Some(why) = hang(&history, now) else { return Ok(Exit::Done) };
+    let history = assembly.state.history(&assembly.name);
+    let history = history.inspect_err(|error| log::warn!("{error:#}")).ok().flatten();
+    let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
     if !assembly.state.may_complain(&assembly.name, now)? {
         return Ok(Exit::Done);
     }

@@ -155,7 +155,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
             // What is due all the same has come since the due ones were read.
             verdict_line(&record, verdict, counts, &console.screen)
         };
-        console.out.write_all(line.as_bytes())?;
+        writeln!(console.out, "{}", console.screen.fit(&line))?;
         Ok(Continue(()))
     })?;
     Ok(Exit::Done)

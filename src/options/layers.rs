@@ -41,6 +41,8 @@ pub struct TypedOptions {
     pub handler: Vec<OsString>,
     /// The paths that were typed, by their keys: they need not be UTF-8.
     pub paths: HashMap<&'static str, PathBuf>,
+    /// Whether the subcommand takes --all-queues.
+    pub may_be_about_all: bool,
     /// Whether the subcommand works on a table that is there.
     pub is_about_a_table: bool,
 }
@@ -115,7 +117,8 @@ impl Sources {
             && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
         {
             let describes = format!("{} describes {}", file.path.display(), undecided.join(", "));
-            return Err(usage(format!("no queue chosen: {describes}; use --queue")));
+            let all = if typed.may_be_about_all { " or --all-queues" } else { "" };
+            return Err(usage(format!("no queue chosen: {describes}; use --queue{all}")));
         }
         layers = layers.over(described);
         if layers.says("pgmq") {

@@ -2,7 +2,7 @@
 //!
 //! An error is folded before it is compared: numbers, hexadecimal, UUIDs, instants, paths and what is
 //! quoted become `*`. Numbers that tell one error from another stay: those behind `HTTP`, `status`,
-//! `signal`, `code`, `errno` and the like.
+//! `signal`, `code`, `errno` and the like, and one or two digits at the end of a name (`db1`).
 
 use std::collections::HashMap;
 
@@ -10,13 +10,15 @@ use super::{Id, Record, cut_line, last_error};
 use crate::hash::fnv1a64;
 use crate::time::Instant;
 
+/// How many digits at the end of a name are part of it.
+const OF_A_NAME: usize = 2;
 /// Stands for what differs.
 const ANY: char = '*';
 /// How much of an error is looked at.
 const COMPARED: usize = 500;
 /// Words before a number that is an error's own.
-const TELLING: [&str; 9] =
-    ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate"];
+const TELLING: [&str; 10] =
+    ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate", "curl"];
 /// How many groups are told apart; errors that come after that are one more.
 const MOST_GROUPS: usize = 10_000;
 const TOO_MANY: &str = "(errors of more kinds than are told apart)";
@@ -108,8 +110,17 @@ impl Causes {
         self.0.is_empty()
     }
 
+    /// The cause of an error, among these.
+    pub fn cause_of(&self, last_error: Option<&str>) -> Cause {
+        let cause = Cause::of(last_error);
+        if self.0.contains_key(&cause) { cause } else { Cause(TOO_MANY.into()) }
+    }
+
     /// The cause that is meant by its id, or by a text that the causes of one group alone hold.
     pub fn find(&self, meant: &str) -> Result<Cause, String> {
+        if meant.trim().is_empty() {
+            return Err("write the id of a group, or a text of its error".into());
+        }
         if let Some(cause) = self.0.keys().find(|cause| cause.id() == meant) {
             return Ok(cause.clone());
         }
@@ -120,6 +131,9 @@ impl Causes {
         let shown = |cause: &&Cause| format!("{} {}", cause.id(), cut_line(&cause.0));
         match holding[..] {
             [cause] => Ok(cause.clone()),
+            [] if self.0.len() > MOST_GROUPS => Err(format!(
+                "none of the first {MOST_GROUPS} kinds of failures is {meant:?}; choose by --where"
+            )),
             [] => Err(format!("no failure is {meant:?}; `backlog failures` lists them")),
             _ => Err(format!(
                 "{} groups of failures hold {meant:?}, say which: {}",
@@ -132,6 +146,7 @@ impl Causes {
 
 /// An error without what differs from record to record.
 fn fold(error: &str) -> String {
+    let error = without_colours(error);
     let error: String =
         error.chars().take(COMPARED).map(|c| if c.is_control() { ' ' } else { c }).collect();
     let mut folded = String::with_capacity(error.len());
@@ -151,6 +166,17 @@ fn fold(error: &str) -> String {
         rest = &rest[taken..];
     }
     folded.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Without the sequences that colour a text on a terminal (ECMA-48, control sequences).
+fn without_colours(error: &str) -> String {
+    let mut parts = error.split("\u{1b}[");
+    let mut text = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|c: char| ('@'..='~').contains(&c)).map_or(part.len(), |at| at + 1);
+        text += &part[end..];
+    }
+    text
 }
 
 /// The length of what stands in quotes here, with them, if something does. An apostrophe within a
@@ -206,9 +232,17 @@ fn fold_numbers(word: &str, keeps: bool, folded: &mut String) {
         return folded.push_str(word);
     }
     let mut chars = word.char_indices().peekable();
-    while let Some((_, c)) = chars.next() {
+    while let Some((at, c)) = chars.next() {
         if !c.is_ascii_digit() {
             folded.push(c);
+            continue;
+        }
+        let digits = word[at..].bytes().take_while(u8::is_ascii_digit).count();
+        if digits <= OF_A_NAME && word[..at].ends_with(char::is_alphabetic) {
+            folded.push_str(&word[at..at + digits]);
+            for _ in 1..digits {
+                chars.next();
+            }
             continue;
         }
         folded.push(ANY);
@@ -287,6 +321,10 @@ mod tests {
             ("took 1.5 s, 30%", "took * s, *%"),
             ("a\nb\t c", "a b c"),
             ("Fehler bei Größe 17", "Fehler bei Größe *"),
+            ("cannot reach db1 by utf8", "cannot reach db1 by utf8"),
+            ("order17a of user123", "order17a of user*"),
+            ("curl: (7) Failed to connect", "curl: (7) Failed to connect"),
+            ("\u{1b}[1;31mred 17\u{1b}[0m alert", "red * alert"),
         ] {
             assert_eq!(fold(error), expected, "{error}");
             assert_eq!(fold(&fold(error)), fold(error), "folded twice: {error}");
@@ -350,5 +388,8 @@ mod tests {
         }
         assert_eq!(causes.groups().count(), MOST_GROUPS + 1);
         assert_eq!(causes.find("more kinds").unwrap().text(), TOO_MANY);
+        assert_eq!(causes.cause_of(Some("never seen")).text(), TOO_MANY);
+        assert!(causes.find("never seen").unwrap_err().ends_with("choose by --where"));
+        assert!(causes.find(" ").unwrap_err().starts_with("write the id of a group"));
     }
 }

@@ -30,9 +30,22 @@ fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
         grouped(group.records),
         at(group.since),
         at(group.until),
-        group.samples.iter().map(Id::full).collect::<Vec<_>>().join(" "),
+        samples(&group.samples),
         one_line(cause.text()),
     ]
+}
+
+/// How many characters of ids are shown, if not of one alone.
+const IDS: usize = 24;
+
+fn samples(ids: &[Id]) -> String {
+    let mut text = ids.first().map_or_else(String::new, Id::full);
+    for id in ids.iter().skip(1).map(Id::full) {
+        if text.len() + id.len() < IDS {
+            text += &format!(" {id}");
+        }
+    }
+    text
 }
 
 fn table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {

@@ -16,6 +16,8 @@ pub struct Passes {
     pub directory: String,
     /// Who works there, on which machine, if there may be others elsewhere.
     pub worker: Option<(String, String)>,
+    /// Why passes of other lines are not known, if there may be some.
+    pub errors: Vec<String>,
     pub lines: Vec<LinePasses>,
 }
 
@@ -27,39 +29,40 @@ pub struct LinePasses {
 }
 
 impl LinePasses {
-    /// For how long no pass has begun, if that is longer than it should be, and how often one is due.
-    fn overdue(&self, now: Instant) -> Option<(i64, i64)> {
-        let (last, every) = (self.history.last()?, self.every?);
+    /// For how long no pass has begun, if that is longer than it should be; and how often one does.
+    fn overdue(&self, now: Instant) -> Option<(i64, String)> {
+        let last = self.history.last()?;
         let silent = now.0.saturating_sub(last.last_began().0);
-        let usual = usual_gap(&self.history.entries).unwrap_or(0);
-        let is_overdue = silent > every.max(usual).saturating_mul(2);
-        (is_overdue && !self.history.is_running).then_some((silent, every))
+        let usual = usual_gap(&self.history.entries);
+        let (expected, how) = match (self.every, usual) {
+            (Some(every), _) => (every, format!("every {} expected", rough_span(every))),
+            (None, Some(usual)) if self.history.passes() >= HABIT => {
+                (usual, format!("usually every {}", rough_span(usual)))
+            }
+            (None, _) => return None,
+        };
+        let is_overdue = silent > expected.max(usual.unwrap_or(0)).saturating_mul(2);
+        (is_overdue && !self.history.is_running).then_some((silent, how))
     }
 
     fn text(&self, screen: &Screen) -> Vec<String> {
         let mut lines: Vec<_> =
             self.history.last().map(|it| self.last(it, screen)).into_iter().collect();
         if let Some(running) = self.history.running() {
-            lines.push(self.running(running, screen));
+            lines.push(running_text(&self.history, running, screen));
         }
-        if let Some((silent, every)) = self.overdue(screen.now) {
-            let [silent, every] = [silent, every].map(rough_span);
-            lines.push(format!("no pass for {silent}: every {every} expected"));
+        if let Some((silent, how)) = self.overdue(screen.now) {
+            lines.push(format!("no pass for {}: {how}", rough_span(silent)));
         }
         lines
-    }
-
-    fn running(&self, running: &PassEntry, screen: &Screen) -> String {
-        let last = screen.distance(self.history.last_outcome);
-        let hangs = self.history.hangs_for(screen.now).map_or("", |_| ": it hangs");
-        let (since, pid) = (screen.at(running.began), running.pid);
-        format!("running since {since} (pid {pid}), last outcome {last}{hangs}")
     }
 
     /// The last pass; behind those that found nothing also the one before them.
     fn last(&self, last: &PassEntry, screen: &Screen) -> String {
         let at = last.last_began();
-        let ago = screen.distance(at);
+        let is_ahead = at.0.saturating_sub(screen.now.0) > SKEW_SECS;
+        let back = if is_ahead { ", so the clock was set back" } else { "" };
+        let ago = format!("{}{back}", screen.distance(at));
         let text = format!("last pass {}, {ago}{}", screen.at(at), came_to(last));
         let entries = self.history.entries.iter().rev();
         let before = entries.skip_while(|it| *it != last).nth(1);
@@ -67,7 +70,10 @@ impl LinePasses {
             Some(before) => {
                 format!("{text}; before that {}{}", screen.at(before.last_began()), came_to(before))
             }
-            None => text,
+            None => match self.history.killed_in_a_row() {
+                0 | 1 => text,
+                killed => format!("{text}, as were {} before it", killed - 1),
+            },
         }
     }
 
@@ -89,6 +95,23 @@ impl LinePasses {
     }
 }
 
+/// How far a clock may be ahead of another without a word.
+const SKEW_SECS: i64 = 60;
+
+/// `running since 01:12 (pid 9383), last outcome 4 m ago`
+pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen) -> String {
+    let last = match running.counts == Counts::default() {
+        true => "no outcome yet".into(),
+        false => format!("last outcome {}", screen.distance(history.last_outcome)),
+    };
+    let hangs = history.hangs_for(screen.now).map_or("", |_| ": it hangs");
+    let (since, pid) = (screen.at(running.began), running.pid);
+    format!("running since {since} (pid {pid}), {last}{hangs}")
+}
+
+/// How many passes make a habit, where nothing else says how often they come.
+const HABIT: u64 = 5;
+
 /// The usual time between the beginnings of two passes: the median of those that are known.
 fn usual_gap(entries: &[PassEntry]) -> Option<i64> {
     let between = entries.windows(2).map(|it| it[1].began.0 - it[0].last_began().0);
@@ -105,7 +128,11 @@ fn usual_gap(entries: &[PassEntry]) -> Option<i64> {
 fn came_to(entry: &PassEntry) -> String {
     let why = entry.error.as_deref().unwrap_or_default();
     let end = match entry.end {
-        None => return format!(": killed (pid {})", entry.pid),
+        None => {
+            let counts = counts_text(&entry.counts);
+            let after = if counts.is_empty() { counts } else { format!(" after {counts}") };
+            return format!(": killed (pid {}){after}", entry.pid);
+        }
         Some(PassEnd::Idle) if entry.passes > 1 => {
             return format!(": nothing was due, as to {} passes in a row", grouped(entry.passes));
         }
@@ -179,11 +206,14 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
         let whose = format!("passes of user {user} on {host}, in {}", passes.directory);
         text += &screen.wrap(&whose);
     }
-    if passes.lines.is_empty() {
+    for error in &passes.errors {
+        text += &screen.wrap(&format!("passes that are not known: {error}"));
+    }
+    if passes.lines.is_empty() && passes.errors.is_empty() {
         return text + "no pass is known\n";
     }
     for line in &passes.lines {
-        let policy = format!("{}: ", line.history.line.policy);
+        let policy = format!("{}: ", screen.brief(&line.history.line.policy));
         let policy = if passes.lines.len() > 1 { policy } else { String::new() };
         for sentence in line.text(screen) {
             text += &screen.wrap(&format!("{policy}{sentence}"));
@@ -224,5 +254,11 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
 pub fn passes_json(passes: &Passes) -> Json {
     let lines: Vec<_> = passes.lines.iter().map(|line| line.json(passes.now)).collect();
     let (user, host) = passes.worker.clone().unzip();
-    json!({ "directory": passes.directory, "user": user, "host": host, "lines": lines })
+    json!({
+        "directory": passes.directory,
+        "user": user,
+        "host": host,
+        "errors": passes.errors,
+        "lines": lines,
+    })
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::columns::{Column, Columns};
+use super::passes::running_text;
 use super::screen::Screen;
 use crate::hash::phase;
 use crate::record::{Facts, Record, Status, counted, cut_line, json_line, last_error, one_line};
@@ -14,6 +15,7 @@ use crate::schedule::{
     AgeWindow, Backoff, CATCH_UP, DueRule, End, Jitter, Obstacle, PassTime, Planned, Policy,
     Reason, RetryLimits, Slots, Tiers, Verdict, duration,
 };
+use crate::store::LineHistory;
 use crate::time::{DAY, Instant, days, span};
 
 /// What a dry run says of a record with this verdict.
@@ -142,12 +144,14 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
     json_line(&line)
 }
 
-/// The explanation of a record under a rule. `last` is when the last pass began, and the verdict then.
+/// The explanation of a record under a rule. `last` is when the last pass began, and the verdict then;
+/// `running` the history of the line, if a pass of it runs.
 pub fn explanation(
     record: &Record,
     rule: &DueRule,
     last: Option<(Instant, Verdict)>,
     attempts: &[Planned],
+    running: Option<&LineHistory>,
     screen: &Screen,
 ) -> String {
     let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
@@ -170,10 +174,18 @@ pub fn explanation(
     } else if next.len() > 1 {
         next.push("if each of them fails, and cron starts a pass in every tick".into());
     }
+    let running = running.and_then(|history| Some((history, history.running()?)));
+    let running = running.map(|(history, it)| {
+        format!(
+            "{}; nothing else of this line is tried meanwhile",
+            running_text(history, it, screen)
+        )
+    });
     [
         headline(record, has_counter, rule.schedule.limits, screen),
         lines("policy", &[rule.schedule.policy.line()]),
         lines("last pass", &[last]),
+        lines("a pass", &running.into_iter().collect::<Vec<_>>()),
         lines("now", &[format!("{}: {}", screen.at(now), verdict_now(verdict, record, screen))]),
         lines("because", &arithmetic(rule, record.facts(), screen)),
         lines("next", &next),

@@ -6,6 +6,9 @@ use chrono::{DateTime, Datelike, Local};
 use crate::record::one_line;
 use crate::time::{DAY, Instant, rough_span};
 
+/// How many characters of a long condition are enough to know it by.
+const BRIEF: usize = 50;
+
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
     /// In characters; `None` for a pipe.
@@ -59,6 +62,15 @@ impl Screen {
         match self.width.filter(|width| line.chars().count() > *width) {
             Some(width) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
             None => line,
+        }
+    }
+
+    /// A text of which on a terminal the beginning is enough.
+    pub fn brief(&self, text: &str) -> String {
+        let text = one_line(text);
+        match text.char_indices().nth(BRIEF).filter(|_| self.is_terminal()) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
         }
     }
 

@@ -302,6 +302,19 @@ fn records_are_chosen_by_age_and_condition() {
 }
 
 #[test]
+fn a_record_of_another_shard_is_left_alone() {
+    let env = TestEnv::new();
+    env.insert(6, MIDNIGHT);
+    let mut left = 0;
+    for shard in ["1/2", "2/2"] {
+        let ids = ["1", "2", "3", "4", "5", "6"];
+        let ran = env.run(&[&["archive", "--shard", shard], &ids[..]].concat()).success();
+        left += ran.stdout.matches("is in another shard, and is left so").count();
+    }
+    assert_eq!((env.count("ARCHIVED"), left), (6, 6));
+}
+
+#[test]
 fn a_person_at_a_terminal_is_asked_before_many_records_change() {
     let env = TestEnv::new();
     env.insert(1_001, MIDNIGHT);

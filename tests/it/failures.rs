@@ -176,6 +176,9 @@ fn all_that_failed_by_one_cause_is_retried_by_one_command() {
         2,
         &["2 groups of failures hold \"HTTP\"", "cdf66eff HTTP 503", "c7a652f8 HTTP 422"],
     );
+    for blank in ["", " "] {
+        env.run(&["retry", "--failure", blank]).fails(2, &["--failure: write the id of a group"]);
+    }
     env.run(&["retry", "--failure", "no such"])
         .fails(2, &["no failure is \"no such\"; `backlog failures` lists them"]);
     let listed = env.run(&["list", "--failure", "503", "--json"]).success().stdout;
@@ -221,6 +224,8 @@ fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
                   on_success = { published_at = '{now}' }\nndays = 1\n";
     std::fs::write(env.path("backlog.toml"), config).unwrap();
     let queue = ["--queue", "outbox"];
+    let fresh = env.run(&[&["failures"], &queue[..]].concat()).success().stdout;
+    assert_eq!(fresh, "nothing has failed\n");
     let handler = "[ $BACKLOG_ID = b ] || { echo broker is away >&2; exit 1; }";
     let pass = ["process", "--", "sh", "-c", handler];
     env.run_at(MIDNIGHT, &[&pass[..1], &queue, &pass[1..]].concat()).silent();

@@ -103,11 +103,12 @@ fn a_pass_that_does_not_come_is_missed() {
 #[test]
 fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
+    env.insert(2, MIDNIGHT);
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
     let line = ["process", "--fibonacci", "--timeout", "1h"];
-    let handler = ["--", "sh", "-c", &staying.script];
+    let script = format!("[ $BACKLOG_ID = 1 ] || exit 0; {}", staying.script);
+    let handler = ["--", "sh", "-c", &script];
     let mut pass = env.spawn(&[&line[..], &["--now", &now], &handler].concat());
     staying.wait_for_begin();
     let pid = pass.id();
@@ -131,6 +132,10 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     second(late + HOUR).fails(75, &[&why.replace("for 2 h", "for 3 h")]);
     assert_eq!(json(&env, late)["lines"][0]["hangs_for_secs"], 2 * HOUR + 1);
     assert!(passes(&env, late)[0].ends_with("last outcome 2 h ago: it hangs"));
+    let explained = env.run_at(late, &["explain", "1", "--fibonacci"]).success().stdout;
+    let said = format!("a pass      running since 2026-11-21T00:00:00Z (pid {pid}), last outcome");
+    assert!(explained.contains(&said), "{explained}");
+    assert!(explained.contains("it hangs; nothing else of this line is tried"), "{explained}");
 
     signal("-9", pid);
     pass.wait().unwrap();
@@ -140,7 +145,9 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     assert_eq!(
         passes(&env, late),
         [
-            format!("last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid})"),
+            format!(
+                "last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid}) after 1 succeeded"
+            ),
             "no pass for 2 h: every 1 m expected".into()
         ]
     );
@@ -266,4 +273,69 @@ fn how_often_a_line_by_age_alone_runs_is_told_by_its_timer() {
     assert!(!in_time.contains("no pass"), "{in_time}");
     // Where nothing tells, nothing is missed.
     assert_eq!(passes(&env, MIDNIGHT + 3 * HOUR).len(), 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_hides_no_other_line() {
+    let env = TestEnv::new();
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).silent();
+    let spoilt = history(&env);
+    std::fs::remove_file(&spoilt).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &spoilt).unwrap();
+    assert_eq!(
+        passes(&env, MIDNIGHT),
+        [format!(
+            "passes that are not known: could not use {}: it is a symbolic link, which no \
+             pass has made; remove it",
+            spoilt.display()
+        )]
+    );
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    let shown = passes(&env, MIDNIGHT);
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(shown[1].starts_with("last pass 2026-11-21T00:00:00Z"), "{shown:?}");
+    assert_eq!(json(&env, MIDNIGHT)["errors"].as_array().unwrap().len(), 1);
+    // A pass of that line does its job all the same.
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).silent();
+}
+
+#[test]
+fn a_line_by_age_alone_is_missed_when_it_breaks_its_own_habit() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let pass = |minutes: i64| {
+        env.run_at(MIDNIGHT + minutes * MINUTE, &["process", "--ndays", "1", "--", "false"])
+            .silent();
+    };
+    (0..4).for_each(|it| pass(5 * it));
+    assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR).len(), 1, "four times is no habit");
+    pass(20);
+    assert_eq!(passes(&env, MIDNIGHT + 30 * MINUTE).len(), 1);
+    assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR)[1], "no pass for 8 h: usually every 5 m");
+}
+
+#[test]
+fn what_a_pass_did_before_it_failed_or_was_killed_counts() {
+    let env = TestEnv::new();
+    env.insert(6, MIDNIGHT);
+    let killing = env.script("killing", "[ $BACKLOG_ID -gt 4 ] || kill -9 $PPID");
+    for tick in 0..2 {
+        let now = format!("@{}", MIDNIGHT + tick * MINUTE);
+        env.run(&["process", "--ndays", "9", "--drain", "--now", &now, "--", &killing]);
+    }
+    let shown = passes(&env, MIDNIGHT + MINUTE).remove(0);
+    assert!(shown.contains(": killed (pid "), "{shown}");
+    assert!(shown.ends_with(", as were 1 before it"), "{shown}");
+    let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
+    assert_eq!(totals["succeeded"], 1, "that of the first tick: {totals}");
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_named() {
+    let env = TestEnv::new();
+    env.run_at(MIDNIGHT + HOUR, &["process", "--fibonacci", "--", "true"]).silent();
+    assert_eq!(
+        passes(&env, MIDNIGHT),
+        ["last pass 2026-11-21T01:00:00Z, in 1 h, so the clock was set back: nothing was due"]
+    );
 }

@@ -114,5 +114,5 @@ fn what_looks_at_one_queue_looks_at_all() {
         assert_eq!(lines.iter().filter(of_queue).count(), 1, "{lines:?}");
     }
     run(&env, &["failures"])
-        .fails(2, &["no queue chosen: ", "describes orders, mails; use --queue"]);
+        .fails(2, &["no queue chosen: ", "describes orders, mails; use --queue or --all-queues"]);
 }

@@ -289,8 +289,13 @@ impl Directory {
             let _ = unlinkat(&self.descriptor, new.as_str(), AtFlags::empty());
             self.create(&new, name)
         })?;
-        File::from(file).write_all(content)?;
-        self.act(|| renameat(&self.descriptor, new.as_str(), &self.descriptor, name))
+        let written = File::from(file).write_all(content);
+        let placed = written.and_then(|()| {
+            self.act(|| renameat(&self.descriptor, new.as_str(), &self.descriptor, name))
+        });
+        placed.inspect_err(|_| {
+            let _ = self.act(|| unlinkat(&self.descriptor, new.as_str(), AtFlags::empty()));
+        })
     }
 
     /// Opens a file of root's as root. Nothing of it is opened before it is known to be one.

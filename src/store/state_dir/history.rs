@@ -29,6 +29,8 @@ const TAIL: u64 = 64 * 1024;
 pub const ERRORS_KEPT: usize = 3;
 /// How much is kept of a line as it was typed.
 const TYPED: usize = 500;
+/// The tick of a line that has none of its own: cron counts in minutes.
+const LEAST_TICK: i64 = 60;
 /// How often a line is said to hang.
 const COMPLAINT_INTERVAL: i64 = 3_600;
 
@@ -164,7 +166,10 @@ pub struct PassRecord {
     /// The entry before it, and where that begins.
     before: Option<(u64, PassEntry)>,
     entry: PassEntry,
-    touched: i64,
+    /// The totals of the passes before it.
+    totals: Counts,
+    /// The tick in which it was written last.
+    written: i64,
 }
 
 impl PassRecord {
@@ -174,34 +179,47 @@ impl PassRecord {
         (entry.scope, entry.lock) = (state.scope.clone(), state.lock_of(&entry.line.to_string()));
         let file = state.file(&name)?;
         let (from, text) = tail(&file, 2 * ENTRY as u64)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let at = from + whole as u64;
+        let end = text.iter().rposition(|byte| *byte == b'\n');
+        // No entry is as long as that: without an end of one nothing of the file is ours.
+        let (at, whole) = end.map_or((0, 0), |end| (from + end as u64 + 1, end + 1));
         if whole < text.len() {
             // The rest is of an entry that a kill or a full disk has cut.
             file.set_len(at)?;
         }
         let before = lines(from, &text[..whole]).next_back();
-        if let Some((_, before)) = &before {
-            (entry.totals, entry.number) = (before.totals, before.number);
-        }
-        entry.number = entry.number.saturating_add(1);
-        Ok(Self { state, name, file, at, before, entry, touched: i64::MIN })
+        let known = before.as_ref().map(|(_, before)| (before.totals, before.number));
+        let (totals, number) = known.unwrap_or_default();
+        entry.number = number.saturating_add(1);
+        Ok(Self { state, name, file, at, before, entry, totals, written: i64::MIN })
     }
 
     /// Notes that the pass has something to do.
     pub fn begin(&mut self) -> Result<()> {
         self.write()?;
-        self.touch(self.entry.began);
+        self.set_time(self.entry.began);
         Ok(())
     }
 
-    /// Notes that an attempt has ended, by the time of the file, once in a tick.
-    pub fn touch(&mut self, now: Instant) {
-        let tick = now.tick(self.entry.every.unwrap_or(1).max(1));
-        if std::mem::replace(&mut self.touched, tick) != tick {
-            // Who looks at it then sees an earlier time.
-            let _ = self.file.set_modified(system_time(now));
+    /// The attempts of the pass so far.
+    pub fn counts(&mut self) -> &mut Counts {
+        &mut self.entry.counts
+    }
+
+    /// Notes the attempts that have ended until now, of which the time of the file is that of the last
+    /// one; once in a tick.
+    pub fn tick(&mut self, now: Instant) -> Result<()> {
+        let tick = now.tick(self.entry.every.unwrap_or(LEAST_TICK).max(1));
+        if std::mem::replace(&mut self.written, tick) != tick {
+            self.write()?;
+            self.set_time(now);
         }
+        Ok(())
+    }
+
+    /// Has the file say when the last outcome was, by the clock of the pass. Only its owner can; else
+    /// it is the time at which it was written, by the clock of the machine.
+    fn set_time(&self, now: Instant) {
+        let _ = self.file.set_modified(system_time(now));
     }
 
     pub fn failed(&mut self, id: &dyn std::fmt::Display, error: &str) {
@@ -215,15 +233,12 @@ impl PassRecord {
         &mut self,
         now: Instant,
         took: Duration,
-        counts: Counts,
         end: PassEnd,
         error: Option<String>,
     ) -> Result<()> {
         let entry = &mut self.entry;
         entry.took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         (entry.ended, entry.end, entry.error) = (Some(now), Some(end), error.map(cut));
-        entry.counts = counts;
-        entry.totals.add(&counts);
         if let Some((at, before)) = &self.before
             && end == PassEnd::Idle
             && before.end == Some(PassEnd::Idle)
@@ -240,6 +255,13 @@ impl PassRecord {
     /// Writes the entry at its place, which is the end of the file. On a full disk the one before it
     /// gives way, because its place is there already.
     fn write(&mut self) -> Result<()> {
+        self.entry.totals = self.totals;
+        self.entry.totals.add(&self.entry.counts);
+        let path = self.state.path().join(&self.name);
+        self.put().with_context(|| format!("could not write {}", path.display()))
+    }
+
+    fn put(&mut self) -> Result<()> {
         let mut line = self.entry.to_line().trim_end().to_string();
         // Nothing is left of what stood there.
         let stood = self.file.metadata()?.len().saturating_sub(self.at + 1);
@@ -307,6 +329,17 @@ impl LineHistory {
         self.entries[..over].last()
     }
 
+    /// How many passes are known.
+    pub fn passes(&self) -> u64 {
+        self.entries.iter().map(|it| it.passes).fold(0, u64::saturating_add)
+    }
+
+    /// How many of the last passes were killed.
+    pub fn killed_in_a_row(&self) -> usize {
+        let over = self.entries.len() - usize::from(self.running().is_some());
+        self.entries[..over].iter().rev().take_while(|it| it.ended.is_none()).count()
+    }
+
     /// For how long the running pass has had no outcome, if so long that it hangs.
     pub fn hangs_for(&self, now: Instant) -> Option<i64> {
         let silent = now.0.saturating_sub(self.last_outcome.0);
@@ -320,24 +353,33 @@ impl StateDir {
         PassRecord::open(self.clone(), entry).context("could not open the record of passes")
     }
 
-    /// The histories of all lines of this database.
-    pub fn histories(&self) -> Result<Vec<LineHistory>> {
-        let Some(directory) = self.opened()? else { return Ok(Vec::new()) };
-        let mut histories = Vec::new();
-        for name in directory.listed(HISTORY)? {
-            let Some(file) = directory.file(&name, Purpose::Read)? else { continue };
-            let history = LineHistory::read(&file)?;
-            let history = history.filter(|it| it.scope == self.scope);
-            histories.extend(history.map(|it| self.with_lock(it)).transpose()?);
+    /// The histories of all lines of this database, and why others are not known.
+    pub fn histories(&self) -> (Vec<LineHistory>, Vec<anyhow::Error>) {
+        let (mut histories, mut errors) = (Vec::new(), Vec::new());
+        let listed =
+            self.opened().and_then(|it| it.map_or(Ok(Vec::new()), |it| it.listed(HISTORY)));
+        for name in listed.unwrap_or_else(|error| {
+            errors.push(error);
+            Vec::new()
+        }) {
+            match self.history_in(&name) {
+                // In a directory that several databases share the entry tells whose it is.
+                Ok(history) => histories.extend(history.filter(|it| it.scope == self.scope)),
+                Err(error) => errors.push(error),
+            }
         }
         histories.sort_by_key(|it| it.entries.last().map(PassEntry::last_began));
-        Ok(histories)
+        (histories, errors)
     }
 
     /// The history of one line, if it has any.
     pub fn history(&self, line: &LineName) -> Result<Option<LineHistory>> {
+        self.history_in(&self.history_name(line))
+    }
+
+    fn history_in(&self, name: &str) -> Result<Option<LineHistory>> {
         let Some(directory) = self.opened()? else { return Ok(None) };
-        let file = directory.file(&self.history_name(line), Purpose::Read)?;
+        let file = directory.file(name, Purpose::Read)?;
         let history = file.map(|file| LineHistory::read(&file)).transpose()?.flatten();
         history.map(|it| self.with_lock(it)).transpose()
     }
@@ -439,12 +481,12 @@ mod tests {
     fn a_history_is_cut_at_twice_its_bound_and_its_totals_live_on() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
-        let counts = Counts { failed: 1, ..Counts::default() };
         let mut longest = 0;
         for number in 1..=i64::from(3 * KEPT) {
             let mut record = state.pass_record(entry(number)).unwrap();
             record.begin().unwrap();
-            record.end(Instant(number), Duration::ZERO, counts, PassEnd::Complete, None).unwrap();
+            record.counts().failed = 1;
+            record.end(Instant(number), Duration::ZERO, PassEnd::Complete, None).unwrap();
             let path = state.path().join(state.history_name(&entry(0).line));
             longest = longest.max(std::fs::metadata(path).unwrap().len());
         }
@@ -473,7 +515,7 @@ mod tests {
             record.failed(&id, &"no route\n".repeat(900));
         }
         let error = Some("\u{7f}".repeat(9_000));
-        record.end(Instant(2), Duration::ZERO, Counts::default(), PassEnd::Failed, error).unwrap();
+        record.end(Instant(2), Duration::ZERO, PassEnd::Failed, error).unwrap();
         let found = state.history(&line).unwrap().unwrap();
         assert_eq!(found.entries.len(), 1);
         assert_eq!(found.entries[0].run, "0000000000000001");
@@ -490,7 +532,8 @@ mod tests {
             state.pass_record(entry(number)).unwrap().begin().unwrap();
         }
         for (state, number) in states.iter().zip(1..) {
-            let [found] = &state.histories().unwrap()[..] else { panic!() };
+            let (histories, errors) = state.histories();
+            let [found] = &histories[..] else { panic!("{errors:?}") };
             assert_eq!(found.entries[0].began, Instant(number));
         }
     }

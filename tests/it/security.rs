@@ -69,6 +69,10 @@ impl Shop {
 
     /// A pass by another user.
     fn pass_as(&self, uid: u32, gid: u32, more: &[&str]) -> Ran {
+        self.pass_with(uid, gid, more, "true")
+    }
+
+    fn pass_with(&self, uid: u32, gid: u32, more: &[&str], handler: &str) -> Ran {
         let (uid, gid) = (uid.to_string(), gid.to_string());
         let mut command = Command::new("setpriv");
         command
@@ -76,7 +80,7 @@ impl Shop {
             .arg(env!("CARGO_BIN_EXE_backlog"))
             .args(["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"])
             .args(more)
-            .args(["--", "true"])
+            .args(["--", handler])
             .current_dir(self.env.path(""))
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
@@ -761,4 +765,32 @@ fn a_journal_that_somebody_puts_beside_a_database_is_not_believed() {
     }
     shop.pass(&[]).silent();
     assert_eq!(shop.statuses(), "SUCCESS");
+}
+
+#[test]
+fn users_who_share_a_database_share_the_record_of_its_passes() {
+    let Some(shop) = Shop::new("a record of passes of two users") else { return };
+    shop.own("shop", NOBODY, NOBODY, 0o770);
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o660);
+    shop.pass_as(NOBODY, NOBODY, &[]).silent();
+    let files = fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path());
+    let history = files.filter(|path| path.extension().is_some_and(|end| end == "history"));
+    let [history] = &history.collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!(as_owner(history, |it| (it.uid(), it.mode() & 0o777)), (NOBODY, 0o660));
+    // Only its owner may have it say another time, but the outcomes so far must be told.
+    (2..4).for_each(|id| shop.insert(id));
+    let seen = shop.env.path("shop/seen");
+    let copy = format!("cp {} {}", history.display(), seen.display());
+    let handler = shop.env.script("copying", &copy);
+    shop.pass_with(SOMEBODY, NOBODY, &[], &handler).silent();
+    let seen = fs::read_to_string(seen).unwrap();
+    let running: serde_json::Value = serde_json::from_str(seen.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&running["ended"], &running["counts"]["succeeded"]),
+        (&serde_json::Value::Null, &1.into())
+    );
+    let status = shop.env.run(&["status", "--db", "shop/app.db", "--json"]).success().stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let line = &status["passes"]["lines"][0];
+    assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));
 }

@@ -16,7 +16,7 @@ use crate::options::{
     HandlerOptions, Layers, Origin, Pace, PassOptions, QueueOptions, ScheduleOptions, TypedOptions,
 };
 use crate::query::Order;
-use crate::record::Status;
+use crate::record;
 use crate::time::Instant;
 
 /// Works off a table of pending records: each goes to your own command or webhook, failed ones are
@@ -76,7 +76,7 @@ pub enum Command {
     /// Hand the due records to a command or a webhook
     Process(Box<Process>),
     /// Count the records, and say what is due
-    Status(Box<Format>),
+    Status(Box<Status>),
     /// List the records
     List(Box<List>),
     /// Group the failed records by their errors, and say how many there are of each, and since when
@@ -110,7 +110,7 @@ impl Command {
             "init" => &[Init::augment_args],
             "add" => &[Add::augment_args],
             "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
-            "status" => &[schedule, Format::augment_args],
+            "status" => &[schedule, Status::augment_args],
             "list" => &[schedule, List::augment_args],
             "failures" => &[Failures::augment_args],
             "explain" => &[Explain::augment_args, schedule],
@@ -171,6 +171,16 @@ pub struct Format {
 }
 
 #[derive(Args)]
+pub struct Status {
+    /// The last N passes of all lines as well
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub passes: usize,
+
+    #[command(flatten)]
+    pub format: Format,
+}
+
+#[derive(Args)]
 pub struct AllQueues {
     /// The same for each queue of backlog.toml
     #[arg(long, conflicts_with = "queue")]
@@ -185,7 +195,7 @@ pub struct List {
 
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<Status>,
+    pub status: Vec<record::Status>,
 
     /// Only what is due (with --ndays, --fibonacci, --policy or --progressive)
     #[arg(long)]
@@ -212,7 +222,7 @@ pub struct List {
 pub struct Failures {
     /// Only these: ERROR, ARCHIVED, or NEW where no column tells failed records [default: pending]
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<Status>,
+    pub status: Vec<record::Status>,
 
     /// One JSON object for each group
     #[arg(long)]
@@ -251,7 +261,7 @@ pub struct Edit {
 
     /// Only these: NEW, ERROR, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<Status>,
+    pub status: Vec<record::Status>,
 
     /// Do not ask before many records are changed, as is done on a terminal
     #[arg(long, short)]

@@ -53,7 +53,7 @@ impl Failed {
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let table = database.table();
         let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
-        let (histories, _) = state.histories();
+        let (histories, _) = state.histories(1);
         let runs = |it: &LineHistory| it.line.table == table.name && it.running().is_some();
         let is_running = histories.iter().any(runs);
         Ok(Self { known: known(&state, &table.name), is_told, is_running })

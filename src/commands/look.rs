@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::assemble::look;
 use super::failures::Failed;
 use super::{Console, find, passes};
-use crate::cli::List;
+use crate::cli::{self, List};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Resolved, Schedule, Sources, TypedOptions};
 use crate::query::{Order, Position};
@@ -19,10 +19,16 @@ use crate::schedule::{DueRule, Span, Verdict};
 use crate::store::{LineHistory, LineState};
 use crate::time::{DAY, Instant};
 
-pub fn status(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
-    let found = report_on(resolved, console.clock.now())?;
-    let text =
-        if is_json { json_line(&found) } else { report::status_text(&found, &console.screen) };
+pub fn status(
+    resolved: &Resolved<'_>,
+    args: &cli::Status,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
+    let found = report_on(resolved, args.passes, console.clock.now())?;
+    let text = match args.format.json {
+        true => json_line(&found),
+        false => report::status_text(&found, &console.screen),
+    };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
@@ -32,7 +38,7 @@ pub fn overview(
     queues: &[String],
     sources: &Sources,
     typed: &TypedOptions,
-    is_json: bool,
+    args: &cli::Status,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let now = console.clock.now();
@@ -40,11 +46,11 @@ pub fn overview(
     let mut found: Vec<QueueStatus> = Vec::new();
     for queue in queues {
         let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
-        let report = resolved.and_then(|resolved| report_on(&resolved, now));
+        let report = resolved.and_then(|resolved| report_on(&resolved, args.passes, now));
         exit = exit.max(report.as_ref().err().map_or(Exit::Done, exit::of));
         found.push((queue.clone(), report));
     }
-    if !is_json {
+    if !args.format.json {
         console.out.write_all(report::overview_text(&found, &console.screen).as_bytes())?;
         return Ok(exit);
     }
@@ -58,7 +64,8 @@ pub fn overview(
     Ok(exit)
 }
 
-fn report_on(resolved: &Resolved<'_>, now: Instant) -> Result<StatusReport> {
+/// The status of a queue, with its last passes, so many.
+fn report_on(resolved: &Resolved<'_>, recent: usize, now: Instant) -> Result<StatusReport> {
     let queue = resolved.queue()?;
     let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
@@ -85,7 +92,7 @@ fn report_on(resolved: &Resolved<'_>, now: Instant) -> Result<StatusReport> {
         Ok(Continue(()))
     })?;
     known.known.date(&mut causes);
-    let passes = passes::of_queue(&queue, &*database, &resolved.sources.environment, now)?;
+    let passes = passes::of_queue(&queue, &*database, &resolved.sources.environment, recent, now)?;
     Ok(StatusReport {
         db: database.place(),
         table: database.table().name.clone(),

@@ -65,7 +65,7 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         && let Some(queues) = sources.undecided(&options)?
         && queues.len() > 1
     {
-        return look::overview(&queues, &sources, &options, args.json, console);
+        return look::overview(&queues, &sources, &options, args, console);
     }
     command.run(&one()?, true, console)
 }
@@ -83,7 +83,7 @@ fn resolve<'a>(sources: &'a Sources, typed: &'a TypedOptions) -> Result<Resolved
 #[derive(Clone, Copy)]
 enum QueueCommand<'a> {
     Process(&'a Process),
-    Status(&'a Format),
+    Status(&'a cli::Status),
     Failures(&'a cli::Failures),
     Check(&'a Format),
     Crontab(&'a cli::Crontab),
@@ -93,7 +93,8 @@ impl QueueCommand<'_> {
     fn is_about_all(self) -> bool {
         match self {
             Self::Process(args) => args.all_queues,
-            Self::Status(args) | Self::Check(args) => args.queues.all_queues,
+            Self::Status(args) => args.format.queues.all_queues,
+            Self::Check(args) => args.queues.all_queues,
             Self::Failures(args) => args.queues.all_queues,
             Self::Crontab(args) => args.queues.all_queues,
         }
@@ -101,7 +102,8 @@ impl QueueCommand<'_> {
 
     fn is_json(self) -> bool {
         match self {
-            Self::Status(args) | Self::Check(args) => args.json,
+            Self::Status(args) => args.format.json,
+            Self::Check(args) => args.json,
             Self::Failures(args) => args.json,
             Self::Process(_) | Self::Crontab(_) => false,
         }
@@ -116,7 +118,7 @@ impl QueueCommand<'_> {
     ) -> Result<Exit> {
         match self {
             Self::Process(args) => pass(args, resolved, console),
-            Self::Status(args) => look::status(resolved, args.json, console),
+            Self::Status(args) => look::status(resolved, args, console),
             Self::Failures(args) => failures::run(resolved, args, console),
             Self::Check(args) => check::run(resolved, args.json, console),
             Self::Crontab(args) => crontab::run(resolved, args, is_first, console),
@@ -148,7 +150,7 @@ fn all_queues(
     }
     let queues = sources.queues()?;
     if let QueueCommand::Status(args) = command {
-        return look::overview(&queues, sources, typed, args.json, console);
+        return look::overview(&queues, sources, typed, args, console);
     }
     let mut worst = Exit::Done;
     for (queue, number) in queues.iter().zip(0..) {

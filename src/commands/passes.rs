@@ -187,17 +187,19 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The passes of a queue's lines, as far as this user knows of them on this machine.
+/// The passes of a queue's lines, as far as this user knows of them on this machine; the last of them,
+/// `recent`, one by one.
 pub fn of_queue(
     queue: &Queue,
     database: &dyn Database,
     environment: &Environment,
+    recent: usize,
     now: Instant,
 ) -> Result<Passes> {
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let directory = state.path().display().to_string();
     let worker = state.is_of_a_server().then(|| (user_name(), host_name()));
-    let (histories, errors) = state.histories();
+    let (histories, errors) = state.histories(recent);
     let errors = errors.iter().map(|error| format!("{error:#}")).collect();
     let (name, table) = (&queue.name, &database.table().name);
     let own = histories.into_iter().filter(|it| it.line.queue == *name && it.line.table == *table);
@@ -213,7 +215,7 @@ pub fn of_queue(
             *every = every.or_else(|| cadence.interval(queue, &history.line));
         }
     }
-    Ok(Passes { now, directory, worker, errors, lines })
+    Ok(Passes { now, directory, worker, errors, lines, recent })
 }
 
 fn host_name() -> String {

@@ -1,10 +1,12 @@
 //! The passes of a queue's crontab lines in words and as JSON: the last one of each, the one that runs,
 //! and the one that does not come.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
+use super::columns::{Column, Columns};
 use super::screen::{Screen, grouped};
 use crate::stop::signal_name;
 use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
@@ -19,6 +21,21 @@ pub struct Passes {
     /// Why passes of other lines are not known, if there may be some.
     pub errors: Vec<String>,
     pub lines: Vec<LinePasses>,
+    /// How many of the last passes are told one by one.
+    pub recent: usize,
+}
+
+impl Passes {
+    /// The last passes of all lines, the latest first, each with its line.
+    fn recent(&self) -> Vec<(&PassEntry, &LineHistory)> {
+        let histories = self.lines.iter().map(|line| &line.history);
+        let mut all: Vec<_> = histories
+            .flat_map(|history| history.entries.iter().map(move |entry| (entry, history)))
+            .collect();
+        all.sort_by_key(|(entry, _)| Reverse(entry.last_began()));
+        all.truncate(self.recent);
+        all
+    }
 }
 
 /// The passes of a crontab line.
@@ -183,6 +200,7 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
         Some(PassEnd::Failed) => "failed",
     };
     json!({
+        "line": history.line.policy,
         "run": entry.run,
         "began_at": entry.began,
         "ended_at": entry.ended,
@@ -219,7 +237,31 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
             text += &screen.wrap(&format!("{policy}{sentence}"));
         }
     }
-    text
+    text + &recent_text(passes, screen)
+}
+
+/// The last passes one by one; nothing if none are wanted.
+fn recent_text(passes: &Passes, screen: &Screen) -> String {
+    let row = |(entry, history): (&PassEntry, &LineHistory)| {
+        let what = if history.running() == Some(entry) { "running".into() } else { came_to(entry) };
+        vec![
+            screen.at(entry.last_began()),
+            screen.brief(&history.line.policy),
+            what.trim_start_matches([',', ':', ' ']).to_string(),
+        ]
+    };
+    let rows: Vec<_> = passes.recent().into_iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = vec![
+        Column::text("BEGAN", 20),
+        Column::text("LINE", 10).wide(60),
+        Column::text("PASS", 10),
+    ];
+    let columns = Columns::new(columns, &rows, *screen);
+    let rows: String = rows.iter().map(|row| columns.row(row)).collect();
+    format!("\n{}{rows}", columns.header())
 }
 
 /// The most urgent that is to be said of a queue's passes: one hangs, is missing, runs, or was the last.
@@ -254,11 +296,14 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
 pub fn passes_json(passes: &Passes) -> Json {
     let lines: Vec<_> = passes.lines.iter().map(|line| line.json(passes.now)).collect();
     let (user, host) = passes.worker.clone().unzip();
+    let entry = |(entry, history): (&PassEntry, &LineHistory)| entry_json(entry, history);
+    let recent: Vec<_> = passes.recent().into_iter().map(entry).collect();
     json!({
         "directory": passes.directory,
         "user": user,
         "host": host,
         "errors": passes.errors,
         "lines": lines,
+        "recent": recent,
     })
 }

@@ -224,7 +224,7 @@ fn a_status_has_the_form_of_its_schema() {
     pass(MIDNIGHT + 1, 0, &["--fibonacci", "--", "true"]);
     looks(1, &env, MIDNIGHT + DAY, &["--ndays", "1"]);
     pass(MIDNIGHT + DAY, 1, &["--ndays", "9", "--", "/no/such"]);
-    looks(1, &env, MIDNIGHT + DAY, &["--ndays", "9", "--max-age", "1h"]);
+    looks(1, &env, MIDNIGHT + DAY, &["--ndays", "9", "--max-age", "1h", "--passes", "2"]);
 
     // One that runs, hangs, is stopped, is killed; and none.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");

@@ -88,6 +88,35 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
 }
 
 #[test]
+fn the_passes_of_all_lines_are_told_in_the_order_of_time() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    let pass = |minutes: i64, line: &[&str], handler: &str| {
+        let now = MIDNIGHT + minutes * MINUTE;
+        env.run_at(now, &[&["process"], line, &["--", handler]].concat()).silent();
+    };
+    pass(0, &["--ndays", "1", "--max-records", "1"], "false");
+    pass(1, &["--fibonacci"], "true");
+    pass(2, &["--ndays", "1"], "true");
+    pass(3, &["--fibonacci"], "true");
+    let status = env.run_at(MIDNIGHT + HOUR, &["status", "--passes", "3"]).success().stdout;
+    let recent = status.split("\n\n").last().unwrap();
+    let shown = recent.lines().map(|line| match line.split_once("took ") {
+        Some((line, rest)) => format!("{line}{}", &rest[rest.find(": ").unwrap() + 2..]),
+        None => line.to_string(),
+    });
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        [
+            "BEGAN                 LINE         PASS",
+            "2026-11-21T00:03:00Z  --fibonacci  nothing was due",
+            "2026-11-21T00:02:00Z  --ndays 1    nothing was due",
+            "2026-11-21T00:01:00Z  --fibonacci  3 succeeded",
+        ]
+    );
+}
+
+#[test]
 fn a_pass_that_does_not_come_is_missed() {
     let env = TestEnv::new();
     for minute in [0, 5, 10, 15] {

@@ -309,8 +309,9 @@ pub struct LineHistory {
 }
 
 impl LineHistory {
-    fn read(file: &File) -> Result<Option<Self>> {
-        let (from, text) = tail(file, TAIL)?;
+    fn read(file: &File, passes: usize) -> Result<Option<Self>> {
+        let most = passes.min(2 * KEPT as usize) as u64 * ENTRY as u64;
+        let (from, text) = tail(file, most.max(TAIL))?;
         let entries: Vec<_> = lines(from, &text).map(|(_, entry)| entry).collect();
         let Some(last) = entries.last() else { return Ok(None) };
         let (line, scope, lock) = (last.line.clone(), last.scope.clone(), last.lock);
@@ -353,8 +354,9 @@ impl StateDir {
         PassRecord::open(self.clone(), entry).context("could not open the record of passes")
     }
 
-    /// The histories of all lines of this database, and why others are not known.
-    pub fn histories(&self) -> (Vec<LineHistory>, Vec<anyhow::Error>) {
+    /// The histories of all lines of this database, with at least so many passes if there are, and why
+    /// others are not known.
+    pub fn histories(&self, passes: usize) -> (Vec<LineHistory>, Vec<anyhow::Error>) {
         let (mut histories, mut errors) = (Vec::new(), Vec::new());
         let listed =
             self.opened().and_then(|it| it.map_or(Ok(Vec::new()), |it| it.listed(HISTORY)));
@@ -362,7 +364,7 @@ impl StateDir {
             errors.push(error);
             Vec::new()
         }) {
-            match self.history_in(&name) {
+            match self.history_in(&name, passes) {
                 // In a directory that several databases share the entry tells whose it is.
                 Ok(history) => histories.extend(history.filter(|it| it.scope == self.scope)),
                 Err(error) => errors.push(error),
@@ -374,13 +376,13 @@ impl StateDir {
 
     /// The history of one line, if it has any.
     pub fn history(&self, line: &LineName) -> Result<Option<LineHistory>> {
-        self.history_in(&self.history_name(line))
+        self.history_in(&self.history_name(line), 1)
     }
 
-    fn history_in(&self, name: &str) -> Result<Option<LineHistory>> {
+    fn history_in(&self, name: &str, passes: usize) -> Result<Option<LineHistory>> {
         let Some(directory) = self.opened()? else { return Ok(None) };
         let file = directory.file(name, Purpose::Read)?;
-        let history = file.map(|file| LineHistory::read(&file)).transpose()?.flatten();
+        let history = file.map(|file| LineHistory::read(&file, passes)).transpose()?.flatten();
         history.map(|it| self.with_lock(it)).transpose()
     }
 
@@ -532,7 +534,7 @@ mod tests {
             state.pass_record(entry(number)).unwrap().begin().unwrap();
         }
         for (state, number) in states.iter().zip(1..) {
-            let (histories, errors) = state.histories();
+            let (histories, errors) = state.histories(1);
             let [found] = &histories[..] else { panic!("{errors:?}") };
             assert_eq!(found.entries[0].began, Instant(number));
         }

@@ -107,7 +107,7 @@ impl PassLog {
             }
             record.end(now, took, end, error)
         });
-        let written = self.state.add_failures(&self.table, &lock(&self.notes).failures);
+        let written = self.state.add_failures(&self.table, &mut lock(&self.notes).failures);
         written.unwrap_or_else(|error| log::warn!("{error:#}"));
     }
 

@@ -84,7 +84,7 @@ impl Failures {
             }
             *known = (known.0.min(since), known.1.max(until));
         }
-        for (id, news) in &news.errors {
+        for (id, (_, news)) in &news.errors {
             match news {
                 Some(error) => drop(self.errors.insert(id.clone(), error.clone())),
                 None => drop(self.errors.remove(id)),
@@ -114,8 +114,10 @@ impl Failures {
 #[derive(Debug, Default)]
 pub struct NewFailures {
     pub causes: Causes,
-    /// The last error of each record; none of those that succeeded.
-    errors: HashMap<Id, Option<(Instant, String)>>,
+    /// The last error of each record, behind its place among all; none of those that succeeded.
+    errors: HashMap<Id, (u64, Option<(Instant, String)>)>,
+    /// How many attempts were noted.
+    noted: u64,
     /// Whether the table has no column for them.
     keeps_errors: bool,
 }
@@ -134,10 +136,23 @@ impl NewFailures {
         self.note(id, None);
     }
 
-    /// The bound is one of memory: what is beyond it in one pass is not kept.
+    /// Of more records than are kept the first ones are forgotten.
     fn note(&mut self, id: &Id, error: Option<(Instant, String)>) {
-        if self.keeps_errors && (self.errors.len() < 2 * KEPT || self.errors.contains_key(id)) {
-            self.errors.insert(id.clone(), error);
+        if !self.keeps_errors {
+            return;
+        }
+        self.noted += 1;
+        self.errors.insert(id.clone(), (self.noted, error));
+        if self.errors.len() >= 2 * KEPT {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        let mut places: Vec<_> = self.errors.values().map(|(place, _)| *place).collect();
+        if let Some(first) = places.len().checked_sub(KEPT) {
+            let (_, first, _) = places.select_nth_unstable(first);
+            self.errors.retain(|_, (place, _)| *place >= *first);
         }
     }
 }
@@ -152,7 +167,8 @@ impl StateDir {
     }
 
     /// Adds what a pass has met. Without any failure there is nothing to write but what is over.
-    pub fn add_failures(&self, table: &str, news: &NewFailures) -> Result<()> {
+    pub fn add_failures(&self, table: &str, news: &mut NewFailures) -> Result<()> {
+        news.forget();
         if news.causes.is_empty() {
             // Only records succeeded, which counts if one of them had failed before.
             let name = self.failures_name(table);
@@ -186,4 +202,32 @@ fn latest<Key, Of>(
         all.truncate(most);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_failures_the_last_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::own(dir.path().join("state"), "x");
+        let mut news = NewFailures::new(true);
+        let most = 3 * KEPT as i64;
+        for id in 0..most {
+            news.failed(&Id::Integer(id), "no", Instant(7));
+        }
+        news.succeeded(&Id::Integer(most - 1));
+        state.add_failures("t", &mut news).unwrap();
+        let kept = state.failures("t").unwrap();
+        let error = |id| kept.errors.get(&Id::Integer(id));
+        assert_eq!(error(most - 2), Some(&(Instant(7), "no".into())));
+        assert_eq!(error(most - KEPT as i64), Some(&(Instant(7), "no".into())));
+        assert_eq!((error(most - 1), error(most - KEPT as i64 - 1)), (None, None));
+        // One that succeeds later, in a pass without a failure.
+        let mut news = NewFailures::new(true);
+        news.succeeded(&Id::Integer(most - 2));
+        state.add_failures("t", &mut news).unwrap();
+        assert_eq!(state.failures("t").unwrap().errors.len(), KEPT - 2);
+    }
 }

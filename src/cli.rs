@@ -241,17 +241,18 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Edit {
-    /// The records
+    /// Ids of records
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
     pub ids: Vec<String>,
 
-    /// Every record that is not out of the question: with `archive` the pending ones, with `restore`
-    /// the archived ones, with `retry` those in ERROR
+    /// All records of the usual statuses: NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR
+    /// with `retry`
     #[arg(long)]
     pub all: bool,
 
-    /// Those that failed by this cause: its id, as `backlog failures` shows it, or a text of it
+    /// Records that failed by this cause: its id in `backlog failures`, or a part of its text that no
+    /// other has
     #[arg(long, value_name = "GROUP")]
     pub failure: Option<String>,
 
@@ -259,11 +260,11 @@ pub struct Edit {
     #[arg(long, value_name = "DURATION")]
     pub older_than: Option<WholeSecs>,
 
-    /// Only these: NEW, ERROR, ARCHIVED
+    /// Only records with one of these statuses: NEW, ERROR, ARCHIVED
     #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
 
-    /// Do not ask before many records are changed, as is done on a terminal
+    /// Change more than 1,000 records without asking
     #[arg(long, short)]
     pub yes: bool,
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow::Continue;
 use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
 
-use super::failures::Failed;
+use super::failures::CauseFilter;
 use super::{AMBIGUOUS, Console, GONE, find, open};
 use crate::cli::Edit;
 use crate::exit::{Exit, usage};
@@ -155,8 +155,10 @@ struct Work<'a> {
     store: Box<dyn Store>,
     verb: &'a Verb,
     queue: &'a Queue,
-    /// The statuses that records may have to be changed.
+    /// The statuses that records may have to be changed, and the cause that they failed by, if one was
+    /// chosen.
     from: Vec<Status>,
+    cause: Option<CauseFilter>,
     dry_run: bool,
     now: Instant,
     out: &'a mut dyn Write,
@@ -184,10 +186,9 @@ pub fn edit(
     (verb.require)(table)?;
     let id_columns = table.id.len();
     let now = console.clock.now();
-    let chosen = if args.ids.is_empty() {
-        chosen(args, &from, &queue, &mut *database, now)?
-    } else {
-        Vec::new()
+    let (chosen, cause) = match args.ids.is_empty() {
+        true => chosen(args, &from, &queue, &mut *database, now)?,
+        false => (Vec::new(), None),
     };
     if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
         return confirm(console.out, "nothing was changed");
@@ -195,8 +196,18 @@ pub fn edit(
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
-    let mut work =
-        Work { store, verb, queue: &queue, from, dry_run, now, out, done: 0, exit: Exit::Done };
+    let mut work = Work {
+        store,
+        verb,
+        queue: &queue,
+        from,
+        cause,
+        dry_run,
+        now,
+        out,
+        done: 0,
+        exit: Exit::Done,
+    };
     let ids = if args.ids.is_empty() { chosen } else { work.named(&args.ids, id_columns)? };
     for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
         work.work_off(batch)?;
@@ -237,22 +248,21 @@ fn chosen(
     queue: &Queue,
     database: &mut dyn Database,
     now: Instant,
-) -> Result<Vec<Id>> {
-    let failed = Failed::of(queue, database)?;
-    let cause = args.failure.as_ref().map(|meant| failed.cause(meant, queue, database, from));
-    let cause = cause.transpose()?;
+) -> Result<(Vec<Id>, Option<CauseFilter>)> {
+    let filter = |meant: &String| CauseFilter::new(meant, queue, database, from);
+    let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age.0));
     let mut ids = Vec::new();
     database.scan(from, Order::Oldest, &mut |mut record| {
         let is_meant = queue.holds(&record.id)
             && before.is_none_or(|before| record.inserted_at.is_some_and(|at| at < before))
-            && cause.as_ref().is_none_or(|cause| failed.is_by(&mut record, cause));
+            && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
         if is_meant {
             ids.push(record.id);
         }
         Ok(Continue(()))
     })?;
-    Ok(ids)
+    Ok((ids, cause))
 }
 
 /// Whether a person at a terminal wants so many records changed. Nobody else is asked.
@@ -294,7 +304,14 @@ impl Work<'_> {
                     self.store.release(&id);
                     (Exit::Done, "is in another shard, and is left so".into())
                 }
-                Claim::Held(record) if self.from.contains(&record.status) => {
+                Claim::Held(mut record) if self.from.contains(&record.status) => {
+                    // A person may have been asked for a while.
+                    if !self.cause.as_ref().is_none_or(|cause| cause.holds(&mut record)) {
+                        self.store.release(&id);
+                        let why = "failed by another cause meanwhile, and is left so";
+                        self.tell(&id, Exit::Done, why)?;
+                        continue;
+                    }
                     claimed.push(*record);
                     continue;
                 }

@@ -33,10 +33,32 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
     Ok(Exit::Done)
 }
 
-/// A cause that is meant, and those among which it is one.
-pub struct Meant {
+/// A filter of the records that failed by one cause, which a person has named.
+pub struct CauseFilter {
+    failed: Failed,
     cause: Cause,
+    /// Those among which it is one.
     causes: Causes,
+}
+
+impl CauseFilter {
+    /// Of the causes by which records with one of these statuses failed.
+    pub fn new(
+        meant: &str,
+        queue: &Queue,
+        database: &mut dyn Database,
+        statuses: &[Status],
+    ) -> Result<Self> {
+        let failed = Failed::of(queue, database)?;
+        let causes = failed.causes(queue, database, statuses)?;
+        let found = causes.find(meant);
+        let cause = found.map_err(|why| usage(format!("--failure: {why}")))?;
+        Ok(Self { failed, cause, causes })
+    }
+
+    pub fn holds(&self, record: &mut Record) -> bool {
+        self.failed.is(record) && self.causes.cause_of(record.last_error.as_deref()) == self.cause
+    }
 }
 
 /// What tells the failed records of a table, with the errors that it has no column for.
@@ -75,25 +97,6 @@ impl Failed {
         })?;
         self.known.date(&mut causes);
         Ok(causes)
-    }
-
-    /// The cause that a person means, of those that records with one of these statuses failed by.
-    pub fn cause(
-        &self,
-        meant: &str,
-        queue: &Queue,
-        database: &mut dyn Database,
-        statuses: &[Status],
-    ) -> Result<Meant> {
-        let causes = self.causes(queue, database, statuses)?;
-        let found = causes.find(meant);
-        let cause = found.map_err(|why| usage(format!("--failure: {why}")))?;
-        Ok(Meant { cause, causes })
-    }
-
-    /// Whether a record failed by this cause.
-    pub fn is_by(&self, record: &mut Record, meant: &Meant) -> bool {
-        self.is(record) && meant.causes.cause_of(record.last_error.as_deref()) == meant.cause
     }
 
     /// Whether a record has failed, or was given up, for what is known of it then.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use anyhow::{Result, bail};
 
 use super::assemble::look;
-use super::failures::Failed;
+use super::failures::{CauseFilter, Failed};
 use super::{Console, find, passes};
 use crate::cli::{self, List};
 use crate::exit::{self, Exit, usage};
@@ -127,7 +127,8 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let failed = Failed::of(&queue, &*database)?;
     let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
-    let cause = args.failure.as_ref().map(|it| failed.cause(it, &queue, &mut *database, all));
+    let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, all);
+    let cause = args.failure.as_ref().map(filter);
     let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
     let counts = database.table().failures.is_some();
     let mut listing = Listing::new(rule.is_some(), counts, console.screen);
@@ -139,7 +140,7 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
         let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
             && queue.holds(&record.id)
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
-            && cause.as_ref().is_none_or(|cause| failed.is_by(&mut record, cause));
+            && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
         if is_meant {
             let text = match args.json {
                 true => report::list_json(&record, verdict, counts),
@@ -162,7 +163,10 @@ const ATTEMPTS: usize = 5;
 pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
-    let history = assembly.as_ref().and_then(|it| it.state.history(&it.name).ok().flatten());
+    let history = assembly.as_ref().and_then(|it| {
+        let history = it.state.history(&it.name);
+        history.inspect_err(|error| log::warn!("{error:#}")).ok().flatten()
+    });
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
@@ -196,7 +200,7 @@ fn explanation(
     record: &Record,
     rule: &DueRule,
     last: &LineState,
-    running: Option<&LineHistory>,
+    history: Option<&LineHistory>,
     screen: &Screen,
 ) -> String {
     let (facts, policy) = (record.facts(), &rule.schedule.policy);
@@ -215,5 +219,5 @@ fn explanation(
         (at, DueRule { time, ..rule.clone() }.verdict(facts))
     });
     let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
-    report::explanation(record, rule, last_pass, &attempts, running, screen)
+    report::explanation(record, rule, last_pass, &attempts, history, screen)
 }

@@ -1,6 +1,8 @@
 //! The record of passes: as a pass writes it, as `status` reads it, and the complaint about a pass
 //! that hangs.
 
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +39,8 @@ pub struct PassLog {
 struct Notes {
     record: Option<PassRecord>,
     failures: NewFailures,
+    /// Whether that was said of the record.
+    is_incomplete: bool,
 }
 
 impl PassLog {
@@ -52,7 +56,8 @@ impl PassLog {
         // A message of a queue has a place for its error in the archive only.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
-        let notes = Arc::new(Mutex::new(Notes { record: noted(opened), failures }));
+        let notes =
+            Arc::new(Mutex::new(Notes { record: noted(opened), failures, is_incomplete: false }));
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }
 
@@ -61,7 +66,7 @@ impl PassLog {
     }
 
     pub fn attempted(&self, attempt: &SettledAttempt, now: Instant) {
-        let Notes { record, failures } = &mut *lock(&self.notes);
+        let Notes { record, failures, is_incomplete } = &mut *lock(&self.notes);
         let Attempt { id, outcome, .. } = attempt.attempt;
         match outcome {
             Outcome::Success => failures.succeeded(id),
@@ -78,7 +83,11 @@ impl PassLog {
         }
         if let Some(record) = record {
             *counter(record.counts(), attempt) += 1;
-            noted(record.tick(now));
+            if let Err(error) = record.note_progress(now)
+                && !std::mem::replace(is_incomplete, true)
+            {
+                log::warn!("{error:#}; {INCOMPLETE}");
+            }
         }
     }
 
@@ -119,8 +128,10 @@ impl PassLog {
 }
 
 fn noted<T>(written: Result<T>) -> Option<T> {
-    written.inspect_err(|error| log::warn!("{error:#}: `status` does not know of this pass")).ok()
+    written.inspect_err(|error| log::warn!("{error:#}; {INCOMPLETE}")).ok()
 }
+
+const INCOMPLETE: &str = "what `backlog status` shows of this pass may be incomplete";
 
 fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
     PassEntry {
@@ -235,19 +246,25 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{error:#}")).ok().flatten();
     let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
-    if !assembly.state.may_complain(&assembly.name, now)? {
+    let may_complain = assembly.state.may_complain(&assembly.name, now);
+    if !may_complain.inspect_err(|error| log::warn!("{error:#}")).unwrap_or(true) {
         return Ok(Exit::Done);
     }
     log::error!("{why}");
     Ok(Exit::TryLater)
 }
 
-/// `the pass of this line that began at ... (pid 7) has had no outcome for 3 h`
+/// `the pass of this line that began at ... (pid 7 on web1) has had no outcome for 3 h`; with advice only
+/// if the process is there: anybody who may write the database may have written the file.
 fn hang(history: &LineHistory, now: Instant) -> Option<String> {
     let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
-    let PassEntry { began, pid, host, .. } = running;
+    let PassEntry { began, pid, host, uid, .. } = running;
+    let is_its_users = |found: Metadata| found.uid() == *uid;
+    let is_here =
+        *host == host_name() && fs::metadata(format!("/proc/{pid}")).is_ok_and(is_its_users);
+    let advice = if is_here { format!(" `kill {pid}` ends it") } else { String::new() };
     Some(format!(
         "the pass of this line that began at {began} (pid {pid} on {host}) has had no outcome for \
-         {silent}: does its handler hang? `kill {pid}` ends it"
+         {silent}: does its handler hang?{advice}"
     ))
 }

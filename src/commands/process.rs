@@ -308,7 +308,7 @@ impl Observer for PassObserver {
         }
     }
 
-    fn is_news(&mut self, error: &str) -> bool {
+    fn wants_log_line(&mut self, error: &str) -> bool {
         !self.terminal.folds || self.told.insert(Cause::of(Some(error)))
     }
 

@@ -1,5 +1,5 @@
 //! Longest gap between two runs of a schedule, by a crontab's fields or by systemd's OnCalendar=.
-//! Who waits for the next run that long does so in vain only if it did not come.
+//! A pass is overdue once more time than this has gone by.
 
 use std::collections::BTreeSet;
 

@@ -15,8 +15,8 @@ pub struct Line {
     pub times: String,
     /// Longest gap in seconds between two of these times, if they are understood.
     interval: Option<i64>,
-    /// Seconds of which the first alone are for a run, by the condition before the program.
-    one_in: Option<i64>,
+    /// Period in seconds of the condition before the program, which skips all runs but one.
+    skip_period: Option<i64>,
     /// What the crontab or the service sets before it.
     pub environment: Vec<(String, String)>,
     /// Where the command goes first.
@@ -57,7 +57,7 @@ impl Line {
     /// Longest usual gap between two runs, in seconds; none for `@reboot` and what is not understood.
     pub fn period(&self) -> Option<i64> {
         let interval = self.interval?;
-        Some(self.one_in.map_or(interval, |secs| secs.max(interval)))
+        Some(self.skip_period.map_or(interval, |secs| secs.max(interval)))
     }
 }
 
@@ -76,7 +76,7 @@ pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
                 scheduler: Scheduler::Cron(number),
                 times: times.into(),
                 interval: interval::of_fields(times),
-                one_in: None,
+                skip_period: None,
                 environment: environment.clone(),
                 directory: None,
                 arguments: Vec::new(),
@@ -134,8 +134,7 @@ fn simple_commands(command: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Where the simple commands of a line run the program. They need not be understood in full: what
-/// names the program without anything behind it does not run it.
+/// Runs of the program among these commands. A name without arguments is not one.
 fn runs(commands: &[Vec<String>], program: &str, line: &Line) -> Vec<Line> {
     let (mut runs, mut line) = (Vec::new(), line.clone());
     let is_program =
@@ -146,7 +145,7 @@ fn runs(commands: &[Vec<String>], program: &str, line: &Line) -> Vec<Line> {
         {
             line.directory = Some(path.clone());
         }
-        line.one_in = one_in(words).or(line.one_in);
+        line.skip_period = skip_period(words).or(line.skip_period);
         if let Some(place) = words.iter().position(is_program) {
             runs.extend(run(words, place, &line));
         } else if let Some(command) = of_shell(words) {
@@ -163,8 +162,8 @@ fn of_shell(words: &[String]) -> Option<&str> {
     words.get(option + 1).filter(|_| is_shell).map(String::as_str)
 }
 
-/// Seconds of which the condition that [`Period`] writes lets the first minute or hour alone pass.
-fn one_in(words: &[String]) -> Option<i64> {
+/// Period in seconds of the shell condition that skips all runs but one, as [`Period`] writes it.
+fn skip_period(words: &[String]) -> Option<i64> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let ["[", "$(expr", "$(date", "+%s)", "/", unit, "%", count, "-ne" | "-eq", "0", "]"] =
         words[..]
@@ -199,16 +198,16 @@ pub struct Period {
     fields: String,
     /// OnCalendar= of a systemd timer.
     calendar: String,
-    /// What a shell reckons to 0 when it is time, where the fields say only every minute or hour.
-    one_in: Option<String>,
+    /// Shell expression that is 0 when a run is due, for periods that cron's fields cannot say.
+    skip_condition: Option<String>,
 }
 
 impl Period {
     /// Fails if it is no whole number of minutes, which cron counts in.
     pub fn new(secs: i64) -> Result<Self, String> {
         let (minutes, hours) = (secs / 60, secs / 3_600);
-        let one_in = |unit, count| Some(format!("expr $(date +%s) / {unit} % {count}"));
-        let (fields, calendar, one_in) = match secs {
+        let skipping = |unit, count| Some(format!("expr $(date +%s) / {unit} % {count}"));
+        let (fields, calendar, skip_condition) = match secs {
             _ if secs < 60 || secs % 60 != 0 => {
                 return Err(format!(
                     "cron starts a line in whole minutes, and {secs} seconds are none"
@@ -218,7 +217,7 @@ impl Period {
             _ if minutes < 60 && 60 % minutes == 0 => {
                 (&*format!("*/{minutes} * * * *"), &*format!("*:0/{minutes}:00"), None)
             }
-            _ if secs % 3_600 != 0 => ("* * * * *", "*:*:00", one_in(60, minutes)),
+            _ if secs % 3_600 != 0 => ("* * * * *", "*:*:00", skipping(60, minutes)),
             3_600 => ("0 * * * *", "*:00:00", None),
             86_400 => ("0 0 * * *", "00:00:00", None),
             // In full, because Debian's cron catches up after a sleep what is written without `*`.
@@ -227,15 +226,15 @@ impl Period {
                 (&*format!("0 {} * * *", each.join(",")), &*format!("00/{hours}:00:00"), None)
             }
             // Days of the month would leave gaps at its end.
-            _ => ("0 * * * *", "*:00:00", one_in(3_600, hours)),
+            _ => ("0 * * * *", "*:00:00", skipping(3_600, hours)),
         };
-        Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), one_in })
+        Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), skip_condition })
     }
 
     /// A line of a crontab that runs a command. Fails on a line break, which no crontab can say.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let mut command = shell_words(command)?;
-        if let Some(condition) = &self.one_in {
+        if let Some(condition) = &self.skip_condition {
             command = format!("[ $({condition}) -ne 0 ] || {command}");
         }
         // To cron a percent sign ends the command.
@@ -252,7 +251,7 @@ impl Period {
         command: &[String],
     ) -> String {
         let calendar = &self.calendar;
-        let condition = self.one_in.as_ref().map(|condition| {
+        let condition = self.skip_condition.as_ref().map(|condition| {
             let condition = condition.replace('%', "%%").replace('$', "$$");
             format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use super::{Line, Scheduler, assignment, interval, of_shell, one_in, runs, simple_commands};
+use super::{Line, Scheduler, assignment, interval, of_shell, runs, simple_commands, skip_period};
 use crate::secure_file;
 
 /// A directory with units of one service manager.
@@ -48,7 +48,7 @@ fn lines(timer: &Path, starts_in: Option<&str>, program: &str) -> Option<Vec<Lin
         times: times.join("; "),
         // All together come at least as often as each.
         interval: triggers.iter().filter_map(|(_, interval)| *interval).min(),
-        one_in: service.one_in(),
+        skip_period: service.skip_period(),
         environment: service.environment(),
         directory: service.directory().or(starts_in.map(String::from)),
         arguments: Vec::new(),
@@ -134,11 +134,11 @@ impl Unit {
         commands
     }
 
-    fn one_in(&self) -> Option<i64> {
+    fn skip_period(&self) -> Option<i64> {
         let conditions = self.commands("ExecCondition");
         let mut tests =
             conditions.iter().filter_map(|words| of_shell(words)).flat_map(simple_commands);
-        tests.find_map(|words| one_in(&words))
+        tests.find_map(|words| skip_period(&words))
     }
 
     /// The variables that the service sets, and those of its files.

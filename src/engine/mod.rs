@@ -65,8 +65,8 @@ pub trait Observer {
 
     fn attempted(&mut self, _attempt: &SettledAttempt) {}
 
-    /// Whether the log is to say of a failure by this error, or has said enough of such.
-    fn is_news(&mut self, _error: &str) -> bool {
+    /// Whether the log gets a line for this error: at a terminal one for each cause is enough.
+    fn wants_log_line(&mut self, _error: &str) -> bool {
         true
     }
 

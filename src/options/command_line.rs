@@ -1,5 +1,5 @@
-//! The command line as it is kept in the record of passes: as a shell would have it, without what may be
-//! a password.
+//! The command line as it is kept in the record of passes: as a shell would have it, without the logins
+//! of URLs, the passwords of connection strings, and headers that are credentials.
 
 use std::ffi::OsString;
 
@@ -19,19 +19,21 @@ pub fn command_line(words: &[OsString]) -> String {
 /// that is a credential, wherever the word has them.
 fn without_credentials(word: &str) -> String {
     // Nearly no word has any.
-    if !word.contains(':') && !word.contains(PASSWORD) {
+    if !word.contains(':') && !word.contains("password") {
         return word.into();
     }
-    without_header(&without_passwords(&without_logins(word)))
+    // A connection string may have blanks around the sign.
+    let parts: Vec<_> = word.split("password").collect();
+    let close = |part: &&str| match part.trim_start().strip_prefix('=') {
+        Some(rest) => format!("={}", rest.trim_start()),
+        None => (*part).to_string(),
+    };
+    let joined: Vec<_> = parts.iter().map(close).collect();
+    without_header(&without_passwords(&without_logins(&joined.join("password"))))
 }
 
 const PASSWORD: &str = "password=";
 const HIDDEN: &str = "...";
-
-/// Ends what a URL or a connection string has between its separators.
-fn is_end(c: char) -> bool {
-    c.is_whitespace() || "'\"/?#&".contains(c)
-}
 
 fn without_logins(word: &str) -> String {
     let mut parts = word.split("://");
@@ -51,18 +53,32 @@ fn without_passwords(word: &str) -> String {
     let mut parts = word.split(PASSWORD);
     let mut text = String::from(parts.next().unwrap_or_default());
     for part in parts {
-        let end = part.find(is_end).unwrap_or(part.len());
         text += PASSWORD;
         text += HIDDEN;
-        text += &part[end..];
+        text += &part[password_length(part)..];
     }
     text
 }
 
+/// The length of a password, which may be in quotes, up to a blank or the next parameter of a URL.
+fn password_length(part: &str) -> usize {
+    let Some(quoted) = part.strip_prefix('\'') else {
+        return part.find(|c: char| c.is_whitespace() || c == '&').unwrap_or(part.len());
+    };
+    let mut is_escaped = false;
+    let end = quoted.find(|c| {
+        let ends = c == '\'' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    });
+    end.map_or(part.len(), |at| at + 2)
+}
+
 fn without_header(word: &str) -> String {
-    let header = word.split_once('=').map_or(word, |(_, header)| header);
+    let behind = word.split_once('=').map_or(word, |(_, header)| header);
     let is_credential = |text: &str| Header::parse(text).is_ok_and(|it| it.is_credential());
-    let header = [header, word].into_iter().find(|text| is_credential(text));
+    let quoted = word.split(['"', '\'']);
+    let header = [behind, word].into_iter().chain(quoted).find(|text| is_credential(text));
     let name = header.and_then(|header| header.split(':').next());
     match (header, name) {
         (Some(header), Some(name)) => word.replace(header, &format!("{name}: {HIDDEN}")),
@@ -85,6 +101,12 @@ mod tests {
                 "'postgres:///db?user=joe&password=...&x=1'",
             ),
             (&["--db", "host=here password=secret"], "--db 'host=here password=...'"),
+            (&["--db", "password='my secret' host=x"], "--db 'password=... host=x'"),
+            (&["--db", "password = se/cret host=x"], "--db 'password=... host=x'"),
+            (
+                &["--set", "header=[\"Authorization: Bearer secret\"]"],
+                "--set 'header=[\"Authorization: ...\"]'",
+            ),
             (&["--post", "https://joe:secret@host/x?y=a@b"], "--post https://b"),
             (&["--post", "https://host/x"], "--post https://host/x"),
             (&["--header", "Authorization: Bearer secret"], "--header 'Authorization: ...'"),

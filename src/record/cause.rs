@@ -15,13 +15,13 @@ const OF_A_NAME: usize = 2;
 /// Stands for what differs.
 const ANY: char = '*';
 /// How much of an error is looked at.
-const COMPARED: usize = 500;
+pub const COMPARED: usize = 500;
 /// Words before a number that is an error's own.
 const TELLING: [&str; 10] =
     ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate", "curl"];
 /// How many groups are told apart; errors that come after that are one more.
 const MOST_GROUPS: usize = 10_000;
-const TOO_MANY: &str = "(errors of more kinds than are told apart)";
+const TOO_MANY: &str = "(other errors: there are more than 10,000 causes)";
 const UNKNOWN: &str = "(no error is known)";
 /// How many ids of a group are kept.
 const SAMPLES: usize = 3;
@@ -68,6 +68,7 @@ impl Group {
     }
 }
 
+/// Failed records, grouped by cause; bounded, because errors may differ each time.
 #[derive(Debug, Clone, Default)]
 pub struct Causes(HashMap<Cause, Group>);
 
@@ -132,11 +133,11 @@ impl Causes {
         match holding[..] {
             [cause] => Ok(cause.clone()),
             [] if self.0.len() > MOST_GROUPS => Err(format!(
-                "none of the first {MOST_GROUPS} kinds of failures is {meant:?}; choose by --where"
+                "no cause matches {meant:?} among the first {MOST_GROUPS}; choose by --where"
             )),
-            [] => Err(format!("no failure is {meant:?}; `backlog failures` lists them")),
+            [] => Err(format!("no cause matches {meant:?}; `backlog failures` lists them")),
             _ => Err(format!(
-                "{} groups of failures hold {meant:?}, say which: {}",
+                "{} causes match {meant:?}, name one by its id: {}",
                 holding.len(),
                 holding.iter().take(5).map(shown).collect::<Vec<_>>().join("; ")
             )),
@@ -146,9 +147,9 @@ impl Causes {
 
 /// An error without what differs from record to record.
 fn fold(error: &str) -> String {
-    let error = without_colours(error);
-    let error: String =
-        error.chars().take(COMPARED).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let error: String = error.chars().take(COMPARED).collect();
+    let error = without_colours(&error);
+    let error: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let mut folded = String::with_capacity(error.len());
     let mut rest = error.trim();
     while let Some(first) = rest.chars().next() {
@@ -366,13 +367,10 @@ mod tests {
         assert_eq!(causes.find(&id).unwrap().text(), "no route");
         assert_eq!(causes.find("ROUTE").unwrap().text(), "no route");
         let several = causes.find("HTTP").unwrap_err();
-        assert!(
-            several.starts_with("2 groups of failures hold \"HTTP\", say which: "),
-            "{several}"
-        );
+        assert!(several.starts_with("2 causes match \"HTTP\", name one by its id: "), "{several}");
         assert_eq!(
             causes.find("nothing").unwrap_err(),
-            "no failure is \"nothing\"; `backlog failures` lists them"
+            "no cause matches \"nothing\"; `backlog failures` lists them"
         );
     }
 
@@ -387,7 +385,7 @@ mod tests {
             causes.add_error(&Id::Integer(1), Some(&letters), None);
         }
         assert_eq!(causes.groups().count(), MOST_GROUPS + 1);
-        assert_eq!(causes.find("more kinds").unwrap().text(), TOO_MANY);
+        assert_eq!(causes.find("other errors").unwrap().text(), TOO_MANY);
         assert_eq!(causes.cause_of(Some("never seen")).text(), TOO_MANY);
         assert!(causes.find("never seen").unwrap_err().ends_with("choose by --where"));
         assert!(causes.find(" ").unwrap_err().starts_with("write the id of a group"));

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use cause::{Cause, Causes, Group};
+pub use cause::{COMPARED, Cause, Causes, Group};
 pub use id::{Id, number, split};
 pub use last_error::{Series, SeriesSource};
 pub use visible::{cut, cut_line, json_line, one_line};

@@ -75,3 +75,9 @@ impl Columns {
         format!("{}\n", self.screen.fit(&line))
     }
 }
+
+/// A whole table: its header and all rows.
+pub fn table(columns: Vec<Column>, rows: &[Vec<String>], screen: &Screen) -> String {
+    let columns = Columns::new(columns, rows, *screen);
+    columns.header() + &rows.iter().map(|row| columns.row(row)).collect::<String>()
+}

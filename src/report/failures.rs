@@ -5,7 +5,7 @@ use std::iter;
 
 use serde_json::{Value as Json, json};
 
-use super::columns::{Column, Columns};
+use super::columns::{Column, table};
 use super::screen::{Screen, grouped};
 use crate::record::{Cause, Causes, Group, Id, json_line, one_line};
 
@@ -48,15 +48,14 @@ fn samples(ids: &[Id]) -> String {
     text
 }
 
-fn table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {
+fn groups_table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {
     let rows: Vec<_> = groups.iter().map(|group| row(group, screen)).collect();
-    let columns = Columns::new(columns(), &rows, *screen);
-    columns.header() + &rows.iter().map(|row| columns.row(row)).collect::<String>()
+    table(columns(), &rows, screen)
 }
 
 /// All causes, those with the most records first.
 pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
-    table(&causes.ranked(), screen)
+    groups_table(&causes.ranked(), screen)
 }
 
 /// The most frequent causes; nothing where nothing failed.
@@ -69,7 +68,7 @@ pub fn top_failures(causes: &Causes, screen: &Screen) -> String {
         0 => String::new(),
         more => format!("{more} more: `backlog failures`\n"),
     };
-    table(&ranked[..ranked.len().min(TOP)], screen) + &more
+    groups_table(&ranked[..ranked.len().min(TOP)], screen) + &more
 }
 
 fn group_json((cause, group): (&Cause, &Group), queue: &str) -> Json {
@@ -110,6 +109,5 @@ pub fn top_failures_of_all(queues: &[(&str, &Causes)], screen: &Screen) -> Strin
         return String::new();
     }
     let columns = iter::once(Column::text("QUEUE", 10)).chain(columns()).collect();
-    let columns = Columns::new(columns, &rows, *screen);
-    columns.header() + &rows.iter().map(|row| columns.row(row)).collect::<String>()
+    table(columns, &rows, screen)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::columns::{Column, Columns};
+use super::columns::{Column, table};
 use super::screen::{Screen, grouped};
 use crate::stop::signal_name;
 use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
@@ -89,6 +89,7 @@ impl LinePasses {
             }
             None => match self.history.killed_in_a_row() {
                 0 | 1 => text,
+                2 => format!("{text}, as was the one before"),
                 killed => format!("{text}, as were {} before it", killed - 1),
             },
         }
@@ -151,7 +152,7 @@ fn came_to(entry: &PassEntry) -> String {
             return format!(": killed (pid {}){after}", entry.pid);
         }
         Some(PassEnd::Idle) if entry.passes > 1 => {
-            return format!(": nothing was due, as to {} passes in a row", grouped(entry.passes));
+            return format!(": nothing was due, {} passes in a row", grouped(entry.passes));
         }
         Some(PassEnd::Idle) => return ": nothing was due".into(),
         Some(PassEnd::Complete) if why.is_empty() => String::new(),
@@ -225,10 +226,10 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
         text += &screen.wrap(&whose);
     }
     for error in &passes.errors {
-        text += &screen.wrap(&format!("passes that are not known: {error}"));
+        text += &screen.wrap(&format!("some passes are not shown: {error}"));
     }
     if passes.lines.is_empty() && passes.errors.is_empty() {
-        return text + "no pass is known\n";
+        return text + "no pass is recorded\n";
     }
     for line in &passes.lines {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));
@@ -259,9 +260,7 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
         Column::text("LINE", 10).wide(60),
         Column::text("PASS", 10),
     ];
-    let columns = Columns::new(columns, &rows, *screen);
-    let rows: String = rows.iter().map(|row| columns.row(row)).collect();
-    format!("\n{}{rows}", columns.header())
+    format!("\n{}", table(columns, &rows, screen))
 }
 
 /// The most urgent that is to be said of a queue's passes: one hangs, is missing, runs, or was the last.

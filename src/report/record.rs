@@ -145,13 +145,13 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
 }
 
 /// The explanation of a record under a rule. `last` is when the last pass began, and the verdict then;
-/// `running` the history of the line, if a pass of it runs.
+/// `history` is that of the line.
 pub fn explanation(
     record: &Record,
     rule: &DueRule,
     last: Option<(Instant, Verdict)>,
     attempts: &[Planned],
-    running: Option<&LineHistory>,
+    history: Option<&LineHistory>,
     screen: &Screen,
 ) -> String {
     let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
@@ -174,7 +174,7 @@ pub fn explanation(
     } else if next.len() > 1 {
         next.push("if each of them fails, and cron starts a pass in every tick".into());
     }
-    let running = running.and_then(|history| Some((history, history.running()?)));
+    let running = history.and_then(|history| Some((history, history.running()?)));
     let running = running.map(|(history, it)| {
         format!(
             "{}; nothing else of this line is tried meanwhile",

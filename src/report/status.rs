@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::aligned;
-use super::columns::{Column, Columns};
+use super::columns::{Column, table};
 use super::failures::{top_failures, top_failures_json, top_failures_of_all};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
 use super::screen::{Screen, grouped};
@@ -218,13 +218,12 @@ pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
         Column::text("OLDEST DUE", 10).wide(70),
         Column::text("LAST PASS", 9),
     ];
-    let columns = Columns::new(columns, &rows, *screen);
-    let lines: String = rows.iter().map(|row| columns.row(row)).collect();
+    let lines = table(columns, &rows, screen);
     let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
     let causes: Vec<_> = known.map(|(name, it)| (name, &it.failures.causes)).collect();
     let failures = top_failures_of_all(&causes, screen);
     let failures = if failures.is_empty() { failures } else { format!("\n{failures}") };
-    format!("{}{lines}{failures}", columns.header())
+    lines + &failures
 }
 
 fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {

@@ -172,15 +172,13 @@ fn all_that_failed_by_one_cause_is_retried_by_one_command() {
     let ran = env.run(&["retry", "--failure", "refused"]).success();
     assert_eq!(ran.stdout, "made due 9 records\n");
     assert_eq!(env.count("NEW"), 9);
-    env.run(&["retry", "--failure", "HTTP"]).fails(
-        2,
-        &["2 groups of failures hold \"HTTP\"", "cdf66eff HTTP 503", "c7a652f8 HTTP 422"],
-    );
+    env.run(&["retry", "--failure", "HTTP"])
+        .fails(2, &["2 causes match \"HTTP\"", "cdf66eff HTTP 503", "c7a652f8 HTTP 422"]);
     for blank in ["", " "] {
         env.run(&["retry", "--failure", blank]).fails(2, &["--failure: write the id of a group"]);
     }
     env.run(&["retry", "--failure", "no such"])
-        .fails(2, &["no failure is \"no such\"; `backlog failures` lists them"]);
+        .fails(2, &["no cause matches \"no such\"; `backlog failures` lists them"]);
     let listed = env.run(&["list", "--failure", "503", "--json"]).success().stdout;
     assert_eq!(listed.lines().count(), 4, "{listed}");
     let ran = env.run(&["archive", "--failure", "422"]).success();

@@ -41,7 +41,7 @@ waiting         0
 never due       4 (too old for this line, or undated)
 next due        now
 
-no pass is known
+no pass is recorded
 
 GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR
 e8721114        2  2026-11-20T23:58:00Z  2026-11-20T23:58:00Z  2 8           no route

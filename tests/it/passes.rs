@@ -38,7 +38,7 @@ fn history(env: &TestEnv) -> PathBuf {
 #[test]
 fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
     let env = TestEnv::new();
-    assert_eq!(passes(&env, MIDNIGHT), ["no pass is known"]);
+    assert_eq!(passes(&env, MIDNIGHT), ["no pass is recorded"]);
     env.insert(5, MIDNIGHT);
     let handler = env.script("handler", "echo $BACKLOG_RUN >>run; [ $BACKLOG_ID != 3 ] || exit 1");
     env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &handler]).silent();
@@ -76,10 +76,8 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
     assert_eq!(entries(), 3);
     assert_eq!(
         passes(&env, MIDNIGHT + 6 * MINUTE),
-        [
-            "last pass 2026-11-21T00:05:00Z, 1 m ago: nothing was due, as to 4 passes in a row; before \
-          that 2026-11-21T00:01:00Z: 2 succeeded"
-        ]
+        ["last pass 2026-11-21T00:05:00Z, 1 m ago: nothing was due, 4 passes in a row; before \
+          that 2026-11-21T00:01:00Z: 2 succeeded"]
     );
     let found = json(&env, MIDNIGHT);
     assert_eq!(found["lines"][0]["last"]["passes"], 4);
@@ -222,7 +220,7 @@ fn what_a_crash_leaves_of_an_entry_harms_nothing() {
     assert_eq!((&totals["succeeded"], &totals["failed"]), (&1.into(), &1.into()));
 
     std::fs::write(history(&env), b"\0\xff\nnot JSON\n{}\n").unwrap();
-    assert_eq!(passes(&env, MIDNIGHT), ["no pass is known"]);
+    assert_eq!(passes(&env, MIDNIGHT), ["no pass is recorded"]);
     pass(MIDNIGHT + 2 * MINUTE, "true");
     assert_eq!(
         passes(&env, MIDNIGHT + 2 * MINUTE),
@@ -314,7 +312,7 @@ fn a_file_that_cannot_be_used_hides_no_other_line() {
     assert_eq!(
         passes(&env, MIDNIGHT),
         [format!(
-            "passes that are not known: could not use {}: it is a symbolic link, which no \
+            "some passes are not shown: could not use {}: it is a symbolic link, which no \
              pass has made; remove it",
             spoilt.display()
         )]
@@ -354,7 +352,7 @@ fn what_a_pass_did_before_it_failed_or_was_killed_counts() {
     }
     let shown = passes(&env, MIDNIGHT + MINUTE).remove(0);
     assert!(shown.contains(": killed (pid "), "{shown}");
-    assert!(shown.ends_with(", as were 1 before it"), "{shown}");
+    assert!(shown.ends_with(", as was the one before"), "{shown}");
     let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
     assert_eq!(totals["succeeded"], 1, "that of the first tick: {totals}");
 }

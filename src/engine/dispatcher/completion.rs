@@ -42,8 +42,8 @@ impl Dispatcher {
         } else {
             self.tally.count(&attempt.outcome, written);
             let (observer, error) = (&mut self.pass.observer, attempt.outcome.error());
-            let is_news = error.is_none_or(|error| observer.is_news(error));
-            if is_news || written.is_none() {
+            let is_wanted = error.is_none_or(|error| observer.wants_log_line(error));
+            if is_wanted || written.is_none() {
                 let shown = |at| observer.shown(at);
                 log_ended(&record, &attempt.outcome, written, &self.rule, shown);
             }

@@ -180,15 +180,15 @@ impl Directory {
         })
     }
 
-    /// The files that are here whose names end so, of whatever line and database.
-    pub fn listed(&self, end: &str) -> Result<Vec<String>> {
+    /// Names of the files with this suffix, of all lines and databases.
+    pub fn with_suffix(&self, suffix: &str) -> Result<Vec<String>> {
         let listed = self.act(|| {
             let here = openat(&self.descriptor, ".", OPEN_DIRECTORY, Mode::empty())?;
             let entries = Dir::read_from(here)?;
             entries.map(|it| Ok(it?.file_name().to_string_lossy().into())).collect()
         });
         let listed: Vec<String> = listed.map_err(|error| self.place.not_opened(&error))?;
-        Ok(listed.into_iter().filter(|name| name.ends_with(end)).collect())
+        Ok(listed.into_iter().filter(|name| name.ends_with(suffix)).collect())
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {

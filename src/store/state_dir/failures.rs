@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
 use super::directory::{FAILURES, Purpose};
-use crate::record::{Causes, Id, Record, Status, cut, json_line, last_error};
+use crate::record::{COMPARED, Causes, Id, Record, Status, json_line, last_error};
 use crate::time::{DAY, Instant};
 
 /// How many errors of records are kept, those of the last failures.
@@ -45,8 +45,8 @@ impl Failures {
     fn read(lines: impl BufRead) -> Self {
         let mut failures = Self::default();
         // What is damaged is passed over.
-        for line in lines.lines().map_while(Result::ok) {
-            match serde_json::from_str(&line) {
+        for line in lines.split(b'\n').map_while(Result::ok) {
+            match serde_json::from_slice(&line) {
                 Ok(Entry::Cause { cause, since, until }) => {
                     failures.causes.insert(cause, (since, until));
                 }
@@ -75,7 +75,9 @@ impl Failures {
         causes.chain(errors).map(|entry| json_line(&entry)).collect()
     }
 
-    fn add(&mut self, news: &NewFailures) {
+    /// Says whether anything has changed.
+    fn add(&mut self, news: &NewFailures) -> bool {
+        let mut has_changed = !news.causes.is_empty();
         for (cause, group) in news.causes.groups() {
             let (Some(since), Some(until)) = (group.since, group.until) else { continue };
             let known = self.causes.entry(cause.id()).or_insert((since, until));
@@ -85,11 +87,14 @@ impl Failures {
             *known = (known.0.min(since), known.1.max(until));
         }
         for (id, (_, news)) in &news.errors {
-            match news {
-                Some(error) => drop(self.errors.insert(id.clone(), error.clone())),
-                None => drop(self.errors.remove(id)),
-            }
+            has_changed |= match news {
+                Some(error) => {
+                    self.errors.insert(id.clone(), error.clone()).as_ref() != Some(error)
+                }
+                None => self.errors.remove(id).is_some(),
+            };
         }
+        has_changed
     }
 
     /// Fills in the error and the instant that the row of a failed record has no column for.
@@ -128,8 +133,10 @@ impl NewFailures {
     }
 
     pub fn failed(&mut self, id: &Id, error: &str, at: Instant) {
-        self.causes.add_error(id, Some(error), Some(at));
-        self.note(id, Some((at, cut(last_error::not_snoozed(error)))));
+        // As much as is compared, so that it is of the same cause when it is read again.
+        let kept: String = last_error::not_snoozed(error).chars().take(COMPARED).collect();
+        self.causes.add_error(id, Some(&kept), Some(at));
+        self.note(id, Some((at, kept)));
     }
 
     pub fn succeeded(&mut self, id: &Id) {
@@ -158,7 +165,7 @@ impl NewFailures {
 }
 
 impl StateDir {
-    /// What is known of the failures of a table; nothing if that cannot be read.
+    /// The failures known of a table; none where there is no file.
     pub fn failures(&self, table: &str) -> Result<Failures> {
         let Some(directory) = self.opened()? else { return Ok(Failures::default()) };
         let file = directory.file(&self.failures_name(table), Purpose::Read)?;
@@ -166,7 +173,7 @@ impl StateDir {
         Ok(file.map(read).unwrap_or_default())
     }
 
-    /// Adds what a pass has met. Without any failure there is nothing to write but what is over.
+    /// Merges the failures of a pass into the file, and drops the errors of records that succeeded.
     pub fn add_failures(&self, table: &str, news: &mut NewFailures) -> Result<()> {
         news.forget();
         if news.causes.is_empty() {
@@ -177,9 +184,14 @@ impl StateDir {
             }
         }
         let written = || {
-            let _lock = self.lock_line(&format!("failures of {table}"), true)?;
+            // Who may write the lock file must not be able to hold a pass up.
+            let Some(_lock) = self.lock_line(&format!("failures of {table}"), false)? else {
+                bail!("another process is writing them");
+            };
             let mut failures = self.failures(table)?;
-            failures.add(news);
+            if !failures.add(news) {
+                return Ok(());
+            }
             self.made()?.rewrite(&self.failures_name(table), failures.to_text().as_bytes())
         };
         written().context("could not keep the failures of this pass for `backlog failures`")

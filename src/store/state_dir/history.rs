@@ -13,8 +13,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::LINES;
 use super::StateDir;
-use super::directory::{HISTORY, HUNG, Purpose};
+use super::directory::{HISTORY, HUNG, Purpose, TRIES};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
@@ -26,11 +27,11 @@ const ENTRY: usize = 4_096;
 /// How much is read of a file to find its last entries.
 const TAIL: u64 = 64 * 1024;
 /// How many failures of a pass are kept in words.
-pub const ERRORS_KEPT: usize = 3;
+const ERRORS_KEPT: usize = 3;
 /// How much is kept of a line as it was typed.
 const TYPED: usize = 500;
-/// The tick of a line that has none of its own: cron counts in minutes.
-const LEAST_TICK: i64 = 60;
+/// How often a running pass writes its counts, in seconds.
+const WRITE_INTERVAL: i64 = 60;
 /// How often a line is said to hang.
 const COMPLAINT_INTERVAL: i64 = 3_600;
 
@@ -49,7 +50,7 @@ impl std::fmt::Display for LineName {
     }
 }
 
-/// The attempts of a pass, or of all passes, by what they came to; those of [`Tally`](crate::engine::Tally).
+/// Attempts of one pass, or of all passes, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -148,9 +149,8 @@ impl PassEntry {
     /// Halves the longest of its texts; false if nothing is left of them.
     fn shorten(&mut self) -> bool {
         let LineName { queue, table, policy } = &mut self.line;
-        let error = self.error.get_or_insert_default();
-        let texts = [queue, table, policy, &mut self.typed, error];
-        let Some(longest) = texts.into_iter().max_by_key(|text| text.len()) else { return false };
+        let texts = [queue, table, policy, &mut self.typed].into_iter().chain(&mut self.error);
+        let Some(longest) = texts.max_by_key(|text| text.len()) else { return false };
         *longest = longest.chars().take(longest.chars().count() / 2).collect();
         !longest.is_empty()
     }
@@ -168,8 +168,8 @@ pub struct PassRecord {
     entry: PassEntry,
     /// The totals of the passes before it.
     totals: Counts,
-    /// The tick in which it was written last.
-    written: i64,
+    /// The interval in which its counts were written last.
+    written_in: i64,
 }
 
 impl PassRecord {
@@ -190,7 +190,7 @@ impl PassRecord {
         let known = before.as_ref().map(|(_, before)| (before.totals, before.number));
         let (totals, number) = known.unwrap_or_default();
         entry.number = number.saturating_add(1);
-        Ok(Self { state, name, file, at, before, entry, totals, written: i64::MIN })
+        Ok(Self { state, name, file, at, before, entry, totals, written_in: i64::MIN })
     }
 
     /// Notes that the pass has something to do.
@@ -205,11 +205,11 @@ impl PassRecord {
         &mut self.entry.counts
     }
 
-    /// Notes the attempts that have ended until now, of which the time of the file is that of the last
-    /// one; once in a tick.
-    pub fn tick(&mut self, now: Instant) -> Result<()> {
-        let tick = now.tick(self.entry.every.unwrap_or(LEAST_TICK).max(1));
-        if std::mem::replace(&mut self.written, tick) != tick {
+    /// Notes the attempts that have ended until now, at most once a minute: the time of the file is that
+    /// of the last outcome.
+    pub fn note_progress(&mut self, now: Instant) -> Result<()> {
+        let interval = now.tick(WRITE_INTERVAL);
+        if std::mem::replace(&mut self.written_in, interval) != interval {
             self.write()?;
             self.set_time(now);
         }
@@ -270,10 +270,10 @@ impl PassRecord {
         match self.file.write_all_at(line.as_bytes(), self.at) {
             Err(error) if error.kind() == ErrorKind::StorageFull => {
                 let Some((at, _)) = self.before.take() else { return Err(error.into()) };
-                self.file.set_len(at)?;
+                let line = format!("{}\n", line.trim_end());
+                self.file.write_all_at(line.as_bytes(), at)?;
                 self.at = at;
-                self.file.write_all_at(line.trim_end().as_bytes(), at)?;
-                Ok(self.file.write_all_at(b"\n", at + line.trim_end().len() as u64)?)
+                Ok(self.file.set_len(at + line.len() as u64)?)
             }
             written => Ok(written?),
         }
@@ -359,7 +359,7 @@ impl StateDir {
     pub fn histories(&self, passes: usize) -> (Vec<LineHistory>, Vec<anyhow::Error>) {
         let (mut histories, mut errors) = (Vec::new(), Vec::new());
         let listed =
-            self.opened().and_then(|it| it.map_or(Ok(Vec::new()), |it| it.listed(HISTORY)));
+            self.opened().and_then(|it| it.map_or(Ok(Vec::new()), |it| it.with_suffix(HISTORY)));
         for name in listed.unwrap_or_else(|error| {
             errors.push(error);
             Vec::new()
@@ -379,18 +379,31 @@ impl StateDir {
         self.history_in(&self.history_name(line), 1)
     }
 
+    /// The file is read, and then it is seen whether the line is locked. A pass that ends in between
+    /// looks like a killed one, so an entry without an end and a lock is read again.
     fn history_in(&self, name: &str, passes: usize) -> Result<Option<LineHistory>> {
         let Some(directory) = self.opened()? else { return Ok(None) };
-        let file = directory.file(name, Purpose::Read)?;
-        let history = file.map(|file| LineHistory::read(&file, passes)).transpose()?.flatten();
-        history.map(|it| self.with_lock(it)).transpose()
-    }
-
-    fn with_lock(&self, history: LineHistory) -> Result<LineHistory> {
-        let name = self.own_name(super::LINES);
-        let Some(lines) = self.made()?.file(&name, Purpose::Read)? else { return Ok(history) };
-        let is_running = claims::is_locked_at(&lines, history.lock)?;
-        Ok(LineHistory { is_running, ..history })
+        let Some(file) = directory.file(name, Purpose::Read)? else { return Ok(None) };
+        let locks = directory.file(&self.own_name(LINES), Purpose::Read)?;
+        let path = self.path().join(name);
+        let could_not = || format!("could not read {}", path.display());
+        let mut history = LineHistory::read(&file, passes).with_context(could_not)?;
+        for _ in 0..TRIES {
+            let Some(found) = &mut history else { break };
+            let lock = found.lock;
+            found.is_running =
+                locks.as_ref().map_or(Ok(false), |file| claims::is_locked_at(file, lock))?;
+            if found.is_running || found.entries.last().is_none_or(|last| last.ended.is_some()) {
+                break;
+            }
+            let again = LineHistory::read(&file, passes).with_context(could_not)?;
+            let is_same = again.as_ref().map(|it| &it.entries) == Some(&found.entries);
+            if is_same {
+                break;
+            }
+            history = again;
+        }
+        Ok(history)
     }
 
     /// Whether a line is to be said to hang now: once an hour.
@@ -403,7 +416,9 @@ impl StateDir {
         let since = said.map(|said| now.0.saturating_sub(said.0));
         let may = since.is_none_or(|since| !(0..COMPLAINT_INTERVAL).contains(&since));
         if may {
-            file.write_all_at(format!("{now}\n").as_bytes(), 0)?;
+            let said = format!("{now}\n");
+            file.write_all_at(said.as_bytes(), 0)?;
+            file.set_len(said.len() as u64)?;
         }
         Ok(may)
     }
@@ -496,7 +511,7 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         let entries: Vec<PassEntry> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(entries.len() as u32, KEPT + KEPT % 1_000);
+        assert_eq!(entries.len(), KEPT as usize);
         let last = entries.last().unwrap();
         assert_eq!((last.totals.failed, last.began), (3_000, Instant(3_000)));
         assert!(longest < u64::from(2 * KEPT) * 600, "{longest}");

@@ -1,5 +1,5 @@
 //! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
-//! passes, and the notes of those that are at work. Nothing in it that a person would miss.
+//! passes, what is known of failures, and the notes of passes at work. No record is lost with it.
 
 mod directory;
 mod failures;
@@ -88,7 +88,7 @@ impl StateDir {
             own.push(self.claims_name(table));
             if !self.place.is_named {
                 for end in [CURSOR, HISTORY, FAILURES, HUNG] {
-                    own.extend(directory.listed(end)?);
+                    own.extend(directory.with_suffix(end)?);
                 }
             }
             return directory.check_writable(&own);

@@ -206,7 +206,8 @@ fn two_lines_keep_the_errors_of_both() {
     let mut files = files.map(|file| file.unwrap().path());
     let kept = files.find(|it| it.extension().is_some_and(|end| end == "failures")).unwrap();
     let text = std::fs::read_to_string(&kept).unwrap();
-    std::fs::write(&kept, format!("\u{0}not JSON\n{{}}\n{text}{{\"id\":")).unwrap();
+    let damaged = [b"\0not JSON\n{}\n\xff\n", text.as_bytes(), b"{\"id\":"].concat();
+    std::fs::write(&kept, damaged).unwrap();
     assert_eq!(groups(&env, &[]).len(), 2);
 }
 
@@ -235,4 +236,20 @@ fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
     assert!(listed.ends_with("broker is away\n"), "{listed}");
     let explained = env.run(&[&["explain", "a"], &queue[..]].concat()).success().stdout;
     assert!(explained.contains(": broker is away\n"), "{explained}");
+}
+
+#[test]
+fn a_long_error_has_one_id_wherever_it_is_shown() {
+    let env = TestEnv::minimal();
+    env.insert(2, MIDNIGHT);
+    let handler = env.script("long", "printf 'no route %0400d to it\\n' 0 | tr 0 x >&2; exit 1");
+    let line = format!("process --ndays 1 --now @{MIDNIGHT} -- {handler}");
+    let shown = env.at_terminal(80, &line, "").stdout;
+    let of_summary = shown.lines().last().unwrap().split_whitespace().next().unwrap().to_string();
+    let failures = env.run(&["failures", "--json"]).success().stdout;
+    let group: Value = serde_json::from_str(&failures).unwrap();
+    assert_eq!(group["group"], of_summary.as_str());
+    assert_eq!(group["since"], "2026-11-21T00:00:00Z");
+    let retried = env.run(&["retry", "--failure", &of_summary]).success().stdout;
+    assert_eq!(retried, "made due 2 records\n");
 }

@@ -11,7 +11,7 @@ use crate::options::{Queue, Resolved};
 use crate::query::Order;
 use crate::record::{Cause, Causes, Record, Status, last_error};
 use crate::report;
-use crate::store::{Access, Database, Failures, LineHistory, StateDir};
+use crate::store::{Access, Database, Failures, LineHistory, StateDir, Table};
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
@@ -71,14 +71,17 @@ pub struct Failed {
 }
 
 impl Failed {
-    pub fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
+    fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
         let state = database.state_dir(queue.state_dir.as_deref())?;
-        let table = database.table();
-        let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
         let (histories, _) = state.histories(1);
+        Ok(Self::new(&state, database.table(), &histories))
+    }
+
+    /// By the histories of all lines of the database.
+    pub fn new(state: &StateDir, table: &Table, histories: &[LineHistory]) -> Self {
+        let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
         let runs = |it: &LineHistory| it.line.table == table.name && it.running().is_some();
-        let is_running = histories.iter().any(runs);
-        Ok(Self { known: known(&state, &table.name), is_told, is_running })
+        Self { known: known(state, table), is_told, is_running: histories.iter().any(runs) }
     }
 
     /// The causes of the failures of all records with one of these statuses.
@@ -119,9 +122,14 @@ impl Failed {
     }
 }
 
+/// The errors of a table's records that it has no column for.
+pub fn kept_errors(queue: &Queue, database: &dyn Database) -> Result<Failures> {
+    Ok(known(&database.state_dir(queue.state_dir.as_deref())?, database.table()))
+}
+
 /// What the state directory knows of a table's failures. To look only: it may belong to others.
-fn known(state: &StateDir, table: &str) -> Failures {
-    state.failures(table).unwrap_or_else(|error| {
+fn known(state: &StateDir, table: &Table) -> Failures {
+    state.failures(&table.name).unwrap_or_else(|error| {
         log::warn!("{error:#}: errors that no column holds are not known");
         Failures::default()
     })

@@ -5,7 +5,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use anyhow::{Result, bail};
 
 use super::assemble::look;
-use super::failures::{CauseFilter, Failed};
+use super::failures::{CauseFilter, Failed, kept_errors};
 use super::{Console, find, passes};
 use crate::cli::{self, List};
 use crate::exit::{self, Exit, usage};
@@ -73,7 +73,10 @@ fn report_on(resolved: &Resolved<'_>, recent: usize, now: Instant) -> Result<Sta
     let mut oldest_pending = None;
     let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
     let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
-    let (known, mut causes) = (Failed::of(&queue, &*database)?, Causes::default());
+    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let (histories, unread) = state.histories(recent);
+    let known = Failed::new(&state, database.table(), &histories);
+    let mut causes = Causes::default();
     let [mut snoozed, mut failed, mut in_hand] = [0; 3];
     database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
         keep_older(&mut oldest_pending, &record);
@@ -92,7 +95,9 @@ fn report_on(resolved: &Resolved<'_>, recent: usize, now: Instant) -> Result<Sta
         Ok(Continue(()))
     })?;
     known.known.date(&mut causes);
-    let passes = passes::of_queue(&queue, &*database, &resolved.sources.environment, recent, now)?;
+    let environment = &resolved.sources.environment;
+    let lines = passes::of_queue(&queue, database.table(), histories, environment);
+    let passes = passes::report(&state, lines, &unread, recent, now);
     Ok(StatusReport {
         db: database.place(),
         table: database.table().name.clone(),
@@ -125,7 +130,7 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     let (mut database, assembly) = look(&queue, schedule.as_ref())?;
     let now = console.clock.now();
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
-    let failed = Failed::of(&queue, &*database)?;
+    let kept = kept_errors(&queue, &*database)?;
     let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
     let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, all);
     let cause = args.failure.as_ref().map(filter);
@@ -136,7 +141,7 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     let mut left = args.limit.map_or(u64::MAX, |limit| limit.0);
     database.scan(&statuses, order, &mut |mut record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
-        failed.known.fill_in(&mut record);
+        kept.fill_in(&mut record);
         let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
             && queue.holds(&record.id)
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
@@ -170,12 +175,12 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
-    let failed = Failed::of(&queue, &*database)?;
+    let kept = kept_errors(&queue, &*database)?;
     let mut exit = Exit::Done;
     for id in ids {
         let mut found = find(&mut *database, id, columns)?;
         if let Ok(record) = &mut found {
-            failed.known.fill_in(record);
+            kept.fill_in(record);
         }
         let text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {

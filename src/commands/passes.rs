@@ -18,7 +18,7 @@ use crate::record::{Attempt, Causes, Outcome, Status};
 use crate::report::{LinePasses, Passes};
 use crate::schedule::Policy;
 use crate::store::{
-    Counts, Database, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
+    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
 };
 use crate::time::{Instant, rough_span};
 
@@ -135,31 +135,16 @@ const INCOMPLETE: &str = "what `backlog status` shows of this pass may be incomp
 
 fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
     PassEntry {
-        run: run.into(),
-        began,
-        ended: None,
-        took_ms: 0,
-        end: None,
-        error: None,
-        line: assembly.name.clone(),
         typed: settings.typed.clone(),
-        pid: std::process::id(),
-        uid: rustix::process::geteuid().as_raw(),
         host: host_name(),
         every: own_interval(&settings.schedule.policy),
         hangs_after: hangs_after(settings),
-        counts: Counts::default(),
-        errors: Vec::new(),
-        passes: 1,
-        totals: Counts::default(),
-        number: 0,
-        scope: String::new(),
-        lock: 0,
+        ..PassEntry::new(assembly.name.clone(), run.into(), began)
     }
 }
 
 /// How often a policy has its line run, in seconds; how often one by age alone does is up to cron.
-pub fn own_interval(policy: &Policy) -> Option<i64> {
+fn own_interval(policy: &Policy) -> Option<i64> {
     (!matches!(policy, Policy::Age(_))).then(|| policy.every_secs())
 }
 
@@ -198,22 +183,34 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The passes of a queue's lines, as far as this user knows of them on this machine; the last of them,
-/// `recent`, one by one.
-pub fn of_queue(
-    queue: &Queue,
-    database: &dyn Database,
-    environment: &Environment,
+/// The report on the passes of these lines. `unread` says why other histories are not known; of the
+/// last passes as many as `recent` are told one by one.
+pub fn report(
+    state: &StateDir,
+    lines: Vec<LinePasses>,
+    unread: &[anyhow::Error],
     recent: usize,
     now: Instant,
-) -> Result<Passes> {
-    let state = database.state_dir(queue.state_dir.as_deref())?;
-    let directory = state.path().display().to_string();
-    let worker = state.is_of_a_server().then(|| (user_name(), host_name()));
-    let (histories, errors) = state.histories(recent);
-    let errors = errors.iter().map(|error| format!("{error:#}")).collect();
-    let (name, table) = (&queue.name, &database.table().name);
-    let own = histories.into_iter().filter(|it| it.line.queue == *name && it.line.table == *table);
+) -> Passes {
+    Passes {
+        now,
+        directory: state.path().display().to_string(),
+        worker: state.is_of_a_server().then(|| (user_name(), host_name())),
+        errors: unread.iter().map(|error| format!("{error:#}")).collect(),
+        lines,
+        recent,
+    }
+}
+
+/// The passes of a queue's lines among the histories of a database.
+pub fn of_queue(
+    queue: &Queue,
+    table: &Table,
+    histories: Vec<LineHistory>,
+    environment: &Environment,
+) -> Vec<LinePasses> {
+    let is_own = |it: &LineHistory| it.line.queue == queue.name && it.line.table == table.name;
+    let own = histories.into_iter().filter(is_own);
     let lines = own.map(|history| {
         let every = history.entries.last().and_then(|last| last.every);
         LinePasses { history, every }
@@ -226,7 +223,7 @@ pub fn of_queue(
             *every = every.or_else(|| cadence.interval(queue, &history.line));
         }
     }
-    Ok(Passes { now, directory, worker, errors, lines, recent })
+    lines
 }
 
 fn host_name() -> String {

@@ -73,17 +73,16 @@ impl Group {
 pub struct Causes(HashMap<Cause, Group>);
 
 impl Causes {
-    pub fn add(&mut self, record: &Record) -> Cause {
-        self.add_error(&record.id, record.last_error.as_deref(), record.last_failure_at)
+    pub fn add(&mut self, record: &Record) {
+        self.add_error(&record.id, record.last_error.as_deref(), record.last_failure_at);
     }
 
-    pub fn add_error(&mut self, id: &Id, error: Option<&str>, at: Option<Instant>) -> Cause {
+    pub fn add_error(&mut self, id: &Id, error: Option<&str>, at: Option<Instant>) {
         let mut cause = Cause::of(error);
         if self.0.len() >= MOST_GROUPS && !self.0.contains_key(&cause) {
             cause = Cause(TOO_MANY.into());
         }
-        self.0.entry(cause.clone()).or_default().add(id, at);
-        cause
+        self.0.entry(cause).or_default().add(id, at);
     }
 
     /// Sets when causes were met first and last, by their ids, where somebody knows better than the

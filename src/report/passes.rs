@@ -80,12 +80,13 @@ impl LinePasses {
         let is_ahead = at.0.saturating_sub(screen.now.0) > SKEW_SECS;
         let back = if is_ahead { ", so the clock was set back" } else { "" };
         let ago = format!("{}{back}", screen.distance(at));
-        let text = format!("last pass {}, {ago}{}", screen.at(at), came_to(last));
+        let text = format!("last pass {}, {ago}{}", screen.at(at), behind_its_time(last));
         let entries = self.history.entries.iter().rev();
         let before = entries.skip_while(|it| *it != last).nth(1);
         match before.filter(|_| last.end == Some(PassEnd::Idle)) {
             Some(before) => {
-                format!("{text}; before that {}{}", screen.at(before.last_began()), came_to(before))
+                let at = screen.at(before.last_began());
+                format!("{text}; before that {at}{}", behind_its_time(before))
             }
             None => match self.history.killed_in_a_row() {
                 0 | 1 => text,
@@ -143,18 +144,24 @@ fn usual_gap(entries: &[PassEntry]) -> Option<i64> {
 }
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
+fn behind_its_time(entry: &PassEntry) -> String {
+    let is_timed = !matches!(entry.end, None | Some(PassEnd::Idle));
+    format!("{}{}", if is_timed { ", " } else { ": " }, came_to(entry))
+}
+
+/// `took 3.9 s: 4,055 succeeded, 945 failed`
 fn came_to(entry: &PassEntry) -> String {
     let why = entry.error.as_deref().unwrap_or_default();
     let end = match entry.end {
         None => {
             let counts = counts_text(&entry.counts);
             let after = if counts.is_empty() { counts } else { format!(" after {counts}") };
-            return format!(": killed (pid {}){after}", entry.pid);
+            return format!("killed (pid {}){after}", entry.pid);
         }
         Some(PassEnd::Idle) if entry.passes > 1 => {
-            return format!(": nothing was due, {} passes in a row", grouped(entry.passes));
+            return format!("nothing was due, {} passes in a row", grouped(entry.passes));
         }
-        Some(PassEnd::Idle) => return ": nothing was due".into(),
+        Some(PassEnd::Idle) => return "nothing was due".into(),
         Some(PassEnd::Complete) if why.is_empty() => String::new(),
         Some(PassEnd::Complete) => format!("incomplete: {why}"),
         Some(PassEnd::MaxRuntime) => "stopped by --max-runtime".into(),
@@ -165,10 +172,10 @@ fn came_to(entry: &PassEntry) -> String {
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let took = took(Duration::from_millis(entry.took_ms));
     let done = if parts.is_empty() { "nothing was done".into() } else { parts.join("; ") };
-    format!(", took {took}: {done}")
+    format!("took {took}: {done}")
 }
 
-pub fn counts_text(counts: &Counts) -> String {
+fn counts_text(counts: &Counts) -> String {
     let Counts { succeeded, failed, snoozed, archived, interrupted, left } = *counts;
     let counts = [
         (succeeded, "succeeded"),
@@ -245,11 +252,7 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
 fn recent_text(passes: &Passes, screen: &Screen) -> String {
     let row = |(entry, history): (&PassEntry, &LineHistory)| {
         let what = if history.running() == Some(entry) { "running".into() } else { came_to(entry) };
-        vec![
-            screen.at(entry.last_began()),
-            screen.brief(&history.line.policy),
-            what.trim_start_matches([',', ':', ' ']).to_string(),
-        ]
+        vec![screen.at(entry.last_began()), screen.brief(&history.line.policy), what]
     };
     let rows: Vec<_> = passes.recent().into_iter().map(row).collect();
     if rows.is_empty() {

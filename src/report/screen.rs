@@ -23,12 +23,12 @@ impl Screen {
 
     /// An instant: on a terminal `02:36:00` in local time, with the date if that is another day.
     pub fn at(&self, at: Instant) -> String {
-        let local =
-            |at: Instant| DateTime::from_timestamp(at.0, 0).map(|it| it.with_timezone(&Local));
-        let (Some(then), Some(now)) = (local(at), local(self.now)) else { return at.to_string() };
         if !self.is_terminal() {
             return at.to_string();
         }
+        let local =
+            |at: Instant| DateTime::from_timestamp(at.0, 0).map(|it| it.with_timezone(&Local));
+        let (Some(then), Some(now)) = (local(at), local(self.now)) else { return at.to_string() };
         let format = if then.date_naive() == now.date_naive() {
             "%H:%M:%S"
         } else if then.year() == now.year() || (at.0 - self.now.0).abs() < 180 * DAY {

@@ -174,8 +174,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
-    let failures = top_failures(&report.failures.causes, screen);
-    let failures = if failures.is_empty() { failures } else { format!("\n{failures}") };
+    let failures = section(top_failures(&report.failures.causes, screen));
     let title = screen.wrap(&format!("{table} in {db} at {now}"));
     let counts = counts_table(&report.counts, screen);
     format!("{title}\n{counts}\n{lines}\n{passes}{failures}")
@@ -221,9 +220,12 @@ pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
     let lines = table(columns, &rows, screen);
     let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
     let causes: Vec<_> = known.map(|(name, it)| (name, &it.failures.causes)).collect();
-    let failures = top_failures_of_all(&causes, screen);
-    let failures = if failures.is_empty() { failures } else { format!("\n{failures}") };
-    lines + &failures
+    lines + &section(top_failures_of_all(&causes, screen))
+}
+
+/// A section behind others, if there is anything in it.
+fn section(text: String) -> String {
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {

@@ -129,6 +129,32 @@ pub struct PassEntry {
 }
 
 impl PassEntry {
+    /// The entry of a pass that begins, of which nothing else is known.
+    pub fn new(line: LineName, run: String, began: Instant) -> Self {
+        Self {
+            run,
+            began,
+            ended: None,
+            took_ms: 0,
+            end: None,
+            error: None,
+            line,
+            typed: String::new(),
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            host: String::new(),
+            every: None,
+            hangs_after: None,
+            counts: Counts::default(),
+            errors: Vec::new(),
+            passes: 1,
+            totals: Counts::default(),
+            number: 0,
+            scope: String::new(),
+            lock: 0,
+        }
+    }
+
     /// When the last pass began that it stands for, as far as it says.
     pub fn last_began(&self) -> Instant {
         if self.passes > 1 { self.ended.unwrap_or(self.began) } else { self.began }
@@ -324,10 +350,14 @@ impl LineHistory {
         self.entries.last().filter(|last| self.is_running && last.ended.is_none())
     }
 
+    /// The entries but that of the running pass.
+    fn over(&self) -> &[PassEntry] {
+        &self.entries[..self.entries.len() - usize::from(self.running().is_some())]
+    }
+
     /// The last entry that is not of the running pass.
     pub fn last(&self) -> Option<&PassEntry> {
-        let over = self.entries.len() - usize::from(self.running().is_some());
-        self.entries[..over].last()
+        self.over().last()
     }
 
     /// How many passes are known.
@@ -337,8 +367,7 @@ impl LineHistory {
 
     /// How many of the last passes were killed.
     pub fn killed_in_a_row(&self) -> usize {
-        let over = self.entries.len() - usize::from(self.running().is_some());
-        self.entries[..over].iter().rev().take_while(|it| it.ended.is_none()).count()
+        self.over().iter().rev().take_while(|it| it.ended.is_none()).count()
     }
 
     /// For how long the running pass has had no outcome, if so long that it hangs.
@@ -464,28 +493,7 @@ mod tests {
 
     fn entry(number: i64) -> PassEntry {
         let line = LineName { policy: "--ndays 1".into(), ..LineName::default() };
-        PassEntry {
-            run: format!("{number:016x}"),
-            began: Instant(number),
-            ended: None,
-            took_ms: 0,
-            end: None,
-            error: None,
-            line,
-            typed: "process".into(),
-            pid: 7,
-            uid: 0,
-            host: "here".into(),
-            every: None,
-            hangs_after: None,
-            counts: Counts::default(),
-            errors: Vec::new(),
-            passes: 1,
-            totals: Counts::default(),
-            number: 0,
-            scope: String::new(),
-            lock: 0,
-        }
+        PassEntry::new(line, format!("{number:016x}"), Instant(number))
     }
 
     fn state(dir: &std::path::Path) -> StateDir {

@@ -16,15 +16,21 @@ pub enum Exit {
     Signal(i32),
 }
 
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::TryLater => 75,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::TryLater => 75,
-            Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
-        })
+        Self::from(exit.code())
     }
 }
 

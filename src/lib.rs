@@ -21,6 +21,7 @@ mod engine;
 mod exit;
 mod handlers;
 mod hash;
+mod manual;
 mod mapping;
 mod options;
 mod query;
@@ -54,6 +55,9 @@ use time::{Clock, Instant};
 
 /// The first of the arguments is the program's own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if let Some(shell) = std::env::var_os(cli::REQUEST) {
+        return complete(&shell.to_string_lossy(), args);
+    }
     let typed = Typed::parse(args).unwrap_or_else(|error| error.exit());
     let terminal = Terminal::new(typed.cli.global.verbose);
     match dispatch(typed, &terminal) {
@@ -65,6 +69,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             exit::of(&error).into()
         }
     }
+}
+
+/// Answers a shell that completes a command line. It shows nothing of an error.
+fn complete(shell: &str, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let answer = cli::answer(shell, args.into_iter().collect());
+    let written = answer.and_then(|answer| io::stdout().write_all(&answer));
+    if written.is_ok() { Exit::Done } else { Exit::Failed }.into()
 }
 
 fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {

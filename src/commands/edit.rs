@@ -10,14 +10,16 @@ use serde::de::IgnoredAny;
 
 use super::failures::CauseFilter;
 use super::{AMBIGUOUS, Console, GONE, find, open};
-use crate::cli::Edit;
+use crate::cli::{Edit, Init};
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 use crate::query::Order;
 use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
-use crate::store::{Access, Claim, Database, Retry, RowWrite, Schemas, Store, Table, WriteResult};
+use crate::store::{
+    Access, Claim, Created, Database, Retry, RowWrite, Schemas, Store, Table, WriteResult,
+};
 use crate::time::Instant;
 
 const TABLE: &str = "BACKLOG";
@@ -31,12 +33,17 @@ const SCHEMAS: Schemas = Schemas {
 const MINIMAL: Schemas =
     Schemas { sqlite: include_str!("minimal.sql"), postgres: include_str!("minimal.postgres.sql") };
 
-pub fn init(queue: &Queue, minimal: bool, console: &mut Console<'_>) -> Result<Exit> {
+pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exit> {
     if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
-    let made = queue.db.create(TABLE, if minimal { &MINIMAL } else { &SCHEMAS })?;
-    confirm(console.out, &format!("created {made} in {}", queue.db))
+    let schemas = if args.minimal { &MINIMAL } else { &SCHEMAS };
+    let Created { what, is_new } = queue.db.create(TABLE, schemas)?;
+    if !is_new && !args.if_missing {
+        bail!("{what} already exists in {}", queue.db);
+    }
+    let done = if is_new { "created" } else { "found" };
+    confirm(console.out, &format!("{done} {what} in {}", queue.db))
 }
 
 /// How many records one transaction takes.

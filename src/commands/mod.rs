@@ -7,6 +7,7 @@ mod crontab;
 mod edit;
 mod failures;
 mod look;
+mod manual;
 mod passes;
 mod process;
 mod progress;
@@ -36,11 +37,11 @@ pub struct Console<'a> {
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
     let Typed { cli, options } = typed;
-    // It knows nothing of queues.
-    if let Command::Watchdog = cli.command {
-        return store::run_watchdog().map(|()| Exit::Done);
-    }
-    let sources = Sources::find(cli.global.config.as_deref(), environment)?;
+    let sources = if cli.command.is_about_a_queue() {
+        Sources::find(cli.global.config.as_deref(), environment)?
+    } else {
+        Sources { environment, file: None }
+    };
     let one = || resolve(&sources, &options);
     let command = match &cli.command {
         Command::Process(args) => QueueCommand::Process(args),
@@ -48,7 +49,7 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         Command::Failures(args) => QueueCommand::Failures(args),
         Command::Check(args) => QueueCommand::Check(args),
         Command::Crontab(args) => QueueCommand::Crontab(args),
-        Command::Init(args) => return edit::init(&one()?.queue()?, args.minimal, console),
+        Command::Init(args) => return edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => return edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => return look::list(&one()?, args, console),
         Command::Explain(args) => return look::explain(&one()?, &args.ids, console),
@@ -56,6 +57,8 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         Command::Restore(args) => return edit::edit(&one()?, &edit::RESTORE, args, console),
         Command::Retry(args) => return edit::edit(&one()?, &edit::RETRY, args, console),
         Command::Simulate(args) => return simulate::run(&one()?, args, console),
+        Command::Completions(args) => return manual::completions(args.shell, console),
+        Command::Man(args) => return manual::man(&args.directory, console),
         Command::Watchdog => return store::run_watchdog().map(|()| Exit::Done),
     };
     if command.is_about_all() {

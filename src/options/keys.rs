@@ -134,11 +134,15 @@ pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
 /// `no queue "emial"; did you mean email?; legal are email, orders`
 pub fn unknown<'a>(what: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> String {
     let legal: Vec<_> = legal.collect();
-    let distance = |it: &&&str| strsim::damerau_levenshtein(it, name);
-    let nearest = legal.iter().min_by_key(distance);
-    let meant = nearest.filter(|it| distance(it) <= 1 + name.len() / 3);
+    let meant = nearest(name, legal.iter().copied());
     let meant = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
     format!("no {what} {name:?}{meant}; legal are {}", legal.join(", "))
+}
+
+/// The one that may have been meant by a name, if one is near enough.
+pub fn nearest<'a>(name: &str, legal: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |it: &&str| strsim::damerau_levenshtein(it, name);
+    legal.min_by_key(distance).filter(|it| distance(it) <= name.len().div_ceil(3))
 }
 
 /// Fails if no key of a queue has this name.

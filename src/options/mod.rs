@@ -6,6 +6,7 @@ pub mod keys;
 mod layers;
 mod pass;
 mod queue;
+mod reference;
 mod schedule;
 mod sources;
 pub mod value;
@@ -13,6 +14,7 @@ pub mod value;
 pub use layers::{Layers, Origin, Resolved, TypedOptions};
 pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRET};
 pub use queue::{Queue, QueueOptions};
+pub use reference::{Key, SECTIONS};
 pub use schedule::{Pace, ScheduleOptions};
 pub use sources::{Environment, Sources};
 

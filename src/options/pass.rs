@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde::Deserialize;
 
 use super::command_line::command_line;
@@ -21,58 +21,74 @@ use crate::query::Order;
 
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
+#[command(next_help_heading = "Pass")]
 pub struct PassOptions {
-    /// Handlers at a time; with --stream so many processes, each with its --window [default: 1]
+    /// Run so many handlers at a time
+    ///
+    /// With --stream so many processes, each with a --window of its own.
     #[arg(long, value_name = "N")]
     pub jobs: Option<UpTo1024>,
 
-    /// End a handler that runs longer, or with --stream is silent for longer, as a failure; `none`
-    /// for no limit [default: 1h; 30s with --post]
+    /// End a handler that runs longer, as a failure
+    ///
+    /// With --stream it is how long a process may be silent while it has records, with --post how long
+    /// the whole exchange may take. `none` sets no limit.
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<Limit>,
 
-    /// How long a handler may go on when the pass is to stop, before SIGTERM; and between SIGTERM and
-    /// SIGKILL after --timeout [default: 10s]
-    #[arg(long, value_name = "DURATION")]
+    /// Time for running handlers to end when the pass is to stop
+    ///
+    /// After it they get SIGTERM, and SIGKILL a second later. It is also the time between SIGTERM and
+    /// SIGKILL after --timeout.
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub grace: Option<Grace>,
 
-    /// Stop after N attempts; the next pass goes on behind them
-    #[arg(long, value_name = "N")]
+    /// Stop after N attempts
+    ///
+    /// The next pass goes on behind them, so that no block of failing records keeps the others from
+    /// being tried.
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub max_records: Option<Records>,
 
-    /// End the pass after this long, 4m30s: no more handlers are started, and those that run get
-    /// --grace to end
-    #[arg(long, value_name = "DURATION")]
+    /// Stop after this time
+    ///
+    /// No more handlers are started, and those that run get --grace to end.
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub max_runtime: Option<humantime::Duration>,
 
-    /// Stop after N records in a row that failed: what they need is down, and the rest is left as it
-    /// is
-    #[arg(long, value_name = "N")]
+    /// Stop after N records in a row that failed
+    ///
+    /// What they need is down then, and the rest is left as it is.
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub max_consecutive_failures: Option<Attempts>,
 
-    /// Begin no more attempts than this: 50/s, 100/m, 1000/h
-    #[arg(long, value_name = "RATE")]
+    /// Begin at most so many attempts: 50/s, 100/m, 1000/h
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub rate: Option<RateLimit>,
 
-    /// A command for each record that is archived, "notify {id}"; it gets what a handler gets
-    #[arg(long, value_name = "COMMAND")]
+    /// Run a command for each record that is archived
+    ///
+    /// It gets what a handler gets, with BACKLOG_STATUS=ARCHIVED.
+    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
     #[serde(rename = "exec_on_archive", deserialize_with = "value::text_or_array")]
     pub on_archive: Option<CommandLine>,
 
-    /// Which records go first [default: newest]
-    #[arg(long, value_enum)]
+    /// Which records go first
+    #[arg(long, value_enum, hide_short_help = true)]
     #[serde(deserialize_with = "value::choice")]
     pub order: Option<Order>,
 
     /// Exit 1 if any record failed
-    #[arg(long)]
+    ///
+    /// Without it only what is archived or could not be done makes a pass fail.
+    #[arg(long, hide_short_help = true)]
     #[serde(deserialize_with = "value::flag")]
     pub strict: bool,
 
-    /// Append one JSON line for each attempt
-    #[arg(long, value_name = "FILE")]
+    /// Append a line of JSON for each attempt
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub joblog: Option<PathBuf>,
 }
@@ -125,77 +141,99 @@ impl PassSettings {
 
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
-#[command(next_help_heading = "The handler")]
+#[command(next_help_heading = "Handler")]
 pub struct HandlerOptions {
-    /// One process for many records, which reads a JSON line for each and answers with one
+    /// Start the command once, for many records
+    ///
+    /// It reads a line of JSON for each record, and answers with a line of JSON. Start-up costs once.
     #[arg(long, conflicts_with = "post")]
     #[serde(deserialize_with = "value::flag")]
     pub stream: bool,
 
-    /// How many records it may have in hand [default: 64]
-    #[arg(long, value_name = "N")]
+    /// With --stream: how many records a process may have in hand
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub window: Option<UpTo1024>,
 
-    /// How many bytes of records it may have in hand, 512K, 64M or 1G; one record alone always goes
-    /// [default: 64M]
-    #[arg(long, value_name = "SIZE")]
+    /// With --stream: how many bytes of records a process may have in hand
+    ///
+    /// One record alone always goes, whatever its size.
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub window_bytes: Option<Size>,
 
-    /// How often a pass may start it again when it has died [default: 3]
-    #[arg(long, value_name = "N")]
+    /// With --stream: how often a pass starts processes that died again
+    #[arg(long, value_name = "N", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub restarts: Option<u32>,
 
-    /// Send each record to a webhook; {column} in the URL is replaced by the record's value; signed
-    /// with BACKLOG_WEBHOOK_SECRET, if that is set
+    /// Send each record to a webhook
+    ///
+    /// {column} in the URL is replaced by the record's value, percent-encoded. Requests are signed with
+    /// the secret in the environment variable BACKLOG_WEBHOOK_SECRET, if that is set.
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     #[serde(deserialize_with = "value::typed")]
     pub post: Option<String>,
 
-    /// One more header of the request, "Authorization: Bearer abc"; may be repeated
-    #[arg(long, value_name = "HEADER")]
+    /// With --post: a header of the request; may be repeated
+    ///
+    /// A token does not belong on a command line, which every user of the machine sees: the key may
+    /// stand in backlog.toml, and the variable has a line for each header.
+    #[arg(long, value_name = "HEADER", hide_short_help = true)]
     #[serde(deserialize_with = "value::entries")]
     pub header: Vec<String>,
 
-    /// A host that a column in the URL may name, example.com or *.example.com (all below it); may be
-    /// repeated [default: any name of the public internet, without credentials]
-    #[arg(long, value_name = "HOST")]
+    /// With --post: a host that a column may name; may be repeated
+    ///
+    /// *.example.com stands for all below it. Without a list a column may name hosts of the public
+    /// internet, and no credentials are sent there.
+    #[arg(long, value_name = "HOST", hide_short_help = true)]
     #[serde(rename = "allow_hosts", deserialize_with = "value::entries")]
     pub allow_host: Vec<String>,
 
-    /// The column with the secret that each record is signed with, instead of BACKLOG_WEBHOOK_SECRET
-    #[arg(long, value_name = "COLUMN")]
+    /// With --post: the column with each record's own secret
+    ///
+    /// Requests are signed with it instead of BACKLOG_WEBHOOK_SECRET, and it is not sent.
+    #[arg(long, value_name = "COLUMN", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub secret_column: Option<String>,
 
-    /// What stands in front of webhook-id and Idempotency-Key, for databases that share a receiver
-    #[arg(long, value_name = "PREFIX")]
+    /// With --post: what webhook-id and Idempotency-Key begin with
+    ///
+    /// It keeps the keys of databases apart that share a receiver.
+    #[arg(long, value_name = "PREFIX", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub key_prefix: Option<String>,
 
-    /// The whole Idempotency-Key, {column} being replaced; "" leaves it out [default: the table, the
-    /// id and the insertion date, and another one after each answer]
-    #[arg(long, value_name = "KEY")]
+    /// With --post: the Idempotency-Key of all attempts of a record
+    ///
+    /// {column} is replaced; an empty one leaves the header out. Without the option it is the table, the
+    /// id and the insertion date, and another one after each answer that is no success.
+    #[arg(long, value_name = "KEY", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub idempotency_key: Option<String>,
 
-    /// The authorities that certify the webhook's server [default: those of the system]
-    #[arg(long, value_name = "FILE")]
+    /// With --post: authorities that certify the server, as PEM
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub ca_file: Option<PathBuf>,
 
-    /// Exits of the command after which a record is archived at once: 65,100
-    #[arg(long, value_name = "EXIT,...")]
+    /// Exit codes of the command that archive a record at once
+    #[arg(long, value_name = "EXIT,...", hide_short_help = true)]
     #[serde(deserialize_with = "value::text_or_array")]
     pub give_up_on: Option<Several>,
 
-    /// Archive a record at once that the webhook refuses with 4xx, other than 407, 408, 425 and 429
-    #[arg(long = "give-up-on-4xx")]
+    /// With --post: archive a record at once that is refused with 4xx
+    ///
+    /// Other than 407, 408, 425 and 429, which may pass.
+    #[arg(long = "give-up-on-4xx", hide_short_help = true)]
     #[serde(deserialize_with = "value::flag")]
     pub give_up_on_4xx: bool,
 
-    /// The handler; without --stream {column} in an argument is replaced by the record's value
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The handler: a command and its arguments
+    ///
+    /// It is started without a shell. It gets the record as JSON on standard input; {column} in an
+    /// argument is replaced by the record's value. Exit 0 is a success, any other a failure;
+    /// backlog-handlers(7) has the rest.
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
     #[serde(skip)]
     pub command: Vec<OsString>,
 }

@@ -52,7 +52,7 @@ impl Queue {
 
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
-#[command(next_help_heading = "The table")]
+#[command(next_help_heading = "Table")]
 pub struct QueueOptions {
     /// An option of every subcommand, typed in front of it as well.
     #[arg(skip)]
@@ -63,28 +63,36 @@ pub struct QueueOptions {
     #[serde(deserialize_with = "value::typed")]
     pub state_dir: Option<PathBuf>,
 
-    /// The table [default: BACKLOG]
+    /// The table
     #[arg(long, value_name = "NAME")]
     #[serde(skip)]
     pub table: Option<String>,
 
-    /// A queue of pgmq instead of a table (with a database postgres://...)
-    #[arg(long, value_name = "QUEUE", conflicts_with = "table")]
+    /// A queue of pgmq instead of a table
+    ///
+    /// pgmq is an extension of PostgreSQL, so --db is a server.
+    #[arg(long, value_name = "QUEUE", conflicts_with = "table", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub pgmq: Option<String>,
 
-    /// Only the I-th of N parts of the records, 2/3: other lines or machines take the others
-    #[arg(long, value_name = "I/N")]
+    /// Only the I-th of N parts of the records
+    ///
+    /// Other crontab lines, or other machines, take the others. A record's part follows from its id.
+    #[arg(long, value_name = "I/N", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub shard: Option<Shard>,
 
-    /// A key of backlog.toml, id=order_id or 'status={column="state",new=[2,3]}'; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// A key of backlog.toml: id=order_id; may be repeated
+    ///
+    /// The value is written as there, or as a bare word: 'status={column="state",new=[2,3]}'.
+    #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     #[serde(skip)]
     pub set: Vec<Setting>,
 
-    /// Only rows for which this SQL condition holds, besides that of backlog.toml
-    #[arg(long = "where", value_name = "SQL")]
+    /// Only rows for which this SQL condition holds
+    ///
+    /// It narrows the condition of backlog.toml.
+    #[arg(long = "where", value_name = "SQL", hide_short_help = true)]
     #[serde(skip)]
     pub condition: Option<String>,
 }

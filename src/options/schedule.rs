@@ -17,33 +17,51 @@ use crate::secure_file;
 #[command(group = clap::ArgGroup::new("when")
     .args(["ndays", "fibonacci", "policy", "progressive"])
     .multiple(false))]
+#[command(next_help_heading = "Schedule")]
 pub struct ScheduleOptions {
-    /// Records inserted in the last N days, as often as this is run; may be a fraction
+    /// Records of the last N days; cron says how often
+    ///
+    /// A day is 86,400 seconds, and N may be a fraction. Needs no column: a crontab line for each range
+    /// of ages, each with a frequency of its own, is the schedule.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub ndays: Option<DaysAboveZero>,
 
-    /// Leave out the records of the last M days: another line takes them
-    #[arg(long, value_name = "M", allow_hyphen_values = true)]
+    /// With --ndays: leave out records of the last M days
+    ///
+    /// Another crontab line takes those.
+    #[arg(long, value_name = "M", allow_hyphen_values = true, hide_short_help = true)]
     pub min_ndays: Option<Days>,
 
-    /// After f failures wait Fibonacci(f) minutes (columns FAILURES and LAST_FAILURE)
+    /// Wait Fibonacci(f) minutes after f failures
+    ///
+    /// Needs the columns FAILURES and LAST_FAILURE. It is --policy fibonacci:unit=1m,spread=0%.
     #[arg(long)]
     #[serde(deserialize_with = "value::flag")]
     pub fibonacci: bool,
 
-    /// Wait after a failure as this policy has it: even, sidekiq, exponential:first=1m,base=2, ...
+    /// Wait as a policy has it: even, list:1m,1h, ...
+    ///
+    /// Needs the columns FAILURES and LAST_FAILURE, or --by-age. The policies are constant, fibonacci,
+    /// exponential, linear, arithmetic, geometric, even, sidekiq, buckets, list and sns; their
+    /// parameters follow a colon: exponential:first=1m,base=2,max=1h. `backlog simulate` draws what a
+    /// policy does.
     #[arg(long, value_name = "SPEC")]
     #[serde(deserialize_with = "value::typed")]
     pub policy: Option<String>,
 
-    /// The older, the less often, from one crontab line: tiers of maximal age / interval
-    /// [default: 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h]
+    /// The older, the less often, on one crontab line
+    ///
+    /// Needs no column. TIERS are pairs of a maximal age and an interval; without them
+    /// 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h. Each record has a place of its own in each
+    /// interval, so that many old ones are an even load.
     #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
     #[serde(deserialize_with = "value::flag_or_text")]
     pub progressive: Option<String>,
 
-    /// With --policy: go by the age instead of the count of failures; no column is needed
-    #[arg(long)]
+    /// With --policy: go by age instead of the count of failures
+    ///
+    /// Then the policy needs no column.
+    #[arg(long, hide_short_help = true)]
     #[serde(deserialize_with = "value::flag")]
     pub by_age: bool,
 
@@ -51,16 +69,15 @@ pub struct ScheduleOptions {
     #[serde(flatten)]
     pub pace: Pace,
 
-    #[arg(
-        long,
-        value_name = "N",
-        help = "Archive a record whose N-th attempt fails (column FAILURES) [env: \
-                MAX_<QUEUE>_RETRY_ATTEMPTS]"
-    )]
+    /// Archive a record whose N-th attempt fails
+    ///
+    /// Needs the column FAILURES. MAX_EMAILS_RETRY_ATTEMPTS in the environment is the limit of queue
+    /// emails.
+    #[arg(long, value_name = "N")]
     pub max_attempts: Option<Attempts>,
 
-    /// Archive a failed record that is older than this: 360days
-    #[arg(long, value_name = "DURATION")]
+    /// Archive a record that fails when it is older than this
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub max_age: Option<WholeSecs>,
 }
 
@@ -68,18 +85,21 @@ pub struct ScheduleOptions {
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
 pub struct Pace {
-    /// How often cron runs this: waits are counted in such ticks [default: 1m; 5m with
-    /// --progressive]
-    #[arg(long, value_name = "DURATION")]
+    /// How often cron runs this
+    ///
+    /// Waits are counted in such ticks, so that a pass which starts a little early misses none.
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub every: Option<WholeSecs>,
 
-    /// How far the waits of records that fail together are kept apart, from 0% to 100% [default:
-    /// 100%; 0% with --fibonacci]
-    #[arg(long, value_name = "PERCENT")]
+    /// How far the retries of records that fail together are kept apart
+    ///
+    /// From 0%, where they stay together, to 100%, where they fill the time between two waits of the
+    /// policy evenly. Nothing is drawn at random.
+    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
     pub spread: Option<Percent>,
 
-    /// Another number makes other records neighbours [default: 0]
-    #[arg(long, value_name = "NUMBER")]
+    /// Give records other places in the spread
+    #[arg(long, value_name = "NUMBER", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub salt: Option<u64>,
 }

@@ -22,7 +22,9 @@ pub use due_rule::{DueRule, Planned, Verdict};
 pub use keys::percent;
 pub use settle::{End, RetryLimits, charge, exhausted, expire, settle};
 pub use slots::{CATCH_UP, DEFAULT_TIERS, PROGRESSIVE_EVERY_SECS, Slots, Span, Tiers};
-pub use spec::{EVERY_SECS, Options, duration, file_of, parse, parse_for_age, plain_fibonacci};
+pub use spec::{
+    EVERY_SECS, Options, duration, file_of, parse, parse_for_age, plain_fibonacci, policy_names,
+};
 
 use crate::query::{Shard, Slot, Window};
 use crate::record::{Facts, Status};

@@ -36,6 +36,14 @@ pub struct Schemas {
     pub postgres: &'static str,
 }
 
+/// The table or queue that was to be created.
+pub struct Created {
+    /// As in `table BACKLOG`.
+    pub what: String,
+    /// Whether it was not there before.
+    pub is_new: bool,
+}
+
 impl Location {
     /// A table at a URL, or a queue there.
     #[cfg(feature = "postgres")]
@@ -67,19 +75,19 @@ impl Location {
         })
     }
 
-    /// Creates the table or queue, and a file if there is none. Says what was made.
-    pub fn create(&self, table: &str, schemas: &Schemas) -> Result<String> {
-        match self {
+    /// Creates the table or queue, and a file if there is none.
+    pub fn create(&self, table: &str, schemas: &Schemas) -> Result<Created> {
+        let is_new = match self {
             Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,
             #[cfg(feature = "postgres")]
             Self::Server(server, None) => postgres::create(server, table, schemas.postgres)?,
             #[cfg(feature = "postgres")]
             Self::Server(server, Some(queue)) => {
-                pgmq::create(server, queue)?;
-                return Ok(format!("queue {queue}"));
+                let is_new = pgmq::create(server, queue)?;
+                return Ok(Created { what: format!("queue {queue}"), is_new });
             }
-        }
-        Ok(format!("table {table}"))
+        };
+        Ok(Created { what: format!("table {table}"), is_new })
     }
 
     /// What tells it from others, whoever asks.

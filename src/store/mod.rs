@@ -40,7 +40,7 @@ pub use postgres::without_password;
 pub use claims::LineLock;
 pub use error::Retry;
 pub use interrupt::{Interrupter, Interruptible};
-pub use location::{Access, Location, Schemas, is_url};
+pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{
     Counts, Failures, LineHistory, LineName, LineState, NewFailures, PassEnd, PassEntry,

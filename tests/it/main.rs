@@ -14,6 +14,7 @@ mod encodings;
 mod escaping;
 mod failures;
 mod handlers;
+mod help;
 mod inspect;
 mod json;
 mod large;

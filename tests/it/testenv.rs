@@ -212,7 +212,7 @@ impl TestEnv {
 
     fn on_terminal(&self, zone: &str, columns: u16, line: &str, typed: &str) -> Ran {
         let program = env!("CARGO_BIN_EXE_backlog");
-        let line = format!("stty cols {columns}; exec {program} {line}");
+        let line = format!("stty rows 40 cols {columns}; exec {program} {line}");
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(self.dir.path());
         let like = self.command(&[]);

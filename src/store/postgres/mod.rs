@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tokio_postgres::Row;
 
 pub use server::{Server, without_password};
@@ -228,13 +228,16 @@ impl Database for SqlDatabase<PgEngine> {
 }
 
 /// Creates `table` with its schema, unless there is such a table.
-pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<()> {
+pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
     let place = server.shown();
     let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: DbError| error.explain(&place, "create the table in");
     let named = [Param::text(table.to_lowercase())];
     let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);
-    ensure!(there.map_err(explain)?.is_empty(), "table {table} already exists in {place}");
+    if !there.map_err(explain)?.is_empty() {
+        return Ok(false);
+    }
     // All of it or nothing: a batch is one transaction.
-    session.batch(schema).map_err(explain).context("nothing was created")
+    session.batch(schema).map_err(explain).context("nothing was created")?;
+    Ok(true)
 }

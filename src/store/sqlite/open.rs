@@ -123,8 +123,9 @@ impl SqliteEngine {
     }
 }
 
-/// Creates `table`, and the file if there is none: a new one gets write-ahead logging.
-pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
+/// Creates `table`, unless it is there, and the file if there is none: a new one gets write-ahead
+/// logging.
+pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     let database =
         secure_file::resolve(path).with_context(|| format!("could not open {}", path.display()))?;
     let is_new = database.found.as_ref().is_none_or(|found| found.len() == 0);
@@ -145,10 +146,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<()> {
         tx.commit()?;
         Ok(true)
     };
-    let made = run(&mut connection);
-    let made = made.map_err(|error| explain(path, error, "create the table in"))?;
-    ensure!(made, "table {table} already exists in {}", path.display());
-    Ok(())
+    run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
 }
 
 fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {

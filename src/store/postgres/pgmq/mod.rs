@@ -52,11 +52,14 @@ pub fn open(
 }
 
 /// Makes a queue, unless there is one of this name.
-pub fn create(server: &Arc<Server>, name: &str) -> Result<()> {
+pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
     let mut session = Session::open(server, Access::ReadWrite)?;
     let mut make = || {
-        ensure!(look_up(&mut session, name)?.is_none(), "queue {name} already exists");
-        Ok(session.query("SELECT pgmq.create($1)", &[Param::text(name)]).map(|_| ())?)
+        let is_new = look_up(&mut session, name)?.is_none();
+        if is_new {
+            session.query("SELECT pgmq.create($1)", &[Param::text(name)])?;
+        }
+        anyhow::Ok(is_new)
     };
     make().with_context(|| format!("could not make queue {name} in {}", server.shown()))
 }

@@ -1,16 +1,22 @@
 //! The command line: subcommands and their options, and the layer that those which are typed make.
 
+mod completion;
+mod errors;
+mod examples;
+mod help;
+
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use toml::Value;
 
-use crate::options::keys::{EXEC, PATHS, key_of, successor, variable};
+use crate::options::keys::{EXEC, PATHS, key_of};
 use crate::options::value::{Attempts, Percent, Records, Since, WholeSecs};
 use crate::options::{
     HandlerOptions, Layers, Origin, Pace, PassOptions, QueueOptions, ScheduleOptions, TypedOptions,
@@ -19,13 +25,22 @@ use crate::query::Order;
 use crate::record;
 use crate::time::Instant;
 
-/// Works off a table of pending records: each goes to your own command or webhook, failed ones are
-/// tried again, less and less often.
+use errors::retold;
+
+pub use completion::{REQUEST, answer, registration};
+pub use examples::Manual;
+pub use help::typed as example;
+
+/// Work off a table of pending records from cron
+///
+/// Each due record goes to your own command or webhook. Those that fail are tried again, less and less
+/// often.
 ///
 /// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
 /// (BACKLOG_MAX_RUNTIME=4m30s): what is typed counts first, then the environment, then the file.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
+#[command(max_term_width = help::WIDTH, disable_help_flag = true, disable_version_flag = true)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -35,33 +50,51 @@ pub struct Cli {
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Table")]
 pub struct Global {
-    /// The SQLite database, or a PostgreSQL server: postgres://user@host/database
+    /// The SQLite file, or postgres://user@host/database
+    ///
+    /// What the URL of a server leaves out is in libpq's variables (PGHOST, PGUSER, PGSSLMODE ...), and
+    /// the password, best, in ~/.pgpass.
     #[arg(long, global = true, value_name = "FILE|URL")]
     pub db: Option<PathBuf>,
 
-    /// Where the queues are described [default: ./backlog.toml, then
-    /// ~/.config/backlog/config.toml, then /etc/backlog.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The file that describes the queues
+    ///
+    /// Without it the first that is there of the default places.
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub config: Option<PathBuf>,
 
-    /// One of the queues described there, or just a name for handlers [default: default]
+    /// A queue of backlog.toml
+    ///
+    /// A file with one queue needs none. Without a file it is a name for handlers and MAX_<NAME>_RETRY_ATTEMPTS.
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub queue: Option<String>,
 
-    /// Where claims and cursors are kept [default: FILE.backlog; ~/.local/state/backlog with a
-    /// server]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// The directory for claims, cursors and the record of passes
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub state_dir: Option<PathBuf>,
 
-    /// Pretend that it is this instant: 2026-11-21T03:40:00Z, or @ and epoch seconds
-    #[arg(long, global = true, value_name = "INSTANT")]
+    /// Pretend that it is another time
+    ///
+    /// 2026-11-21T03:40:00Z, or @ and epoch seconds.
+    #[arg(long, global = true, value_name = "INSTANT", hide_short_help = true)]
     pub now: Option<Instant>,
 
-    /// Say more: every record; twice, everything (RUST_LOG overrides)
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Say more: each record; -vv says everything
+    ///
+    /// RUST_LOG overrides it.
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = None, display_order = 997)]
     pub verbose: u8,
+
+    /// Print help; --help says more
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = None, display_order = 998)]
+    pub help: Option<bool>,
+
+    /// Print the version
+    #[arg(short = 'V', long, global = true, action = ArgAction::Version, help_heading = None)]
+    #[arg(hide_short_help = true, display_order = 999)]
+    pub version: Option<bool>,
 }
 
 // clap is told of the options of a subcommand only if it is named, by `Command::augment`: what starts
@@ -79,51 +112,69 @@ pub enum Command {
     Status(Box<Status>),
     /// List the records
     List(Box<List>),
-    /// Group the failed records by their errors, and say how many there are of each, and since when
+    /// Group failed records by cause: how many, and since when
     Failures(Box<Failures>),
-    /// Say of records why they were or were not tried, and when they will be
+    /// Say why records were or were not tried, and when they will be
     Explain(Box<Explain>),
-    /// Take pending records out of the way; they are kept
+    /// Take pending records out of the way, and keep them
     Archive(Box<Edit>),
     /// Bring archived records back as new ones
     Restore(Box<Edit>),
-    /// Make failed or archived records due now; their count of failures is kept
+    /// Make failed or archived records due now
+    ///
+    /// Their count of failures is kept.
     Retry(Box<Edit>),
-    /// Look whether the table, the handler and the crontab are as they must be; touch nothing
+    /// Look whether table, handler and crontab are as they must be
+    ///
+    /// Nothing is written.
     Check(Box<Format>),
     /// Print the crontab lines for a queue
     Crontab(Box<Crontab>),
-    /// Draw the load that a policy makes, before a crontab is changed
+    /// Draw the load that policies make, before a crontab is changed
     Simulate(Box<Simulate>),
+    /// Print what completes command lines in a shell
+    Completions(Completions),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(Man),
     /// End the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Watchdog,
 }
 
 impl Command {
+    /// Whether it has the options of a queue.
+    pub fn is_about_a_queue(&self) -> bool {
+        !matches!(self, Self::Watchdog | Self::Completions(_) | Self::Man(_))
+    }
+
     /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
     /// that it has, its own, and those of the table.
     fn augment(command: clap::Command) -> clap::Command {
-        let about = command.get_about().cloned();
+        let about = command.get_about().cloned().unwrap_or_default();
+        let long_about = command.get_long_about().cloned();
         let (schedule, handler) = (ScheduleOptions::augment_args, HandlerOptions::augment_args);
         let own: &[fn(clap::Command) -> clap::Command] = match command.get_name() {
             "init" => &[Init::augment_args],
             "add" => &[Add::augment_args],
             "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
-            "status" => &[schedule, Status::augment_args],
-            "list" => &[schedule, List::augment_args],
+            "status" => &[Status::augment_args, schedule],
+            "list" => &[List::augment_args, schedule],
             "failures" => &[Failures::augment_args],
             "explain" => &[Explain::augment_args, schedule],
             "archive" | "restore" | "retry" => &[Edit::augment_args],
-            "check" => &[schedule, Format::augment_args, handler],
-            "crontab" => &[schedule, Crontab::augment_args, handler],
+            "check" => &[Format::augment_args, schedule, handler],
+            "crontab" => &[Crontab::augment_args, schedule, handler],
             "simulate" => &[Simulate::augment_args],
+            "completions" => return command.defer(Completions::augment_args).about(about),
+            "man" => return command.defer(Man::augment_args).about(about),
             _ => return command,
         };
         // Here is all that was put off. A group of options has set its own text.
         let command = command.defer(std::convert::identity);
         let command = own.iter().fold(command, |command, augment| augment(command));
-        QueueOptions::augment_args(command).about(about.unwrap_or_default())
+        let command = QueueOptions::augment_args(command).about(about.clone());
+        command.long_about(long_about.unwrap_or(about))
     }
 }
 
@@ -132,18 +183,24 @@ pub struct Init {
     /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
     #[arg(long)]
     pub minimal: bool,
+
+    /// Leave a table that is there as it is
+    #[arg(long)]
+    pub if_missing: bool,
 }
 
 #[derive(Args)]
 pub struct Add {
-    /// JSON documents; `-` reads one from each line of standard input
+    /// JSON documents, or - for one in each line of standard input
     #[arg(required = true, value_name = "PAYLOAD")]
     pub payloads: Vec<String>,
 }
 
 #[derive(Args)]
 pub struct Process {
-    /// Print what would be tried, and why not the others; touch nothing
+    /// Print what would be tried, and do nothing
+    ///
+    /// And why the others would not be.
     #[arg(long, conflicts_with_all = ["drain", "wait"])]
     pub dry_run: bool,
 
@@ -151,18 +208,22 @@ pub struct Process {
     #[arg(long)]
     pub drain: bool,
 
-    /// Wait for a running pass of the same line, instead of leaving the work to it
-    #[arg(long)]
+    /// Wait for a running pass of the same line
+    ///
+    /// Without it the work is left to that one.
+    #[arg(long, hide_short_help = true)]
     pub wait: bool,
 
-    /// Each queue of backlog.toml after the other; one that fails does not stop the next
-    #[arg(long, conflicts_with = "queue")]
+    /// Each queue of backlog.toml after the other
+    ///
+    /// One that fails does not stop the next.
+    #[arg(long, conflicts_with = "queue", hide_short_help = true)]
     pub all_queues: bool,
 }
 
 #[derive(Args)]
 pub struct Format {
-    /// One JSON object, for each queue
+    /// One line of JSON for each queue
     #[arg(long)]
     pub json: bool,
 
@@ -172,7 +233,7 @@ pub struct Format {
 
 #[derive(Args)]
 pub struct Status {
-    /// The last N passes of all lines as well
+    /// Show the last N passes of all crontab lines as well
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub passes: usize,
 
@@ -189,42 +250,48 @@ pub struct AllQueues {
 
 #[derive(Args)]
 pub struct List {
-    /// Which records go first [default: newest]
-    #[arg(long, value_enum)]
+    /// Which records go first, newest or oldest
+    #[arg(long, value_enum, hide_possible_values = true)]
     pub order: Option<Order>,
 
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
-    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
+    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
+    #[arg(value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
 
-    /// Only what is due (with --ndays, --fibonacci, --policy or --progressive)
+    /// Only what is due, by the schedule
     #[arg(long)]
     pub due: bool,
 
-    /// Only those that were inserted since then: 2h, 7days, or 2026-11-21T03:40:00Z
-    #[arg(long, value_name = "DURATION|INSTANT")]
+    /// Only those inserted since then: 2h, 7days, or an instant
+    #[arg(long, value_name = "INSTANT")]
     pub since: Option<Since>,
 
-    /// Only those that failed by this cause: its id, as `backlog failures` shows it, or a text of it
+    /// Only those that failed by one cause
+    ///
+    /// Its id, as `backlog failures` shows it, or a text that no other has.
     #[arg(long, value_name = "GROUP")]
     pub failure: Option<String>,
 
-    /// No more than so many
+    /// Show no more than N
     #[arg(long, value_name = "N")]
     pub limit: Option<Records>,
 
-    /// One JSON object for each record
+    /// One line of JSON for each record
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args)]
 pub struct Failures {
-    /// Only these: ERROR, ARCHIVED, or NEW where no column tells failed records [default: pending]
-    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
+    /// Only these: ERROR, ARCHIVED; without it all that wait
+    ///
+    /// NEW where no column tells failed records from new ones.
+    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
+    #[arg(value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
 
-    /// One JSON object for each group
+    /// One line of JSON for each cause
     #[arg(long)]
     pub json: bool,
 
@@ -234,7 +301,7 @@ pub struct Failures {
 
 #[derive(Args)]
 pub struct Explain {
-    /// The records
+    /// Ids of records
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
@@ -246,22 +313,25 @@ pub struct Edit {
     #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
     pub ids: Vec<String>,
 
-    /// All records of the usual statuses: NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR
-    /// with `retry`
+    /// All records of the usual statuses
+    ///
+    /// NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR with `retry`.
     #[arg(long)]
     pub all: bool,
 
-    /// Records that failed by this cause: its id in `backlog failures`, or a part of its text that no
-    /// other has
+    /// Records that failed by one cause
+    ///
+    /// Its id, as `backlog failures` shows it, or a text that no other has.
     #[arg(long, value_name = "GROUP")]
     pub failure: Option<String>,
 
-    /// Those that were inserted longer ago than this: 7days, 12h
+    /// Records inserted longer ago than this: 7days, 12h
     #[arg(long, value_name = "DURATION")]
     pub older_than: Option<WholeSecs>,
 
-    /// Only records with one of these statuses: NEW, ERROR, ARCHIVED
-    #[arg(long, value_enum, value_delimiter = ',', ignore_case = true)]
+    /// Only records that are NEW, ERROR or ARCHIVED
+    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
+    #[arg(value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
 
     /// Change more than 1,000 records without asking
@@ -275,11 +345,11 @@ pub struct Edit {
 
 #[derive(Args)]
 pub struct Crontab {
-    /// Six lines, one for each age, instead of one
+    /// Six lines, one for each range of ages
     #[arg(long)]
     pub classic: bool,
 
-    /// Units of systemd, a service and a timer for each line
+    /// A service and a timer of systemd for each line
     #[arg(long)]
     pub systemd: bool,
 
@@ -289,51 +359,51 @@ pub struct Crontab {
 
 #[derive(Args)]
 pub struct Simulate {
-    /// A policy, as behind `process --policy`; several are compared
+    /// A policy; several are compared
     #[arg(long, value_name = "SPEC")]
     pub policy: Vec<String>,
 
-    /// As with `process`
+    /// The schedule of process --fibonacci
     #[arg(long)]
     pub fibonacci: bool,
 
-    /// As with `process`
+    /// The schedule of process --progressive
     #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
     pub progressive: Option<String>,
 
-    /// The policies by age
+    /// The policies by age, as without counts of failures
     #[arg(long, requires = "policy")]
     pub by_age: bool,
 
     #[command(flatten)]
     pub pace: Pace,
 
-    /// So many records, which fail all at once
+    /// So many records, which all fail at once
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub records: u32,
 
-    /// These records instead
+    /// Records with these ids instead
     #[arg(long, value_name = "ID,...", value_delimiter = ',', conflicts_with = "records")]
     #[arg(allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
 
-    /// The pending records of the table instead, from now on
+    /// The pending records of the table instead
     #[arg(long, conflicts_with_all = ["records", "ids", "arrivals"])]
     pub from_table: bool,
 
-    /// For how long: 2h, 30days [default: 2h; 7days with --from-table]
+    /// For how long [default: 2h; of a table 7days]
     #[arg(long = "for", value_name = "DURATION")]
     pub span: Option<WholeSecs>,
 
-    /// The records arrive evenly over this time, instead of all at once
+    /// The records arrive evenly over this time
     #[arg(long, value_name = "DURATION")]
     pub arrivals: Option<WholeSecs>,
 
-    /// Attempts succeed after K failures, instead of never
+    /// Attempts succeed after K failures, not never
     #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
     pub success_after: Option<u32>,
 
-    /// So many of a hundred attempts fail, instead of all
+    /// So many of a hundred attempts fail, not all
     #[arg(long, value_name = "PERCENT")]
     pub failure_rate: Option<Percent>,
 
@@ -341,13 +411,32 @@ pub struct Simulate {
     #[arg(long, value_name = "N")]
     pub max_attempts: Option<Attempts>,
 
-    /// Draw a picture: a panel for each policy, a dot for each retry
+    /// Draw a picture, with a dot for each retry
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// One JSON line for each attempt instead of tables and charts
+    /// A line of JSON for each attempt, no charts
     #[arg(long)]
     pub jsonl: bool,
+}
+
+#[derive(Args)]
+pub struct Completions {
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Args)]
+pub struct Man {
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 /// A command line, parsed: its subcommand, and the layer of options that it makes.
@@ -355,9 +444,6 @@ pub struct Typed {
     pub cli: Cli,
     pub options: TypedOptions,
 }
-
-/// Options of every subcommand that are no keys of a queue, and stand in the environment as well.
-const ELSEWHERE: [&str; 3] = ["config", "queue", "where"];
 
 impl Typed {
     pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
@@ -376,7 +462,7 @@ impl Typed {
 
     fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let cli = Cli::from_arg_matches(matches)?;
-        let named = matches.subcommand().filter(|_| !matches!(cli.command, Command::Watchdog));
+        let named = matches.subcommand().filter(|_| cli.command.is_about_a_queue());
         let Some((name, matches)) = named else {
             return Ok(Self { cli, options: TypedOptions::default() });
         };
@@ -420,19 +506,16 @@ fn command(argv: &[OsString]) -> clap::Command {
     let shows_help = argv.iter().take_while(|arg| *arg != "--").any(is_help);
     let augment = |command| if is_named(&command) { Command::augment(command) } else { command };
     let command = Cli::command().mut_subcommands(augment);
-    if !shows_help {
-        return command;
-    }
-    command.mut_args(with_variable).mut_subcommands(|command| command.mut_args(with_variable))
+    if shows_help { with_help(command) } else { command }
 }
 
-fn with_variable(arg: Arg) -> Arg {
-    // This one names its own.
-    let long = arg.get_long().filter(|long| *long != "max-attempts");
-    let long = long.filter(|long| key_of(long).is_some() || ELSEWHERE.contains(long));
-    let (Some(long), Some(help)) = (long, arg.get_help()) else { return arg };
-    let help = format!("{help} [env: {}]", variable(long));
-    arg.help(help)
+/// The command line with all its subcommands, their options and their help.
+pub fn whole_command() -> clap::Command {
+    with_help(Cli::command().mut_subcommands(Command::augment))
+}
+
+fn with_help(command: clap::Command) -> clap::Command {
+    help::with_help(command).mut_subcommands(help::with_help)
 }
 
 fn value(arg: &Arg, matches: &ArgMatches) -> Value {
@@ -443,35 +526,4 @@ fn value(arg: &Arg, matches: &ArgMatches) -> Value {
         [one] => one.clone(),
         several => Value::Array(several.into()),
     }
-}
-
-/// The same error, in words that help more where there are such.
-fn retold(error: clap::Error, command: &mut clap::Command, argv: &[OsString]) -> clap::Error {
-    let kind = ErrorKind::UnknownArgument;
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
-    let retired = word.strip_prefix("--").and_then(successor);
-    let retired = retired.map(|now| format!("{word} is retired; use {now}"));
-    match retired.or_else(|| of_a_handler(word, command, argv)) {
-        Some(why) if error.kind() == kind => clap::Error::raw(kind, why).format(command),
-        _ => error,
-    }
-}
-
-/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
-/// command line is said again but a number: there may be a password in it.
-fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
-    let named = argv.iter().find_map(|arg| command.find_subcommand(arg))?;
-    let takes_one = named.get_arguments().any(Arg::is_last_set);
-    let is_one = takes_one && !word.starts_with('-') && !argv.iter().any(|arg| arg == "--");
-    let at = argv.iter().position(|arg| is_one && arg == word)?;
-    let is_number = |word: &OsString| word.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let mut before = String::new();
-    if let [.., option, number] = &argv[..at]
-        && is_number(number)
-    {
-        before = format!("{} {} ", option.display(), number.display());
-    }
-    Some(format!(
-        "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
-    ))
 }

@@ -1,0 +1,65 @@
+//! Completions for shells. What `backlog completions` prints has the shell run this program for each
+//! completion, so that options, values and the queues of backlog.toml are those of this version.
+
+use std::ffi::OsString;
+use std::io;
+
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::{EnvCompleter, Shells};
+
+use super::{Shell, whole_command};
+use crate::options::{Environment, Sources};
+use crate::schedule;
+
+/// The variable by which the shell asks for completions.
+pub const REQUEST: &str = "_BACKLOG_COMPLETE";
+const PROGRAM: &str = "backlog";
+
+/// What a shell reads to complete the command lines of this program.
+pub fn registration(shell: Shell) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let name = match shell {
+        Shell::Bash => "bash",
+        Shell::Zsh => "zsh",
+        Shell::Fish => "fish",
+    };
+    of(name)?.write_registration(REQUEST, PROGRAM, PROGRAM, PROGRAM, &mut text)?;
+    Ok(text)
+}
+
+/// The candidates that a shell asks for: the words of its command line stand behind `--`.
+pub fn answer(shell: &str, argv: Vec<OsString>) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let words = argv.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let of_all = whole_command().mut_args(completed);
+    let mut command = of_all.mut_subcommands(|command| command.mut_args(completed));
+    command.build();
+    let directory = std::env::current_dir().ok();
+    of(shell)?.write_complete(&mut command, words, directory.as_deref(), &mut text)?;
+    Ok(text)
+}
+
+fn of(shell: &str) -> io::Result<&'static dyn EnvCompleter> {
+    const SHELLS: Shells<'_> = Shells::builtins();
+    let found = SHELLS.0.iter().copied().find(|completer| completer.is(shell));
+    found.ok_or_else(|| io::Error::other(format!("{REQUEST}: {shell:?} is no shell")))
+}
+
+fn completed(arg: clap::Arg) -> clap::Arg {
+    match arg.get_long() {
+        Some("queue") => arg.add(ArgValueCandidates::new(queues)),
+        Some("policy") => arg.add(ArgValueCandidates::new(policies)),
+        _ => arg,
+    }
+}
+
+/// The queues of the backlog.toml that a command would read here, if there is one.
+fn queues() -> Vec<CompletionCandidate> {
+    let sources = Sources::find(None, Environment::own());
+    let queues = sources.ok().and_then(|sources| sources.queues().ok());
+    queues.into_iter().flatten().map(CompletionCandidate::new).collect()
+}
+
+fn policies() -> Vec<CompletionCandidate> {
+    schedule::policy_names().map(CompletionCandidate::new).collect()
+}

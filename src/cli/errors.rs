@@ -1,0 +1,81 @@
+//! The errors of a command line, in words that help more than clap's where there are such.
+
+use std::ffi::OsString;
+
+use clap::Arg;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::options::keys::{nearest, successor};
+
+/// The same error, in words that help more.
+pub fn retold(
+    mut error: clap::Error,
+    command: &mut clap::Command,
+    argv: &[OsString],
+) -> clap::Error {
+    let kind = ErrorKind::UnknownArgument;
+    // clap's tip to pass an unknown option as a value, behind `--`, would make it a handler.
+    error.remove(ContextKind::Suggested);
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
+    let word = &word.clone();
+    let retired = word.strip_prefix("--").and_then(successor);
+    let retired = retired.map(|now| format!("{word} is retired; use {now}"));
+    match retired.or_else(|| of_a_handler(word, command, argv)) {
+        Some(why) if error.kind() == kind => clap::Error::raw(kind, why).format(command),
+        _ if error.kind() == kind => with_tip(error, word, command, argv),
+        _ => error,
+    }
+}
+
+/// The error with the option that was meant, if there is one that is near. clap's own tips take those
+/// for near that share some letters.
+fn with_tip(
+    mut error: clap::Error,
+    word: &str,
+    command: &clap::Command,
+    argv: &[OsString],
+) -> clap::Error {
+    let tip = tip(word, command, argv);
+    if tip.is_some() || error.get(ContextKind::SuggestedArg).is_some() {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+    }
+    if let Some(tip) = tip {
+        let tips = vec![StyledStr::from(tip)];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
+fn tip(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
+    let typed = word.strip_prefix("--")?;
+    let at = argv.iter().position(|arg| command.find_subcommand(arg).is_some())?;
+    let named = command.find_subcommand(&argv[at])?;
+    let longs: Vec<_> = named.get_arguments().filter_map(Arg::get_long).collect();
+    if longs.contains(&typed) && argv[..at].iter().any(|arg| arg == word) {
+        return Some(format!("it goes behind the command: backlog {} {word}", named.get_name()));
+    }
+    let begins = longs.iter().copied().find(|long| long.starts_with(typed));
+    let nearest = begins.or_else(|| nearest(typed, longs.iter().copied()))?;
+    Some(format!("a similar argument exists: '--{nearest}'"))
+}
+
+/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
+/// command line is said again but a number: there may be a password in it.
+fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
+    let named = argv.iter().find_map(|arg| command.find_subcommand(arg))?;
+    let takes_one = named.get_arguments().any(Arg::is_last_set);
+    let is_one = takes_one && !word.starts_with('-') && !argv.iter().any(|arg| arg == "--");
+    let at = argv.iter().position(|arg| is_one && arg == word)?;
+    let is_number = |word: &OsString| word.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let mut before = String::new();
+    if let [.., option, number] = &argv[..at]
+        && is_number(number)
+    {
+        before = format!("{} {} ", option.display(), number.display());
+    }
+    Some(format!(
+        "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
+    ))
+}

@@ -1,0 +1,90 @@
+//! The help of the options and subcommands: to what stands beside each option comes what the reference
+//! of the keys says, and to each subcommand its examples and exit codes. clap lays it out.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, Command};
+
+use super::examples::Manual;
+use crate::options::keys::{key_of, variable};
+use crate::options::{DEFAULT_QUEUE, Key};
+
+/// Columns of the help, at most: also in a pipe, and in a window as wide as the screen.
+pub const WIDTH: usize = 80;
+/// A default that has more letters stands in the long help only.
+const SHORT: usize = 7;
+
+/// Options of every subcommand that are no keys of a queue, and stand in the environment as well.
+const ELSEWHERE: [&str; 3] = ["config", "queue", "where"];
+
+/// The command with all that its help is to say.
+pub fn with_help(command: Command) -> Command {
+    let command = command.mut_args(described);
+    let Some(manual) = Manual::of(command.get_name()) else { return command };
+    let text = after(manual);
+    command.after_long_help(text)
+}
+
+/// The option with its default, its variable, and an example.
+fn described(arg: Arg) -> Arg {
+    let (Some(long), Some(help)) = (arg.get_long().map(String::from), arg.get_help()) else {
+        return arg;
+    };
+    let help = help.to_string();
+    let key = Key::named(key_of(&long).unwrap_or(&long));
+    let default = default(&long, key);
+    let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));
+    let mut text = arg.get_long_help().map_or_else(|| help.clone(), ToString::to_string);
+    let mut notes = Vec::new();
+    notes.extend(default.map(|default| format!("[default: {default}]")));
+    if key.is_some() || ELSEWHERE.contains(&&*long) {
+        notes.push(format!("[env: {}]", variable(&long)));
+    }
+    notes.extend(key.map(|key| format!("[example: {}]", typed(&arg, &long, key.example))));
+    if !notes.is_empty() {
+        // Writing to a text does not fail.
+        let _ = write!(text, "\n\n{}", notes.join(" "));
+    }
+    arg.help(short.unwrap_or(help)).long_help(text)
+}
+
+fn default(long: &str, key: Option<&'static Key>) -> Option<&'static str> {
+    let default = match long {
+        "queue" => DEFAULT_QUEUE,
+        "config" => "./backlog.toml, ~/.config/backlog/config.toml or /etc/backlog.toml",
+        _ => key.map_or("", |key| key.default),
+    };
+    Some(default).filter(|default| !["", "false"].contains(default))
+}
+
+/// The example of a key as it is typed: `--jobs 4`, `--header 'X-Source: shop'`.
+pub fn typed(arg: &Arg, long: &str, example: &str) -> String {
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return format!("--{long}");
+    }
+    let value = example.trim_matches(['[', ']']).replace("\", \"", " ").replace(", ", ",");
+    let value = value.trim_matches('"');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.:,=%+-_".contains(c);
+    let quote = if value.chars().all(is_plain) {
+        ""
+    } else {
+        if value.contains('\'') { "\"" } else { "'" }
+    };
+    format!("--{long} {quote}{value}{quote}")
+}
+
+/// What stands below the options.
+fn after(manual: &Manual) -> String {
+    let mut text = String::from("Examples:");
+    for (command, says) in manual.examples {
+        if !says.is_empty() {
+            let _ = write!(text, "\n  # {says}");
+        }
+        let _ = write!(text, "\n  {command}");
+    }
+    text += "\n\nExit codes:";
+    for (exit, says) in manual.exits {
+        let _ = write!(text, "\n  {:<4}{says}", exit.code());
+    }
+    text
+}

@@ -1,0 +1,110 @@
+//! Markdown as the text of a manual page: what the documents use of it.
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use roff::{Inline, Roff, bold, italic, roman};
+
+/// Writes a document behind what stands on the page already. Its title is left out.
+pub fn write(page: &mut Roff, text: &str) {
+    let mut writer =
+        Writer { page, line: Vec::new(), cells: Vec::new(), header: Vec::new(), style: roman };
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        writer.event(event);
+    }
+}
+
+struct Writer<'a> {
+    page: &'a mut Roff,
+    /// What is collected of a paragraph, a heading or a cell.
+    line: Vec<Inline>,
+    /// The cells of a table's row, and those of its header.
+    cells: Vec<Vec<Inline>>,
+    header: Vec<Vec<Inline>>,
+    style: fn(String) -> Inline,
+}
+
+impl Writer<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(&tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => self.line.push((self.style)(text.into_string())),
+            Event::Code(text) => self.line.push(bold(text.into_string())),
+            Event::SoftBreak | Event::HardBreak => self.line.push(roman(" ")),
+            Event::Html(_)
+            | Event::InlineHtml(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::FootnoteReference(_)
+            | Event::Rule
+            | Event::TaskListMarker(_) => {}
+        }
+    }
+
+    fn start(&mut self, tag: &Tag<'_>) {
+        match tag {
+            Tag::Emphasis => self.style = italic,
+            Tag::Strong => self.style = bold,
+            Tag::Item => _ = self.page.control("IP", ["\\(bu", "2"]),
+            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => {
+                self.page.control("PP", []).control("RS", ["4"]).control("nf", []);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Emphasis | TagEnd::Strong => self.style = roman,
+            TagEnd::Heading(level) => self.heading(level as usize),
+            TagEnd::Paragraph => {
+                let line = std::mem::take(&mut self.line);
+                self.page.control("PP", []).text(line);
+            }
+            // A list without blank lines has no paragraphs in its items.
+            TagEnd::Item => {
+                let line = std::mem::take(&mut self.line);
+                self.page.text(line);
+            }
+            TagEnd::CodeBlock => {
+                let line = std::mem::take(&mut self.line);
+                self.page.text(line).control("fi", []).control("RE", []);
+            }
+            TagEnd::TableCell => self.cells.push(std::mem::take(&mut self.line)),
+            TagEnd::TableHead => self.header = std::mem::take(&mut self.cells),
+            TagEnd::TableRow => self.row(),
+            _ => {}
+        }
+    }
+
+    fn heading(&mut self, level: usize) {
+        let line = std::mem::take(&mut self.line);
+        match level {
+            1 => {}
+            2 => _ = self.page.control("SH", []).text(line),
+            _ => _ = self.page.control("SS", []).text(line),
+        }
+    }
+
+    /// The first cell with the others below it, each behind its header where there are several.
+    fn row(&mut self) {
+        let mut cells = std::mem::take(&mut self.cells).into_iter();
+        let Some(first) = cells.next() else { return };
+        self.page.control("TP", []).text(first);
+        let is_pair = self.header.len() == 2;
+        for (number, (cell, header)) in cells.zip(self.header.iter().skip(1)).enumerate() {
+            if cell.is_empty() {
+                continue;
+            }
+            if number > 0 {
+                self.page.control("br", []);
+            }
+            let mut line = Vec::new();
+            if !is_pair && !header.is_empty() {
+                line.extend(header.iter().cloned());
+                line.push(roman(": "));
+            }
+            line.extend(cell);
+            self.page.text(line);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The manual pages: backlog(1) and one for each subcommand, of the texts of `--help`; backlog.toml(5),
+//! of the reference of the keys; backlog-handlers(7), which is docs/handlers.md.
+
+mod keys;
+mod markdown;
+
+use std::io;
+
+use clap::Command;
+use clap_mangen::Man;
+use roff::{Roff, bold, roman};
+
+use crate::cli::{Manual, whole_command};
+
+/// The page of a manual, by the name of its file: `backlog-process.1`.
+pub struct Page {
+    pub file: String,
+    pub text: Vec<u8>,
+}
+
+const HANDLERS: &str = include_str!("../../docs/handlers.md");
+
+pub fn pages() -> io::Result<Vec<Page>> {
+    let mut command = whole_command().disable_help_subcommand(true);
+    command.build();
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let mut pages: Vec<_> = shown.map(of_command).collect::<io::Result<_>>()?;
+    let keys = keys::markdown(&command);
+    pages.push(of_command(command)?);
+    pages.push(of_markdown("backlog.toml", 5, "queues, tables and schedules of backlog", &keys));
+    pages.push(of_markdown("backlog-handlers", 7, "what handlers get and answer", HANDLERS));
+    Ok(pages)
+}
+
+fn of_command(command: Command) -> io::Result<Page> {
+    let manual = Manual::of(command.get_name());
+    let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
+    let page = Man::new(command).source(source()).manual(MANUAL);
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    let mut synopsis = Roff::new();
+    synopsis.control("SH", ["SYNOPSIS"]).text([roman(usage)]);
+    synopsis.to_writer(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    page.render_subcommands_section(&mut text)?;
+    let mut rest = Roff::new();
+    if let Some(manual) = manual {
+        examples(&mut rest, manual);
+    }
+    see_also(&mut rest);
+    rest.to_writer(&mut text)?;
+    Ok(Page { file: page.get_filename(), text })
+}
+
+const MANUAL: &str = "backlog manual";
+
+fn source() -> String {
+    format!("backlog {}", env!("CARGO_PKG_VERSION"))
+}
+
+fn examples(page: &mut Roff, manual: &Manual) {
+    page.control("SH", ["EXAMPLES"]);
+    for (command, says) in manual.examples {
+        if !says.is_empty() {
+            page.control("PP", []).text([roman(format!("{says}:"))]);
+        }
+        page.control("PP", []).control("RS", ["4"]);
+        page.text([bold(*command)]).control("RE", []);
+    }
+    page.control("SH", ["EXIT STATUS"]);
+    for (exit, says) in manual.exits {
+        page.control("TP", []).text([bold(exit.code().to_string())]).text([roman(*says)]);
+    }
+}
+
+fn see_also(page: &mut Roff) {
+    page.control("SH", ["SEE ALSO"]);
+    let others = ["backlog(1)", "backlog.toml(5)", "backlog-handlers(7)", "crontab(5)"];
+    page.text([roman(others.join(", "))]);
+}
+
+fn of_markdown(name: &str, section: u8, about: &str, text: &str) -> Page {
+    let mut page = Roff::new();
+    let number = section.to_string();
+    page.control("TH", [name, &number, "", &source(), MANUAL]);
+    page.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
+    page.control("SH", ["DESCRIPTION"]);
+    markdown::write(&mut page, text);
+    see_also(&mut page);
+    Page { file: format!("{name}.{section}"), text: page.to_roff().into_bytes() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs};
+
+    use super::*;
+
+    #[test]
+    fn the_reference_of_the_keys_is_what_the_options_say() {
+        let mut command = whole_command();
+        command.build();
+        let (written, path) = (keys::markdown(&command), "docs/backlog.toml.md");
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(path, &written).unwrap();
+        }
+        let found = fs::read_to_string(path).unwrap();
+        assert!(found == written, "{path} is old: UPDATE_DOCS=1 cargo test --lib writes it anew");
+    }
+}

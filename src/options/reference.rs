@@ -1,0 +1,216 @@
+//! The reference of the keys: what each takes, what counts where nothing is said, and an example. The
+//! help of the options, the manual pages and docs/backlog.toml.md are made of it.
+
+/// A key of backlog.toml, and of `--set`.
+pub struct Key {
+    pub name: &'static str,
+    /// The values that are legal.
+    pub takes: &'static str,
+    /// What counts where nothing is said; empty if nothing does.
+    pub default: &'static str,
+    /// A legal value, as TOML has it.
+    pub example: &'static str,
+    /// What the key says, if no option's help does.
+    pub text: &'static str,
+}
+
+impl Key {
+    const fn new(
+        name: &'static str,
+        takes: &'static str,
+        default: &'static str,
+        example: &'static str,
+    ) -> Self {
+        Self { name, takes, default, example, text: "" }
+    }
+
+    const fn says(self, text: &'static str) -> Self {
+        Self { text, ..self }
+    }
+
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SECTIONS.iter().flat_map(|(_, keys)| *keys).find(|key| key.name == name)
+    }
+}
+
+const COUNT: &str = "number, from 1 to 1,024";
+const DURATION: &str = "duration: 90s, 4m30s, 1h, 7days";
+const SWITCH: &str = "true or false";
+const COLUMNS: &str = "table of columns and what they are set to";
+
+/// All keys, in sections.
+pub const SECTIONS: [(&str, &[Key]); 5] = [
+    (
+        "Where the records are",
+        &[
+            Key::new(
+                "db",
+                "path of a SQLite file, or postgres://user@host:port/database",
+                "",
+                "\"/srv/app/app.db\"",
+            ),
+            Key::new("table", "name of a table", "BACKLOG", "\"orders\""),
+            Key::new("pgmq", "name of a queue of pgmq", "", "\"emails\""),
+            Key::new("where", "SQL condition", "", "\"kind = 'mail'\"").says(
+                "Rows for which the condition does not hold are not the queue's, and are never touched. \
+                 The condition of a queue takes the place of that of [defaults]; one that is typed, or in \
+                 the environment, narrows it.",
+            ),
+            Key::new("shard", "I/N, from 1/1 to 1024/1024", "", "\"1/2\""),
+            Key::new(
+                "state_dir",
+                "path of a directory",
+                "FILE.backlog; with a server ~/.local/state/backlog",
+                "\"/var/lib/app/backlog\"",
+            ),
+        ],
+    ),
+    (
+        "What the table means",
+        &[
+            Key::new("id", "column, or several", "ID", "[\"message_id\", \"user_id\"]").says(
+                "The column that identifies a record: a unique integer, text or uuid. The values of \
+                 several are shown and typed as 12,34.",
+            ),
+            Key::new(
+                "status",
+                "column; { column, new, error, success, archived }; or false",
+                "STATUS",
+                "{ column = \"state\", new = [2, 3], error = 1, success = 0 }",
+            )
+            .says(
+                "The column of the status, and the values that mean NEW, ERROR, SUCCESS and ARCHIVED. \
+                 Of several the first is written. `archived` may be left out: then nothing can be \
+                 archived unless on_archive says how. `false` says that the table has none: a row is \
+                 pending as long as `where` holds.",
+            ),
+            Key::new(
+                "date_inserted",
+                "column, or { column, format, zone }",
+                "DATE_INSERTED",
+                "{ column = \"created\", format = \"epoch\" }",
+            )
+            .says(
+                "The column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, \
+                 epoch-us, epoch-ns) each value is read as it looks. `zone` is that of dates without one: \
+                 UTC unless it says +02:00 or Europe/Berlin.",
+            ),
+            Key::new(
+                "failures",
+                "column, or \"\" for none",
+                "FAILURES, if there is one",
+                "\"attempts\"",
+            )
+            .says("The column that counts the failures of a record."),
+            Key::new(
+                "last_failure",
+                "column, or \"\" for none",
+                "LAST_FAILURE, if there is one",
+                "\"updated_at\"",
+            )
+            .says("The column with the date of the last failure."),
+            Key::new(
+                "last_error",
+                "column, or \"\" for none",
+                "LAST_ERROR, if there is one",
+                "\"message\"",
+            )
+            .says("The column with the error of the last failure."),
+            Key::new("payload", "column", "", "\"body\"").says(
+                "One column, byte by byte, as the handler's standard input or the webhook's body, in \
+                 place of the whole record as JSON.",
+            ),
+            Key::new(
+                "on_success",
+                "table of columns and what they are set to, or \"delete\"",
+                "",
+                "{ sent_at = \"{now}\", error = \"{null}\" }",
+            )
+            .says(
+                "Columns that a success sets besides the status: a constant, {now}, {null}, or {+1} for \
+                 one more. \"delete\" deletes the row instead.",
+            ),
+            Key::new(
+                "on_failure",
+                COLUMNS,
+                "",
+                "{ message = \"{error}\", tries = \"{+1}\" }",
+            )
+            .says("Columns that a failure sets besides; {error} is its error."),
+            Key::new("on_archive", COLUMNS, "", "{ failed_at = \"{now}\" }").says(
+                "Columns that are set when a record is archived. Without a status column they must make \
+                 `where` false.",
+            ),
+        ],
+    ),
+    (
+        "Schedule",
+        &[
+            Key::new("ndays", "number of days", "", "7"),
+            Key::new("min_ndays", "number of days", "0", "1"),
+            Key::new("fibonacci", SWITCH, "false", "true"),
+            Key::new(
+                "policy",
+                "policy with its parameters",
+                "",
+                "\"exponential:first=1m,base=2,max=1h\"",
+            ),
+            Key::new("progressive", "true, or tiers of age/interval", "false", "\"1d/5m,30d/1d,360d/8d\""),
+            Key::new("by_age", SWITCH, "false", "true"),
+            Key::new("every", DURATION, "1m; 5m with --progressive", "\"5m\""),
+            Key::new("spread", "percentage", "100%; 0% with --fibonacci", "\"50%\""),
+            Key::new("salt", "number", "0", "7"),
+            Key::new("max_attempts", "number, at least 1", "no limit; 5 with --pgmq", "20"),
+            Key::new("max_age", DURATION, "no limit", "\"30days\""),
+        ],
+    ),
+    (
+        "Pass",
+        &[
+            Key::new("jobs", COUNT, "1", "4"),
+            Key::new("timeout", "duration: 90s, 4m30s, 1h; or none", "1h; 30s with --post", "\"30s\""),
+            Key::new("grace", DURATION, "10s", "\"30s\""),
+            Key::new("order", "newest or oldest", "newest", "\"oldest\""),
+            Key::new("rate", "attempts in a second, minute or hour: 50/s, 100/m, 1000/h", "no limit", "\"50/s\""),
+            Key::new("max_records", "number, at least 1", "no limit", "1000"),
+            Key::new("max_runtime", DURATION, "no limit", "\"4m30s\""),
+            Key::new("max_consecutive_failures", "number, at least 1", "no limit", "20"),
+            Key::new("strict", SWITCH, "false", "true"),
+            Key::new("joblog", "path of a file", "", "\"/var/log/backlog.jsonl\""),
+            Key::new(
+                "exec_on_archive",
+                "command and arguments",
+                "",
+                "[\"/usr/local/bin/notify\", \"{id}\"]",
+            ),
+        ],
+    ),
+    (
+        "Handler",
+        &[
+            Key::new(
+                "exec",
+                "command and arguments",
+                "",
+                "[\"/usr/local/bin/send-mail\", \"--id={id}\"]",
+            )
+            .says(
+                "The handler, as words or as one text that is split as a shell would. It is what stands \
+                 behind -- on a command line.",
+            ),
+            Key::new("give_up_on", "exit codes, from 1 to 255", "", "[65, 100]"),
+            Key::new("stream", SWITCH, "false", "true"),
+            Key::new("window", COUNT, "64", "256"),
+            Key::new("window_bytes", "number of bytes: 512K, 64M, 1G", "64M", "\"512K\""),
+            Key::new("restarts", "number", "3", "0"),
+            Key::new("post", "URL", "", "\"https://example.com/orders/{id}\""),
+            Key::new("header", "header, or several", "", "[\"X-Source: shop\"]"),
+            Key::new("allow_hosts", "host, or several", "", "[\"*.example.com\"]"),
+            Key::new("secret_column", "column", "", "\"webhook_secret\""),
+            Key::new("key_prefix", "text", "", "\"shop-eu/\""),
+            Key::new("idempotency_key", "text", "the table, the id, the date", "\"order-{id}\""),
+            Key::new("ca_file", "path of a file", "those of the system", "\"/etc/ssl/intranet.pem\""),
+            Key::new("give_up_on_4xx", SWITCH, "false", "true"),
+        ],
+    ),
+];

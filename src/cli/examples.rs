@@ -178,7 +178,10 @@ static MANUALS: [Manual; 15] = [
         command: "check",
         examples: &[
             ("backlog check --queue orders", "A queue of backlog.toml, and its crontab lines"),
-            ("backlog check --fibonacci -- ./sync-order", "A line before it stands in a crontab"),
+            (
+                "backlog check --fibonacci -- /usr/local/bin/sync-order",
+                "A line before it stands in a crontab",
+            ),
             ("backlog check --all-queues --json", "Each queue, for monitoring"),
         ],
         exits: OF_A_CHECK,

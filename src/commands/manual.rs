@@ -15,13 +15,13 @@ pub fn completions(shell: Shell, console: &mut Console<'_>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the manual pages into a directory, which is made if it is missing.
+/// Writes the manual pages below a directory, where `man` looks for them: `man1/backlog.1`.
 pub fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
-    let could_not = || format!("could not write {}", directory.display());
-    fs::create_dir_all(directory).with_context(could_not)?;
     for page in pages()? {
-        let path = directory.join(&page.file);
-        fs::write(&path, page.text).with_context(could_not)?;
+        let section = directory.join(format!("man{}", page.section));
+        let path = section.join(&page.file);
+        let written = fs::create_dir_all(section).and_then(|()| fs::write(&path, page.text));
+        written.with_context(|| format!("could not write {}", path.display()))?;
         writeln!(console.out, "{}", path.display())?;
     }
     Ok(Exit::Done)

@@ -1,6 +1,6 @@
 //! Markdown as the text of a manual page: what the documents use of it.
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use roff::{Inline, Roff, bold, italic, roman};
 
 /// Writes a document behind what stands on the page already. Its title is left out.
@@ -25,12 +25,34 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.start(&tag),
-            Event::End(tag) => self.end(tag),
             Event::Text(text) => self.line.push((self.style)(text.into_string())),
             Event::Code(text) => self.line.push(bold(text.into_string())),
             Event::SoftBreak | Event::HardBreak => self.line.push(roman(" ")),
-            Event::Html(_)
+            Event::Start(Tag::Emphasis) => self.style = italic,
+            Event::Start(Tag::Strong) => self.style = bold,
+            Event::End(TagEnd::Emphasis | TagEnd::Strong) => self.style = roman,
+            Event::Start(Tag::Item) => _ = self.page.control("IP", ["\\(bu", "2"]),
+            // A list without blank lines has no paragraphs in its items.
+            Event::End(TagEnd::Item) => self.write_line(),
+            Event::Start(Tag::CodeBlock(_)) => {
+                self.page.control("PP", []).control("RS", ["4"]).control("nf", []);
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                self.write_line();
+                self.page.control("fi", []).control("RE", []);
+            }
+            Event::End(TagEnd::Paragraph) => {
+                self.page.control("PP", []);
+                self.write_line();
+            }
+            Event::End(TagEnd::Heading(level)) => self.heading(level as usize),
+            Event::End(TagEnd::TableCell) => self.cells.push(std::mem::take(&mut self.line)),
+            Event::End(TagEnd::TableHead) => self.header = std::mem::take(&mut self.cells),
+            Event::End(TagEnd::TableRow) => self.row(),
+            // What is not written otherwise, and what the documents have not got.
+            Event::Start(_)
+            | Event::End(_)
+            | Event::Html(_)
             | Event::InlineHtml(_)
             | Event::InlineMath(_)
             | Event::DisplayMath(_)
@@ -40,40 +62,9 @@ impl Writer<'_> {
         }
     }
 
-    fn start(&mut self, tag: &Tag<'_>) {
-        match tag {
-            Tag::Emphasis => self.style = italic,
-            Tag::Strong => self.style = bold,
-            Tag::Item => _ = self.page.control("IP", ["\\(bu", "2"]),
-            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => {
-                self.page.control("PP", []).control("RS", ["4"]).control("nf", []);
-            }
-            _ => {}
-        }
-    }
-
-    fn end(&mut self, tag: TagEnd) {
-        match tag {
-            TagEnd::Emphasis | TagEnd::Strong => self.style = roman,
-            TagEnd::Heading(level) => self.heading(level as usize),
-            TagEnd::Paragraph => {
-                let line = std::mem::take(&mut self.line);
-                self.page.control("PP", []).text(line);
-            }
-            // A list without blank lines has no paragraphs in its items.
-            TagEnd::Item => {
-                let line = std::mem::take(&mut self.line);
-                self.page.text(line);
-            }
-            TagEnd::CodeBlock => {
-                let line = std::mem::take(&mut self.line);
-                self.page.text(line).control("fi", []).control("RE", []);
-            }
-            TagEnd::TableCell => self.cells.push(std::mem::take(&mut self.line)),
-            TagEnd::TableHead => self.header = std::mem::take(&mut self.cells),
-            TagEnd::TableRow => self.row(),
-            _ => {}
-        }
+    fn write_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        self.page.text(line);
     }
 
     fn heading(&mut self, level: usize) {

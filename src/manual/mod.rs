@@ -12,8 +12,10 @@ use roff::{Roff, bold, roman};
 
 use crate::cli::{Manual, whole_command};
 
-/// The page of a manual, by the name of its file: `backlog-process.1`.
+/// The page of a manual.
 pub struct Page {
+    pub section: u8,
+    /// The name of its file: `backlog-process.1`.
     pub file: String,
     pub text: Vec<u8>,
 }
@@ -51,7 +53,7 @@ fn of_command(command: Command) -> io::Result<Page> {
     }
     see_also(&mut rest);
     rest.to_writer(&mut text)?;
-    Ok(Page { file: page.get_filename(), text })
+    Ok(Page { section: 1, file: page.get_filename(), text })
 }
 
 const MANUAL: &str = "backlog manual";
@@ -89,7 +91,7 @@ fn of_markdown(name: &str, section: u8, about: &str, text: &str) -> Page {
     page.control("SH", ["DESCRIPTION"]);
     markdown::write(&mut page, text);
     see_also(&mut page);
-    Page { file: format!("{name}.{section}"), text: page.to_roff().into_bytes() }
+    Page { section, file: format!("{name}.{section}"), text: page.to_roff().into_bytes() }
 }
 
 #[cfg(test)]

@@ -224,7 +224,10 @@ fn there_is_a_manual_page_for_each_command_the_file_and_the_handlers() {
     let env = TestEnv::empty();
     let listed = env.run(&["man", "pages"]).success().stdout;
     assert_eq!(listed.lines().count(), COMMANDS.len() + 2);
-    let page = |name: &str| fs::read_to_string(env.path("pages").join(name)).unwrap();
+    let page = |name: &str| {
+        let section = name.rsplit_once('.').unwrap().1;
+        fs::read_to_string(env.path(&format!("pages/man{section}/{name}"))).unwrap()
+    };
     for command in COMMANDS {
         let name = if command.is_empty() { "backlog".into() } else { format!("backlog-{command}") };
         let text = page(&format!("{name}.1"));

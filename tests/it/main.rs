@@ -9,6 +9,7 @@ mod claims;
 mod cron;
 mod cursors;
 mod dependencies;
+mod docs;
 mod edits;
 mod encodings;
 mod escaping;
@@ -28,7 +29,7 @@ mod postgres;
 mod process;
 mod queues;
 mod read_only;
-mod readme;
+
 mod schedule;
 mod security;
 mod servers;

@@ -23,7 +23,8 @@ const BY_AGE: &[&str] = &["--ndays", "3000"];
 #[track_caller]
 fn check(case: &Case) {
     let env = TestEnv::with_schema(case.before);
-    let blocks = PAGE.split("```toml\n").skip(1).map(|it| it.split_once("```").unwrap().0);
+    let (_, of_others) = PAGE.split_once("## Job tables of other software").unwrap();
+    let blocks = of_others.split("```toml\n").skip(1).map(|it| it.split_once("```").unwrap().0);
     std::fs::write(env.path("backlog.toml"), blocks.collect::<Vec<_>>().join("\n")).unwrap();
     let fails_for = case.fails_for.join("' '");
     let handler = env.noting(&format!(

@@ -1,0 +1,441 @@
+//! The README and the documents: each of their commands is run, as a reader would run it, and each of
+//! their links leads somewhere. A `toml` block is what the reader saves as backlog.toml, and `sh` blocks
+//! are what he types below it.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "few events of Markdown matter here")]
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use rusqlite::Connection;
+use test_support::cluster::cluster;
+use test_support::server::{Answer, Server};
+
+use crate::testenv::{Ran, TestEnv, ran};
+
+/// The server that the documents name, and the host of their webhooks.
+const SERVER: &str = "postgres://worker@db.example.com/app";
+const HOOKS: &str = "https://example.com/hooks";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text(document: &str) -> String {
+    fs::read_to_string(root().join(document)).unwrap()
+}
+
+fn documents() -> Vec<String> {
+    let docs = fs::read_dir(root().join("docs")).unwrap();
+    let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let of_docs = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
+    of_docs.chain(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(String::from)).collect()
+}
+
+/// A block of code, by its language.
+struct Block {
+    language: String,
+    code: String,
+}
+
+fn blocks(document: &str) -> Vec<Block> {
+    let (text, mut blocks, mut is_in) = (text(document), Vec::new(), false);
+    for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
+                is_in = true;
+                blocks.push(Block { language: language.to_string(), code: String::new() });
+            }
+            Event::End(TagEnd::CodeBlock) => is_in = false,
+            Event::Text(code) if is_in => blocks.last_mut().unwrap().code += &code,
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// A directory in which the commands find what they name, and a person has typed nothing yet.
+struct Reader {
+    env: TestEnv,
+    hooks: Server,
+    url: Option<String>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let env = TestEnv::empty();
+        for directory in ["bin", "release", ".config/fish"] {
+            fs::create_dir_all(env.path(directory)).unwrap();
+        }
+        let program = env!("CARGO_BIN_EXE_backlog");
+        std::os::unix::fs::symlink(program, env.path("release/backlog")).unwrap();
+        for directory in ["examples", "schema.sql", "schema.postgres.sql"] {
+            std::os::unix::fs::symlink(root().join(directory), env.path(directory)).unwrap();
+        }
+        // The program is built already, there is no network, and cron is not the reader's own.
+        env.script(
+            "bin/cargo",
+            "[ \"$*\" = 'install --locked --path .' ] && mkdir -p ~/.cargo/bin && cp -sf ~/release/backlog ~/.cargo/bin/",
+        );
+        env.script("bin/curl", "cat >>posted; echo >>posted; echo \"$4\" >>posted");
+        env.script(
+            "bin/crontab",
+            "[ \"$1\" = - ] && cat >~/crontab.new && mv ~/crontab.new ~/crontab || cat ~/crontab",
+        );
+        env.script("bin/openssl", "head -c 32 /dev/zero | base64");
+        env.script(
+            "sync-order",
+            "[ \"$BACKLOG_ID\" != 4 ] || { echo 'no route to host' >&2; exit 1; }",
+        );
+        fs::write(env.path("crontab"), "MAILTO=root\n").unwrap();
+        fs::write(env.path("orders.jsonl"), "{\"order\": 1}\n{\"order\": 2}\n").unwrap();
+        let app = Connection::open(env.path("app.db")).unwrap();
+        app.execute_batch(include_str!("../fixtures/documents.sql")).unwrap();
+        let hooks = Server::new(&[("/", Answer::new("200 OK", &[], ""))]);
+        Self { env, hooks, url: None }
+    }
+
+    /// Runs a script in the reader's directory.
+    fn sh(&self, script: &str) -> Ran {
+        let home = self.env.path("").display().to_string();
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).current_dir(&home).env_clear().env("HOME", &home);
+        command.env("PATH", format!("{home}/bin:{home}/release:/usr/bin:/bin"));
+        ran(&command.output().unwrap())
+    }
+
+    /// What a block says, with what there is here.
+    fn here(&self, code: &str) -> String {
+        let handler = self.env.path("sync-order").display().to_string();
+        let mut code = code.replace("/srv/app/app.db", "app.db");
+        for program in ["sync-order", "send-email", "publish"] {
+            code = code.replace(&format!("/usr/local/bin/{program}"), &handler);
+        }
+        let hooks = self.hooks.url("/");
+        let server = self.url.as_ref().map_or(SERVER.into(), |url| format!("'{url}'"));
+        code.replace(&format!("{HOOKS}/{{id}}"), &hooks)
+            .replace(HOOKS, &hooks)
+            .replace(SERVER, &server)
+    }
+
+    /// Does what a document says, with something to do at each line in the database that has a table
+    /// of ours.
+    fn follow(&self, document: &str, ours: Option<&str>) {
+        let add = |db| format!("backlog add --db {db} '{{\"order\":4}}' >/dev/null\n");
+        let fill = ours.map(add).unwrap_or_default();
+        for Block { language, code } in blocks(document) {
+            let code = self.here(&code);
+            match &*language {
+                "toml" => fs::write(self.env.path("backlog.toml"), code).unwrap(),
+                "sh" => {
+                    let whole = code.replace("\\\n", " ");
+                    let is_one = whole.contains("&&\n");
+                    let lines = whole.lines().map(|line| format!("{fill}{line}\n"));
+                    let script = if is_one { whole } else { lines.collect() };
+                    let ran = self.sh(&script).success();
+                    assert_eq!(ran.stderr, "", "{document}: {code}");
+                }
+                "text" | "json" => {}
+                other => panic!("{document}: a block of {other}, which nothing looks at"),
+            }
+        }
+    }
+
+    fn count(&self, db: &str, query: &str) -> i64 {
+        let connection = Connection::open(self.env.path(db)).unwrap();
+        connection
+            .query_row(&format!("SELECT count(*) FROM {query}"), [], |row| row.get(0))
+            .unwrap()
+    }
+}
+
+/// A reader whose demo.db is made.
+fn reader() -> Reader {
+    let reader = Reader::new();
+    reader.sh("backlog init --db demo.db").success();
+    reader
+}
+
+/// A text with the instants, times and paths that no two runs have in common left out.
+fn timeless(text: &str) -> String {
+    let is_instant = |word: &str| {
+        word.trim_end_matches(',').len() == 20 && word.contains("T") && word.contains('Z')
+    };
+    let words = |line: &str| {
+        let words = line.split_whitespace().map(|word| match word {
+            _ if is_instant(word) => "INSTANT",
+            _ if word.ends_with("/demo.db") => "demo.db",
+            _ => word,
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let lines: Vec<_> = text.lines().map(words).collect();
+    lines
+        .join("\n")
+        .replace("took 0.0 s", "took 0.1 s")
+        .replace("1s ago", "0s ago")
+        .replace("1 s ago", "now")
+}
+
+#[test]
+fn the_first_command_of_the_readme_does_the_main_job_and_prints_what_it_shows() {
+    let readme = text("README.md");
+    assert!(readme.len() <= 9216, "{}", readme.len());
+    let blocks = blocks("README.md");
+    let above: String = readme.lines().take(15).collect::<Vec<_>>().join("\n");
+    assert!(above.contains(blocks[0].code.trim()) && above.contains("`tests/run`"));
+    let reader = Reader::new();
+    let first = reader.sh(&blocks[0].code).success();
+    assert_eq!(timeless(&first.stdout), timeless(&blocks[1].code));
+    // A second time it says so.
+    let again = reader.sh(&blocks[0].code).success();
+    assert!(
+        again.stdout.starts_with("found table BACKLOG in demo.db\nadded 9 records\n"),
+        "{again:?}"
+    );
+    assert_eq!(reader.count("demo.db", "BACKLOG WHERE STATUS = 'SUCCESS'"), 14);
+}
+
+#[test]
+fn the_readme_leads_from_a_table_to_cron_and_on_call() {
+    let reader = Reader::new();
+    let pass = "cron() { sh -c \"$(grep process ~/crontab | cut -d' ' -f6-)\"; }; cron";
+    reader.sh("cp -s ~/release/backlog bin/").success();
+    for number in 0..blocks("README.md").len() {
+        let Block { language, code } = &blocks("README.md")[number];
+        let code = reader.here(code);
+        if language == "toml" {
+            fs::write(reader.env.path("backlog.toml"), &code).unwrap();
+        }
+        if language != "sh" {
+            continue;
+        }
+        let ran = reader.sh(&code).success();
+        assert_eq!(ran.stderr, "", "{code}");
+        if code.contains("crontab -") {
+            // Nobody but the dry run has looked at the table until now.
+            assert_eq!(reader.count("app.db", "orders WHERE state = 'new'"), 9);
+            assert!(
+                fs::read_to_string(reader.env.path("crontab"))
+                    .unwrap()
+                    .starts_with("MAILTO=root\n")
+            );
+            reader.sh(pass).silent();
+        }
+        if code.contains("backlog check") {
+            assert!(
+                ran.stdout.contains("\nok       table       orders, 9 rows, 9 pending"),
+                "{}",
+                ran.stdout
+            );
+        }
+        if code.contains("--passes") {
+            assert!(ran.stdout.contains("8 succeeded, 1 failed"), "{}", ran.stdout);
+            assert!(ran.stdout.contains("made due 1 record"), "{}", ran.stdout);
+        }
+    }
+    assert_eq!(reader.count("app.db", "orders WHERE state = 'done'"), 8);
+    assert_eq!(reader.count("app.db", "orders WHERE state = 'new'"), 1);
+}
+
+#[test]
+fn the_commands_of_schedules_do_what_they_say() {
+    let reader = reader();
+    reader.follow("docs/schedules.md", Some("demo.db"));
+    assert!(reader.count("demo.db", "BACKLOG WHERE STATUS = 'SUCCESS'") > 10);
+    let drawn = fs::read_to_string(reader.env.path("load.svg")).unwrap();
+    assert!(drawn == text("docs/load.svg"), "the picture is not the command's");
+}
+
+#[test]
+fn the_commands_of_tables_do_what_they_say() {
+    let reader = Reader::new();
+    reader.follow("docs/tables.md", None);
+    assert_eq!(reader.count("app.db", "post_office_email WHERE status = 0"), 1);
+    assert_eq!(reader.count("app.db", "OutboxMessage WHERE ProcessedOn IS NOT NULL"), 1);
+    assert_eq!(reader.count("shop.db", "BACKLOG"), 4);
+    assert_eq!(reader.count("small.db", "BACKLOG"), 0);
+}
+
+#[test]
+fn the_commands_of_handlers_do_what_they_say() {
+    let reader = reader();
+    reader.follow("docs/handlers.md", Some("demo.db"));
+    let posted = fs::read_to_string(reader.env.path("posted")).unwrap();
+    assert!(posted.contains(r#""PAYLOAD":"{\"order\":4}""#), "{posted}");
+    assert!(posted.contains("\nhttps://example.com/orders/2\n"), "{posted}");
+    assert_eq!(reader.hooks.received().len(), 1);
+    assert_eq!(reader.count("demo.db", "BACKLOG WHERE STATUS = 'SUCCESS'"), 5);
+    for queue in ["mails", "orders", "hooks"] {
+        let line = reader.sh(&format!("backlog crontab --queue {queue}")).success();
+        assert!(line.stdout.contains(&format!("--queue {queue}")), "{}", line.stdout);
+    }
+}
+
+#[test]
+fn the_record_that_handlers_shows_is_one() {
+    let reader = reader();
+    reader.sh("backlog add --db demo.db '{\"order\":7}'").success();
+    let got = reader.sh("backlog process --db demo.db --ndays 1 -- sh -c 'cat >got' && cat got");
+    let keys = |json: &str| {
+        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+        json.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    let shown = blocks("docs/handlers.md").into_iter().find(|it| it.language == "json").unwrap();
+    assert_eq!(keys(&got.stdout), keys(&shown.code));
+}
+
+#[test]
+fn the_commands_of_webhooks_do_what_they_say() {
+    let reader = reader();
+    reader.follow("docs/webhooks.md", Some("demo.db"));
+    let received = reader.hooks.received();
+    assert_eq!(received.len(), 4);
+    assert_eq!(reader.count("demo.db", "BACKLOG WHERE STATUS = 'SUCCESS'"), 4);
+    let signed = received.iter().filter(|it| it.header("webhook-signature").is_some());
+    assert_eq!(signed.count(), 2);
+}
+
+#[test]
+fn the_commands_of_operations_do_what_they_say() {
+    let reader = Reader::new();
+    reader.sh("backlog init --db app.db").success();
+    reader.follow("docs/operations.md", Some("app.db"));
+    let joblog = fs::read_to_string(reader.env.path("attempts.jsonl")).unwrap();
+    assert_eq!(joblog.lines().count(), 2, "{joblog}");
+    assert_eq!(reader.count("app.db", "BACKLOG WHERE STATUS = 'ARCHIVED'"), 1);
+    assert!(reader.count("app.db", "BACKLOG WHERE STATUS = 'ERROR'") > 10);
+    assert!(reader.env.path(".local/share/man/man7/backlog-handlers.7").exists());
+}
+
+#[test]
+fn the_commands_of_postgresql_do_what_they_say() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    if !database.install_pgmq() {
+        return;
+    }
+    let reader = Reader { url: Some(database.url()), ..Reader::new() };
+    reader.follow("docs/postgresql.md", None);
+    assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_emails"), "1");
+}
+
+#[test]
+fn no_other_document_has_commands() {
+    let followed =
+        ["README", "schedules", "tables", "handlers", "webhooks", "operations", "postgresql"];
+    for document in documents() {
+        let name = document.trim_start_matches("docs/").trim_end_matches(".md");
+        // What contributors type builds and tests: that is what runs here.
+        if followed.contains(&name) || name == "CONTRIBUTING" {
+            continue;
+        }
+        for Block { language, code } in blocks(&document) {
+            assert!(
+                ["text", "json", "toml"].contains(&&*language),
+                "{document}: {language}: {code}"
+            );
+        }
+    }
+}
+
+/// The examples of a command, as `--help` has them.
+fn examples(help: &str) -> Vec<String> {
+    let (_, rest) = help.split_once("\nExamples:\n").unwrap();
+    let (examples, _) = rest.split_once("\n\n").unwrap();
+    let lines = examples.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines.map(String::from).collect()
+}
+
+#[test]
+fn every_example_of_the_help_works() {
+    let reader = Reader::new();
+    let toml = "[defaults]\ndb = \"work.db\"\n[queue.orders]\nprogressive = true\nexec = [\"./sync-order\"]\n";
+    fs::write(reader.env.path("backlog.toml"), toml).unwrap();
+    reader.sh("backlog init --db work.db && seq 9 | backlog add --db work.db -").success();
+    // 4 and 7 fail, 8 is given up, and the rest waits.
+    let fails =
+        "case $BACKLOG_ID in 4 | 7) echo HTTP 503 >&2; exit 1;; 8) exit 65;; *) exit 75;; esac";
+    let args = "--db work.db --ndays 1 --give-up-on 65";
+    reader.sh(&format!("backlog process {args} -- sh -c '{fails}' 2>/dev/null || true")).success();
+    let (mut count, commands) = (0, reader.sh("backlog --help").success().stdout);
+    let commands = commands.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let names = commands.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| *name != "help").chain([""]) {
+        let help = reader.sh(&format!("backlog {name} --help")).success().stdout;
+        for example in examples(&help) {
+            if example.contains(SERVER) {
+                continue;
+            }
+            // Each finds what the one before may have made or changed.
+            let made = if name.is_empty() { "" } else { "rm -f shop.db small.db; " };
+            let needs = if name == "add" { "backlog init --db shop.db >/dev/null; " } else { "" };
+            let state = "cp work.db kept.db; ";
+            let example = reader.here(&example);
+            let ran = reader.sh(&format!("{made}{needs}{state}{example}")).success();
+            assert_eq!(ran.stderr, "", "{example}");
+            reader.sh("mv kept.db work.db; rm -f work.db-wal work.db-shm").success();
+            count += 1;
+        }
+    }
+    assert!(count > 50, "{count}");
+}
+
+/// The anchor of a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || ['-', '_', ' '].contains(c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// The links of a document, and the anchors that it has.
+fn links(document: &str) -> (Vec<String>, HashSet<String>) {
+    let (text, mut heading) = (text(document), None::<String>);
+    let (mut links, mut anchors) = (Vec::new(), HashSet::new());
+    for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                links.push(dest_url.to_string());
+            }
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::Text(part) | Event::Code(part) => {
+                if let Some(heading) = &mut heading {
+                    *heading += &part;
+                }
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                anchors.extend(heading.take().map(|heading| anchor(&heading)));
+            }
+            _ => {}
+        }
+    }
+    (links, anchors)
+}
+
+#[test]
+fn no_link_is_dead() {
+    let mut count = 0;
+    for document in documents().into_iter().chain(["CHANGELOG.md".into()]) {
+        for link in links(&document).0 {
+            let is_public = link.starts_with("https://");
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            if is_public {
+                continue;
+            }
+            let target: PathBuf = match path {
+                "" => document.clone().into(),
+                path => Path::new(&document).parent().unwrap().join(path),
+            };
+            assert!(root().join(&target).exists(), "{document}: {link}");
+            if !anchor.is_empty() {
+                let (_, anchors) = links(target.to_str().unwrap());
+                assert!(anchors.contains(anchor), "{document}: {link}: {anchors:?}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 50, "{count}");
+}

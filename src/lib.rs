@@ -32,6 +32,7 @@ mod secure_file;
 mod simulation;
 mod stop;
 mod store;
+mod system_error;
 mod terminal;
 mod time;
 #[cfg(feature = "_tls")]
@@ -104,7 +105,10 @@ impl Write for Stdout {
 }
 
 fn of_stdout(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("could not write to standard output: {error}"))
+    io::Error::new(
+        error.kind(),
+        format!("could not write to standard output: {}", system_error::words(error)),
+    )
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -13,6 +13,7 @@ use rustix::termios::tcgetwinsize;
 
 use crate::lock;
 use crate::record::one_line;
+use crate::system_error::chain;
 
 /// How many characters fit into a line of an output, if that is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
@@ -94,7 +95,7 @@ impl Terminal {
     /// Behind the path of backlog.toml the queue is named as well, and once is enough.
     pub fn say_error(&self, error: &anyhow::Error) {
         let queue = self.queue();
-        let error = format!("{error:#}").replacen(&format!(": {queue}"), ": ", 1);
+        let error = chain(error).replacen(&format!(": {queue}"), ": ", 1);
         self.write(&format!("backlog: {queue}{error}"));
     }
 

@@ -7,6 +7,8 @@ use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject};
 
+use crate::system_error;
+
 /// All certificates of a PEM file; at least one.
 pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = path.display();
@@ -47,5 +49,9 @@ pub fn unnamed(error: &CertificateError) -> Option<&webpki::Error> {
 
 /// What is wrong with a PEM file. Some errors quote it, and it may hold a key.
 pub fn words(error: &PemError) -> String {
-    if let PemError::Io(error) = error { error.to_string() } else { "it is no PEM file".into() }
+    if let PemError::Io(error) = error {
+        system_error::words(error)
+    } else {
+        "it is no PEM file".into()
+    }
 }

@@ -19,6 +19,7 @@ use crate::store::{
 };
 use crate::time::{Clock, Instant};
 
+use crate::system_error::chain;
 #[cfg(feature = "webhook")]
 use crate::{
     handlers::{Post, Proxy},
@@ -39,7 +40,7 @@ impl Assembly {
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
         let taken_up = assembly.take_up(database.table(), Purpose::Read);
-        taken_up.unwrap_or_else(|error| log::warn!("{error:#}"));
+        taken_up.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
         Ok(assembly)
     }
 

@@ -17,6 +17,7 @@ use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, findings_text};
 use crate::schedule;
 use crate::store::{Access, Database, Inspection, Pending, Table};
+use crate::system_error::chain;
 use crate::time::{Instant, days, span};
 
 struct Findings(Vec<Finding>);
@@ -39,7 +40,7 @@ impl Findings {
     }
 
     fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
-        result.map_err(|error| self.error(about, format!("{error:#}"))).ok()
+        result.map_err(|error| self.error(about, chain(&error))).ok()
     }
 }
 
@@ -221,7 +222,7 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
     match database.obstacle() {
         Ok(None) => findings.ok("database", place),
         Ok(Some(why)) => findings.error("database", format!("{place}: {why}")),
-        Err(error) => findings.error("database", format!("{error:#}")),
+        Err(error) => findings.error("database", chain(&error)),
     }
     let usable = || {
         let state = database.state_dir(queue.state_dir.as_deref())?;

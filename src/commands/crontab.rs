@@ -21,6 +21,7 @@ use crate::schedule::{
     self, AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers,
 };
 use crate::store::{self, Access};
+use crate::system_error::chain;
 use crate::time::days;
 
 /// `is_first` says that no lines of another queue stand above.
@@ -40,7 +41,7 @@ pub fn run(
             Ok(database) => refuse_injection(&chosen, &queue, database.table())?,
             // There may be no such table yet. A pass looks again.
             Err(error) => {
-                let why = one_line(&format!("{error:#}"));
+                let why = one_line(&chain(&error));
                 text += &format!("# The columns in the command were not looked at: {why}\n");
             }
         }

@@ -12,6 +12,7 @@ use crate::query::Order;
 use crate::record::{Cause, Causes, Record, Status, last_error};
 use crate::report;
 use crate::store::{Access, Database, Failures, LineHistory, StateDir, Table};
+use crate::system_error::chain;
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
@@ -130,7 +131,7 @@ pub fn kept_errors(queue: &Queue, database: &dyn Database) -> Result<Failures> {
 /// What the state directory knows of a table's failures. To look only: it may belong to others.
 fn known(state: &StateDir, table: &Table) -> Failures {
     state.failures(&table.name).unwrap_or_else(|error| {
-        log::warn!("{error:#}: errors that no column holds are not known");
+        log::warn!("{}: errors that no column holds are not known", chain(&error));
         Failures::default()
     })
 }

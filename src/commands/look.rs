@@ -17,6 +17,7 @@ use crate::report::{
 };
 use crate::schedule::{DueRule, Span, Verdict};
 use crate::store::{LineHistory, LineState};
+use crate::system_error::chain;
 use crate::time::{DAY, Instant};
 
 pub fn status(
@@ -170,7 +171,7 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
     let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
     let history = assembly.as_ref().and_then(|it| {
         let history = it.state.history(&it.name);
-        history.inspect_err(|error| log::warn!("{error:#}")).ok().flatten()
+        history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
     });
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
     let columns = database.table().id.len();

@@ -20,6 +20,7 @@ use crate::schedule::Policy;
 use crate::store::{
     Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
 };
+use crate::system_error::chain;
 use crate::time::{Instant, rough_span};
 
 /// The least of a tick, where a line has none of its own: cron counts in minutes.
@@ -86,7 +87,7 @@ impl PassLog {
             if let Err(error) = record.note_progress(now)
                 && !std::mem::replace(is_incomplete, true)
             {
-                log::warn!("{error:#}; {INCOMPLETE}");
+                log::warn!("{}; {INCOMPLETE}", chain(&error));
             }
         }
     }
@@ -98,7 +99,7 @@ impl PassLog {
 
     pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally>) {
         let (end, error) = match result {
-            Err(error) => (PassEnd::Failed, Some(format!("{error:#}"))),
+            Err(error) => (PassEnd::Failed, Some(chain(error))),
             Ok(tally) => match &tally.stopped {
                 Some(Stopped::Signal(signal)) => (PassEnd::Signal(*signal), None),
                 Some(Stopped::Runtime) => (PassEnd::MaxRuntime, None),
@@ -117,7 +118,7 @@ impl PassLog {
             record.end(now, took, end, error)
         });
         let written = self.state.add_failures(&self.table, &mut lock(&self.notes).failures);
-        written.unwrap_or_else(|error| log::warn!("{error:#}"));
+        written.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
     }
 
     fn with(&self, act: impl FnOnce(&mut PassRecord) -> Result<()>) {
@@ -128,7 +129,7 @@ impl PassLog {
 }
 
 fn noted<T>(written: Result<T>) -> Option<T> {
-    written.inspect_err(|error| log::warn!("{error:#}; {INCOMPLETE}")).ok()
+    written.inspect_err(|error| log::warn!("{}; {INCOMPLETE}", chain(error))).ok()
 }
 
 const INCOMPLETE: &str = "what `backlog status` shows of this pass may be incomplete";
@@ -196,7 +197,7 @@ pub fn report(
         now,
         directory: state.path().display().to_string(),
         worker: state.is_of_a_server().then(|| (user_name(), host_name())),
-        errors: unread.iter().map(|error| format!("{error:#}")).collect(),
+        errors: unread.iter().map(chain).collect(),
         lines,
         recent,
     }
@@ -241,10 +242,10 @@ fn user_name() -> String {
 pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     log::warn!("a pass of this line is running; --wait waits for its end");
     let history = assembly.state.history(&assembly.name);
-    let history = history.inspect_err(|error| log::warn!("{error:#}")).ok().flatten();
+    let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
     let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
     let may_complain = assembly.state.may_complain(&assembly.name, now);
-    if !may_complain.inspect_err(|error| log::warn!("{error:#}")).unwrap_or(true) {
+    if !may_complain.inspect_err(|error| log::warn!("{}", chain(error))).unwrap_or(true) {
         return Ok(Exit::Done);
     }
     log::error!("{why}");

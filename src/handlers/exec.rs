@@ -20,6 +20,7 @@ use super::process::{
 use super::{HandlerContext, Job, Workers};
 use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
+use crate::system_error::words;
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
@@ -173,7 +174,7 @@ impl Exec {
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error())
         {
             let program = shown(program(&self.argv));
-            return failure(format!("could not start {program}: {error}"));
+            return failure(format!("could not start {program}: {}", words(error)));
         }
         Outcome::Unable { error: could_not_run(error, &self.argv), ends_pass: true }
     }

@@ -20,6 +20,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 
 use crate::record::one_line;
 use crate::secure_file::path_of;
+use crate::system_error::words;
 
 const CHUNK: usize = 16 * 1024;
 /// How much is read after the end: no pipe holds more, but a grandchild may go on writing for ever.
@@ -286,7 +287,7 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
         Some(Errno::MFILE | Errno::AGAIN) => "; lower --jobs",
         _ => "",
     };
-    format!("could not run {shown}: {error}{hint}")
+    format!("could not run {shown}: {}{hint}", words(error))
 }
 
 /// What is wrong with the file of a command that was started and could not go on, if it shows.

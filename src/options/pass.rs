@@ -18,6 +18,7 @@ use crate::handlers::{
     Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target, Webhook,
 };
 use crate::query::Order;
+use crate::system_error::chain;
 
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
@@ -255,8 +256,9 @@ fn webhook(
     payload: Option<&str>,
     environment: &Environment,
 ) -> Result<Webhook, ExitError> {
-    let wrong =
-        |option: &'static str| move |error: anyhow::Error| usage(format!("{option}: {error:#}"));
+    let wrong = |option: &'static str| {
+        move |error: anyhow::Error| usage(format!("{option}: {}", chain(&error)))
+    };
     let headers = args.header.iter().flat_map(|it| it.lines()).map(Header::parse);
     // An empty line is an entry as well, which is none.
     let hosts = Hosts::parse(args.allow_host.iter().flat_map(|it| it.split('\n')));
@@ -330,7 +332,9 @@ fn signing(args: &HandlerOptions, environment: &Environment) -> Result<Signing, 
     }
     let Some(secret) = environment.raw(WEBHOOK_SECRET) else { return Ok(Signing::None) };
     let secret = Secret::parse(&utf8(WEBHOOK_SECRET, secret)?);
-    secret.map(Signing::Shared).map_err(|error| usage(format!("{WEBHOOK_SECRET}: {error:#}")))
+    secret
+        .map(Signing::Shared)
+        .map_err(|error| usage(format!("{WEBHOOK_SECRET}: {}", chain(&error))))
 }
 
 impl Handler {

@@ -20,6 +20,7 @@ use crate::mapping::{
 use crate::query::Shard;
 use crate::record::{self, Id, Status};
 use crate::store::{self, Location};
+use crate::system_error::chain;
 
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -140,7 +141,7 @@ pub fn location(
     let text = db.to_str().unwrap_or_default();
     if store::is_url(text) {
         let found = Location::at(text, pgmq, &|name| environment.text(name));
-        return found.map_err(|error| usage(format!("{error:#}")));
+        return found.map_err(|error| usage(chain(&error)));
     }
     // It may have a password in it, so nothing of it is said again.
     if is_nearly_a_url(text) {

@@ -10,6 +10,7 @@ use super::value::{self, Attempts, Days, DaysAboveZero, Percent, WholeSecs, trut
 use crate::exit::{ExitError, usage};
 use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::secure_file;
+use crate::system_error::words;
 
 /// By which rule records are due, and when they are given up.
 #[derive(Default, Args, Deserialize)]
@@ -202,7 +203,7 @@ fn progressive(tiers: &str, pace: &Pace) -> Result<Policy, ExitError> {
 fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String> {
     let file = schedule::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
         let read = secure_file::read(Path::new(path)).map(|(text, _)| text);
-        read.map_err(|error| format!("could not read {path}: {error}"))
+        read.map_err(|error| format!("could not read {path}: {}", words(&error)))
     });
     let file = file.transpose()?;
     if !by_age {

@@ -21,6 +21,7 @@ use crate::exit::{ExitError, usage};
 use crate::record::one_line;
 use crate::secure_file::{self, Followed, Standing, is_root};
 use crate::store::TOKEN;
+use crate::system_error::words;
 
 pub struct Sources {
     pub environment: Environment,
@@ -225,7 +226,7 @@ impl File {
 /// The text of a file that was named. What root is to do must be root's word, also behind a link.
 fn read_named(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
     let read = || if is_root() { Followed::new(path)?.read() } else { secure_file::read(path) };
-    let (bytes, standing) = read().map_err(|error| not_read(path, &error))?;
+    let (bytes, standing) = read().map_err(|error| not_read(path, &words(&error)))?;
     let why = standing.why_untrusted().filter(|_| is_root());
     let Some(why) = why else { return Ok((bytes, standing)) };
     let (shown, hint) = (path.display(), hint(path, &standing));
@@ -241,7 +242,7 @@ fn read_found(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
         let opened = Standing::of(&secure_file::path_of(&followed.directory))?;
         io::Result::Ok((bytes, standing, [named, opened]))
     };
-    let (bytes, standing, directories) = read().map_err(|error| not_read(path, &error))?;
+    let (bytes, standing, directories) = read().map_err(|error| not_read(path, &words(&error)))?;
     let of_file = standing.why_untrusted();
     // Root may not name such a file either.
     let first = of_file.as_ref().filter(|_| is_root());

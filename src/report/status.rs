@@ -14,6 +14,7 @@ use super::screen::{Screen, grouped};
 use crate::record::{Causes, Id, Record, Status, cut_line, json_line, one_line};
 use crate::schedule::Verdict;
 use crate::store::Count;
+use crate::system_error::chain;
 use crate::time::{Instant, span};
 
 /// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
@@ -198,7 +199,7 @@ pub type QueueStatus = (String, anyhow::Result<StatusReport>);
 
 /// A queue that cannot be looked at, where several are.
 pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> String {
-    json_line(&json!({ "queue": queue, "error": format!("{error:#}") }))
+    json_line(&json!({ "queue": queue, "error": chain(error) }))
 }
 
 /// The queues of backlog.toml, each on a line, and the most frequent causes of failures.
@@ -234,7 +235,7 @@ fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {
         Ok(report) => report,
         Err(error) => {
             row.extend(iter::repeat_n(String::from("-"), 9));
-            row.push(one_line(&format!("{error:#}")));
+            row.push(one_line(&chain(error)));
             return row;
         }
     };

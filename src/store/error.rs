@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::interrupt::StoreStop;
 use super::{RowWrite, WriteResult};
 use crate::exit::try_later;
+use crate::system_error::chain;
 use crate::time::Clock;
 
 #[derive(Debug, Default)]
@@ -122,7 +123,7 @@ pub trait Reconnecting: Sized {
         self.retry().is_just_looking = true;
         let done = self.retrying(verb, act);
         self.retry().is_just_looking = false;
-        done.inspect_err(|error| log::debug!("{error:#}")).ok()
+        done.inspect_err(|error| log::debug!("{}", chain(error))).ok()
     }
 
     /// Connects as often as it takes, but not for ever, nor for long once a signal has come.
@@ -140,7 +141,7 @@ pub trait Reconnecting: Sized {
         let mut deadline = clock.monotonic() + if is_just_looking { PAUSE } else { GONE };
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
-            log::debug!("still lost: {error:#}");
+            log::debug!("still lost: {}", chain(&error));
             if retry.stop.as_ref().is_some_and(|it| it.stop.is_asked()) {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }

@@ -13,6 +13,7 @@ use super::{Count, EachRecord, Survey};
 use crate::date::Spelling;
 use crate::query::Order;
 use crate::record::{Facts, Id, Status, Value};
+use crate::system_error::chain;
 use crate::time::Instant;
 
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ pub struct Unread(BTreeMap<String, Vec<&'static str>>);
 impl Unread {
     pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
         found.unwrap_or_else(|why| {
-            self.0.entry(format!("{why:#}")).or_default().push(place);
+            self.0.entry(chain(&why)).or_default().push(place);
             T::default()
         })
     }

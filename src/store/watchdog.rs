@@ -38,6 +38,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::interrupt::OwnedThread;
 use crate::exit::usage;
 use crate::lock;
+use crate::system_error::chain;
 
 /// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
 const MARKER_FROM: i32 = 30;
@@ -105,7 +106,7 @@ fn supervise(watch: &Mutex<Watched>, end: &OwnedFd) {
         }
         log::warn!("the watchdog of the handlers died; starting another");
         if let Err(error) = lock(watch).replace() {
-            log::warn!("{error:#}; trying again");
+            log::warn!("{}; trying again", chain(&error));
             std::thread::sleep(PAUSE);
         }
     }

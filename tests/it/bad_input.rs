@@ -75,7 +75,7 @@ fn a_state_directory_that_cannot_be_made_is_named_with_its_owner_if_that_is_why(
         let args = ["process", "--ndays", "1", "--state-dir", dir, "--", "true"];
         env.run(&args).fails(1, &[]).stderr
     };
-    let not_a_directory = "Not a directory (os error 20)";
+    let not_a_directory = "not a directory";
     for (dir, says) in [
         ("file/state", format!("could not open file/state: {not_a_directory}\n")),
         ("file", format!("could not open file: {not_a_directory}\n")),

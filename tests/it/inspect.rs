@@ -168,7 +168,7 @@ fn output_that_cannot_be_written_is_an_error() {
         let output = env.command(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
         crate::testenv::ran(&output).fails(1, &[]).stderr
     };
-    let full = "could not write to standard output: No space left on device (os error 28)\n";
+    let full = "could not write to standard output: no space left on device\n";
     // What was done is said to be done.
     let created = format!("created table BACKLOG in {}", env.db().display());
     for (args, done) in [(&["init"][..], &*created), (&["add", "1", "2"], "added 2 records")] {

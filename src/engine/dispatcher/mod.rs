@@ -20,6 +20,7 @@ use crate::query::Slot;
 use crate::record::{Attempt, Id, Outcome, Record, counted};
 use crate::schedule::DueRule;
 use crate::store::Charged;
+use crate::system_error::chain;
 use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
@@ -140,7 +141,7 @@ impl Dispatcher {
     /// What runs goes on, and its outcomes are written. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.pass.stop.is_asked() {
-            log::debug!("{error:#}");
+            log::debug!("{}", chain(&error));
         } else {
             self.error.get_or_insert(error);
         }

@@ -16,10 +16,10 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Error};
 
-use super::outcome::words;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::Proxies;
 use crate::record::Reach;
+use crate::system_error::words;
 use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.

@@ -24,6 +24,7 @@ use super::{Handler, HandlerContext, Job, Threads, Workers};
 use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
+use crate::system_error::chain;
 use crate::time::Instant;
 use outcome::{Reply, Request, of_failure, of_reply};
 
@@ -193,7 +194,7 @@ impl Client {
     /// Sends one record and waits for the answer. The request is sent once at most.
     fn send(&self, record: &Record, body: &[u8], now: Instant) -> Sent {
         let sent = self.sent(record, body, now);
-        sent.unwrap_or_else(|error| not_sent(format!("{error:#}")).into())
+        sent.unwrap_or_else(|error| not_sent(chain(&error)).into())
     }
 
     /// The error is that of values which make no request that may be sent.

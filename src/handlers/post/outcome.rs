@@ -1,6 +1,5 @@
 //! Outcomes of requests, by status code and header of a reply, and failures of those without one.
 
-use std::io;
 use std::io::ErrorKind::{
     AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
     HostUnreachable, NetworkUnreachable, UnexpectedEof,
@@ -15,6 +14,7 @@ use ureq::{Error, Timeout};
 use super::agent::{NoAddress, Proxy};
 use super::html;
 use crate::record::{Outcome, Reach, one_line};
+use crate::system_error::words;
 use crate::time::Instant;
 use crate::tls_roots;
 
@@ -142,15 +142,6 @@ pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
         (message(error, request), reach)
     };
     Outcome::Unanswered { error, reach }
-}
-
-/// An error of the system in lower case and without its number.
-pub fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
-    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 fn place(uri: &Uri) -> String {

@@ -16,6 +16,7 @@ use super::dialect::Param;
 use super::server::{Connection, Server};
 use crate::store::Access;
 use crate::store::error::{DbError, Kind};
+use crate::system_error::words;
 
 /// What is needed to read values as they are written here. A pooler between this and the server
 /// keeps these apart for each of its clients, and no others, so nothing else is set here.
@@ -266,7 +267,9 @@ fn kind(error: &SqlError) -> Kind {
 /// The error in the server's own words, on one line.
 fn message_of(error: &SqlError) -> String {
     let db = error.as_db_error();
-    let mut words = db.map_or_else(|| error.to_string(), |it| it.message().into());
+    let of_system = || std::error::Error::source(error)?.downcast_ref().map(words);
+    let said = db.map(|it| it.message().into()).or_else(of_system);
+    let mut words = said.unwrap_or_else(|| error.to_string());
     // What stands in a row is nobody's business who reads a mail of cron.
     let detail = db.and_then(ServerError::detail).filter(|it| !it.starts_with("Failing row"));
     words.extend(detail.map(|detail| format!(" ({detail})")));

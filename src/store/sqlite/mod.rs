@@ -30,6 +30,7 @@ use super::{Claiming, Database, Inspection, Interrupter, Retry, RowWrite};
 use crate::query::{Order, Query};
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
+use crate::system_error::words;
 use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;
@@ -245,7 +246,10 @@ impl Database for SqlDatabase<SqliteEngine> {
         let access = |path: &Path, wanted| accessat(CWD, path, wanted, AtFlags::EACCESS);
         let writable = access(path, Permission::WRITE_OK)
             .and_then(|()| access(directory, Permission::WRITE_OK | Permission::EXEC_OK));
-        let why = |error| format!("it or its directory cannot be written by this user: {error}");
+        let why = |errno: rustix::io::Errno| {
+            let why = words(&errno.into());
+            format!("it or its directory cannot be written by this user: {why}")
+        };
         Ok(writable.err().map(why))
     }
 

@@ -19,6 +19,7 @@ use crate::secure_file::{self, ActingAs, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, Retry};
+use crate::system_error::words;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -118,7 +119,9 @@ impl SqliteEngine {
         match fs::symlink_metadata(&self.path) {
             Ok(now) if is_same(&now, &self.found) => Ok(()),
             Ok(_) => bail!("{shown} was replaced while the pass ran"),
-            Err(error) => bail!("{shown} was moved or removed while the pass ran: {error}"),
+            Err(error) => {
+                bail!("{shown} was moved or removed while the pass ran: {}", words(&error))
+            }
         }
     }
 }

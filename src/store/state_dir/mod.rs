@@ -22,6 +22,7 @@ use crate::hash::fnv1a64;
 use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Id, Key, Value};
 use crate::secure_file::is_same;
+use crate::system_error::chain;
 use crate::time::Instant;
 use directory::{CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES};
 use place::Place;
@@ -181,7 +182,7 @@ impl StateDir {
         });
         if let Err(error) = saved {
             let path = self.path().join(name);
-            log::warn!("could not write the cursor {}: {error:#}", path.display());
+            log::warn!("could not write the cursor {}: {}", path.display(), chain(&error));
         }
     }
 
@@ -331,8 +332,9 @@ fn key_from_json(json: &Json) -> Option<Key> {
 fn noted<T>(written: Result<T>) -> Option<T> {
     let noted = written.inspect_err(|error| {
         log::warn!(
-            "{error:#}: if this pass is killed together with its watchdog, the next one does not know \
-             of the handlers that it leaves"
+            "{}: if this pass is killed together with its watchdog, the next one does not know of the \
+             handlers that it leaves",
+            chain(error)
         );
     });
     noted.ok()

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::secure_file::{
     Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, Owner, acting_as, is_root, is_trusted,
 };
+use crate::system_error::words;
 
 #[derive(Debug, Clone)]
 pub struct Place {
@@ -164,5 +165,5 @@ pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
             rustix::process::geteuid().as_raw(),
         )
     });
-    anyhow!("could not open {}: {error}{hint}", path.display())
+    anyhow!("could not open {}: {}{hint}", path.display(), words(error))
 }

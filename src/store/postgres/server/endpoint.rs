@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use super::connection::Address;
 use super::failure::Refusal;
 use super::parameters::{Parameters, encode};
+use crate::system_error::words;
 
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -54,9 +55,9 @@ impl Endpoint {
             Place::Tcp { name, looked_up } => (name, looked_up.as_str()),
         };
         let found = (looked_up, self.port).to_socket_addrs().map_err(|error| {
-            let cause = error.to_string();
+            let cause = words(&error);
             // The resolver's words for EAI_AGAIN, of glibc and of musl.
-            let passes = ["Temporary failure", "Try again"].iter().any(|it| cause.contains(it));
+            let passes = ["temporary failure", "try again"].iter().any(|it| cause.contains(it));
             if passes { Refusal::no_answer(cause) } else { Refusal::unknown_host(cause) }
         })?;
         Ok(found.map(|at| Address::Tcp(at, name.clone())).collect())
@@ -170,7 +171,9 @@ fn read_password_file(path: &Path) -> Option<String> {
         );
         return None;
     }
-    let warn = |error: &_| log::warn!("could not read the password file {shown}: {error}");
+    let warn = |error: &_| {
+        log::warn!("could not read the password file {shown}: {}", words(error));
+    };
     let bytes = fs::read(path).inspect_err(warn).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -9,6 +9,7 @@ use rustls::{CertificateError, Error as TlsError};
 use tokio_postgres::Error as SqlError;
 
 use crate::exit::try_later;
+use crate::system_error::words;
 use crate::tls_roots;
 
 /// The failure to open a connection. It is one to try again later if a server is out of reach.
@@ -130,7 +131,7 @@ impl Refusal {
             return Self::of_tls(error);
         }
         let (kind, hint) = of_socket(error);
-        Self::new(kind, error, hint)
+        Self::new(kind, words(error), hint)
     }
 
     fn of_tls(error: &TlsError) -> Self {

@@ -23,6 +23,7 @@ mod handlers;
 mod hash;
 mod manual;
 mod mapping;
+mod nearest;
 mod options;
 mod query;
 mod record;

@@ -185,6 +185,33 @@ pub fn rough_span(secs: i64) -> String {
     largest.map_or(format!("{secs} s"), |(unit, length)| format!("{} {unit}", secs / length))
 }
 
+/// Reads a duration, `4m30s`. The error says what was meant where the unit of the last number is missing.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text.trim()).map_err(|_| {
+        let meant = with_unit(text.trim());
+        let meant = meant.unwrap_or_else(|| "30s, 4m30s, 12h or 7days".into());
+        format!("not a duration: write {meant}")
+    })
+}
+
+/// A text that ends with a bare number, with the unit below the one before: `4m30` is `4m30s`.
+fn with_unit(text: &str) -> Option<String> {
+    let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    let unit = before.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+    let unit = match before[unit..].chars().next() {
+        None if before.is_empty() && !text.is_empty() => {
+            return Some(format!("{text}s, {text}m or {text}h"));
+        }
+        Some('d') => 'h',
+        Some('h') => 'm',
+        Some('m') => 's',
+        Some(_) | None => return None,
+    };
+    let meant = format!("{text}{unit}");
+    humantime::parse_duration(&meant).ok().filter(|_| before.len() < text.len())?;
+    Some(meant)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

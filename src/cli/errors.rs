@@ -1,12 +1,16 @@
 //! The errors of a command line, in words that help more than clap's where there are such.
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::num::ParseIntError;
 
 use clap::Arg;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::options::keys::{nearest, successor};
+use crate::nearest::nearest;
+use crate::options::keys::{CHOICES, successor};
+use crate::options::value::WHOLE;
 
 /// The same error, in words that help more.
 pub fn retold(
@@ -14,18 +18,44 @@ pub fn retold(
     command: &mut clap::Command,
     argv: &[OsString],
 ) -> clap::Error {
-    let kind = ErrorKind::UnknownArgument;
+    let kind = error.kind();
     // clap's tip to pass an unknown option as a value, behind `--`, would make it a handler.
     error.remove(ContextKind::Suggested);
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
     let word = &word.clone();
-    let retired = word.strip_prefix("--").and_then(successor);
-    let retired = retired.map(|now| format!("{word} is retired; use {now}"));
-    match retired.or_else(|| of_a_handler(word, command, argv)) {
-        Some(why) if error.kind() == kind => clap::Error::raw(kind, why).format(command),
-        _ if error.kind() == kind => with_tip(error, word, command, argv),
-        _ => error,
+    let retired =
+        || Some(format!("{word} is retired; use {}", successor(word.strip_prefix("--")?)?));
+    let why = if kind == ErrorKind::UnknownArgument {
+        retired().or_else(|| of_a_handler(word, command, argv))
+    } else if kind == ErrorKind::ArgumentConflict {
+        of_a_choice(word, error.get(ContextKind::PriorArg))
+    } else if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) {
+        let value = error.get(ContextKind::InvalidValue);
+        value.map(|value| format!("invalid value '{value}' for '{word}': {WHOLE}\n"))
+    } else {
+        None
+    };
+    match why {
+        Some(why) => clap::Error::raw(kind, why).format(command),
+        None if kind == ErrorKind::UnknownArgument => with_tip(error, word, command, argv),
+        None => error,
     }
+}
+
+/// What is said of two options that both choose a schedule or a handler.
+fn of_a_choice(word: &str, other: Option<&ContextValue>) -> Option<String> {
+    let other = other?.to_string();
+    let name = |shown: &str| shown.split([' ', ',']).next().map(|it| it.replace("--", ""));
+    let [one, another] = [name(word)?, name(&other)?];
+    let are_of = |names: &[&str]| names.contains(&&*one) && names.contains(&&*another);
+    let choice = if are_of(&CHOICES) {
+        "schedule"
+    } else if are_of(&["stream", "post", "[COMMAND]..."]) {
+        "handler"
+    } else {
+        return None;
+    };
+    Some(format!("the argument '{word}' cannot be used with '{other}': pick one {choice}\n"))
 }
 
 /// The error with the option that was meant, if there is one that is near. clap's own tips take those

@@ -11,6 +11,7 @@ use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{Exec, Handler, HandlerContext, Stream, check_injection, misspelt};
+use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::one_line;
 use crate::stop::Stop;
@@ -201,9 +202,10 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
     let is_missing = |column: &str| !names.iter().any(|name| name.eq_ignore_ascii_case(column));
     let missing = url.chain(key).chain(secret).find(|(column, ..)| is_missing(column));
     let Some((column, option, wanted_for)) = missing else { return Ok(()) };
-    let (table, legal) = (&table.name, names.join(", "));
+    let table = &table.name;
+    let (hint, legal) = (hint(column, names.clone()), listed(column, names));
     bail!(usage(format!(
-        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
+        "{option}: table {table} has no column {column:?} for {wanted_for}{hint}; legal are {legal}"
     )))
 }
 

@@ -185,6 +185,7 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     if let Some(name) = resolved.named() {
         console.terminal.name_queue(Some(name));
     }
+    resolved.require_database(args.dry_run)?;
     let queue = resolved.queue()?;
     let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
     (settings.limits.drain, settings.wait) = (args.drain, args.wait);
@@ -196,7 +197,10 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
 }
 
 fn open(queue: &Queue, access: Access) -> Result<Box<dyn Database>> {
-    queue.db.open(&queue.mapping, access)
+    queue.db.open(&queue.mapping, access).map_err(|error| match &queue.elsewhere {
+        Some(elsewhere) if exit::of(&error) == Exit::Failed => error.context(elsewhere.clone()),
+        _ => error,
+    })
 }
 
 /// Fails if the table has not the columns that the schedule goes by.

@@ -259,13 +259,27 @@ pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'
     Some((name, meant(name)?))
 }
 
-/// Whether a name is one slip of the finger away from a column's of four letters or more.
+/// Whether a name is one slip of the finger away from a column's of four letters or more. Of fewer
+/// letters nearly everything is one slip away, so there only a letter that is typed twice is one.
 fn is_near(name: &str, column: &str) -> bool {
+    // What awk and jq have in braces may be long.
+    if name.len().abs_diff(column.len()) > char::MAX.len_utf8() {
+        return false;
+    }
     let (name, column) = (name.to_lowercase(), column.to_lowercase());
-    column.chars().count() >= 4
-        // What awk and jq have in braces may be long.
-        && name.len().abs_diff(column.len()) <= char::MAX.len_utf8()
-        && strsim::damerau_levenshtein(&name, &column) <= 1
+    match column.chars().count() {
+        0 | 1 => false,
+        2 | 3 => is_stuttered(&name, &column),
+        _ => strsim::damerau_levenshtein(&name, &column) <= 1,
+    }
+}
+
+/// Whether a name is another one with one of its letters twice: `idd`, `iid`.
+fn is_stuttered(name: &str, other: &str) -> bool {
+    let mut letters = name.char_indices().zip(name.chars().skip(1));
+    letters.any(|((at, letter), next)| {
+        letter == next && [&name[..at], &name[at + letter.len_utf8()..]].concat() == other
+    })
 }
 
 #[cfg(test)]
@@ -306,7 +320,10 @@ mod tests {
             ("{Status }", Some(("Status ", "Status"))),
             ("{payload}{STATUS}", None),
             ("${PAYLOD}", None),
-            ("{idd} {i} {}", None),
+            ("{idd}", Some(("idd", "ID"))),
+            ("--id={IID}", Some(("IID", "ID"))),
+            ("{i} {di} {ids} {iidd} {}", None),
+            ("{if} {in} {\"a\":1} ${idd}", None),
             ("{ print $1 } {stats_of}", None),
             ("{plod}", None),
         ] {

@@ -1,8 +1,9 @@
 //! The keys of a queue's options, by the same names on the command line, in the environment and in
 //! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+use crate::nearest::hint;
 
 /// Options, each of which is a field of one of the groups. Every start looks for each of them.
 static OPTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
@@ -71,6 +72,9 @@ const RETIRED: [(&str, &str, &str); 15] = [
     ("zone", "--set date_inserted.zone=ZONE", "date_inserted.zone"),
 ];
 
+/// Where all keys are told of: there are too many for a message.
+const REFERENCE: &str = "docs/backlog.toml.md";
+
 fn options() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().copied()
 }
@@ -131,20 +135,6 @@ pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     gone
 }
 
-/// `no queue "emial"; did you mean email?; legal are email, orders`
-pub fn unknown<'a>(what: &str, name: &str, legal: impl Iterator<Item = &'a str>) -> String {
-    let legal: Vec<_> = legal.collect();
-    let meant = nearest(name, legal.iter().copied());
-    let meant = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
-    format!("no {what} {name:?}{meant}; legal are {}", legal.join(", "))
-}
-
-/// The one that may have been meant by a name, if one is near enough.
-pub fn nearest<'a>(name: &str, legal: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |it: &&str| strsim::damerau_levenshtein(it, name);
-    legal.min_by_key(distance).filter(|it| distance(it) <= name.len().div_ceil(3))
-}
-
 /// Fails if no key of a queue has this name.
 pub fn require_known(name: &str) -> Result<(), String> {
     if options().any(|it| it == name) || is_of_the_file(name) {
@@ -159,12 +149,14 @@ pub fn require_known(name: &str) -> Result<(), String> {
     if let Some(key) = key_of(&option).or(retired) {
         return Err(format!("no key {name:?}; did you mean {key}?"));
     }
-    let legal: BTreeSet<_> = options().chain(OF_THE_FILE.split(' ')).collect();
-    Err(unknown("key", name, legal.into_iter()))
+    let hint = hint(name, options().chain(OF_THE_FILE.split(' ')));
+    Err(format!("no key {name:?}{hint}; {REFERENCE} has them all"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::{Args, Command};
 
     use super::*;

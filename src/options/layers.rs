@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::keys::{EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
+use super::keys::{CHOICES, EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
 use super::queue::{QueueOptions, Setting, TableOptions, location};
 use super::schedule::simulated;
 use super::sources::{File, Sources, layer};
@@ -55,6 +55,8 @@ pub struct Resolved<'a> {
     layers: Layers,
     pub typed: &'a TypedOptions,
     pub sources: &'a Sources,
+    /// The database that backlog.toml names, whether or not that counts.
+    described_db: Option<String>,
 }
 
 impl TypedOptions {
@@ -71,6 +73,10 @@ impl TypedOptions {
         let keys = raw.values.into_iter().map(|(key, (value, _))| (key, value));
         layer(keys.chain(conditions), None, Origin::Set)
     }
+}
+
+fn no_database() -> ExitError {
+    usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
 }
 
 /// The only one of these queues.
@@ -109,6 +115,7 @@ impl Sources {
         let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
         let described = described.transpose()?.unwrap_or_default();
+        let described_db = described.text("db").map(String::from);
         let environment = self.environment.layer(&name)?;
         let set = typed.set().map_err(|why| usage(format!("--set {why}")))?;
         let mut layers = typed.layer.clone().over(set).over(environment);
@@ -131,7 +138,7 @@ impl Sources {
         // Commands that show a queue look at this one as well.
         let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
         layers.retain(|key| is_known(key) || is_of_the_file(key));
-        Ok(Resolved { name, all, layers, typed, sources: self })
+        Ok(Resolved { name, all, layers, typed, sources: self, described_db })
     }
 }
 
@@ -165,9 +172,8 @@ impl Resolved<'_> {
             return Err(self.refusal(complaint));
         }
         let mapping = table.mapping(self.layers.conditions.clone())?;
-        let db = self.path("db", options.db).ok_or_else(|| {
-            usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
-        })?;
+        let db = self.path("db", options.db).ok_or_else(no_database)?;
+        let elsewhere = self.elsewhere(&db);
         let environment = &self.sources.environment;
         let db = location(db, options.pgmq.as_deref(), environment)?;
         let usual = || environment.state_dir().filter(|_| db.file().is_none());
@@ -182,9 +188,43 @@ impl Resolved<'_> {
             shard: options.shard,
             state_dir: self.path("state_dir", options.state_dir).or_else(usual),
             db,
+            elsewhere,
             exec: described.map_or_else(|| self.typed.handler.clone(), |command| command.0),
             on_archive: self.read::<PassOptions>()?.on_archive.map(|command| command.0),
         })
+    }
+
+    /// What a pass needs that nothing says, all of it at once: where the records are, what is done
+    /// with them, and when.
+    pub fn require_all(&self, is_dry: bool) -> Result<(), ExitError> {
+        let says = |keys: &[&str]| keys.iter().any(|key| self.layers.says(key));
+        let missing = [
+            (self.layers.says("db"), no_database()),
+            (is_dry || says(&[EXEC, POST]), Handler::none()),
+            (says(&CHOICES), Schedule::none()),
+        ];
+        let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
+        let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();
+        if missing.is_empty() { Ok(()) } else { Err(usage(missing.join("; "))) }
+    }
+
+    /// The same where there is no database, without which nothing else can be looked at.
+    pub fn require_database(&self, is_dry: bool) -> Result<(), ExitError> {
+        if self.layers.says("db") { Ok(()) } else { self.require_all(is_dry) }
+    }
+
+    /// What is to be known where the table is not found: that the environment names this database, and
+    /// backlog.toml another one.
+    fn elsewhere(&self, db: &Path) -> Option<String> {
+        let (_, origin) = self.layers.values.get("db")?;
+        let (file, described) = (self.sources.file.as_ref()?, self.described_db.as_deref()?);
+        let is_same = || self.sources.environment.directory.join(db) == Path::new(described);
+        if !matches!(origin, Origin::Environment) || is_same() {
+            return None;
+        }
+        let [one, other] = [db.to_string_lossy(), described.into()]
+            .map(|it| if store::is_url(&it) { store::without_password(&it) } else { it.into() });
+        Some(format!("BACKLOG_DB names {one}, {} names {other}", file.path.display()))
     }
 
     /// A key that means nothing for a queue of pgmq, if one is there.

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use super::command_line::command_line;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
-use super::value::{self, Attempts, CommandLine, Grace, Limit, Records, Several, Size, UpTo1024};
+use super::value::{
+    self, Attempts, CommandLine, Grace, Limit, Records, Restarts, Runtime, Several, Size, UpTo1024,
+};
 use super::{Environment, Queue, Resolved, Schedule};
 use crate::engine::{PassLimits, RateLimit};
 use crate::exit::{ExitError, usage};
@@ -55,8 +57,7 @@ pub struct PassOptions {
     ///
     /// No more handlers are started, and those that run get --grace to end.
     #[arg(long, value_name = "DURATION", hide_short_help = true)]
-    #[serde(deserialize_with = "value::typed")]
-    pub max_runtime: Option<humantime::Duration>,
+    pub max_runtime: Option<Runtime>,
 
     /// Stop after N records in a row that failed
     ///
@@ -112,17 +113,16 @@ pub struct PassSettings {
 impl PassSettings {
     /// `is_dry` says that nothing is to be handled.
     pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
-        let handler = resolved.handler(queue)?;
-        if handler.is_none() && !is_dry {
-            return Err(Handler::none());
-        }
+        let (handler, schedule) = (resolved.handler(queue)?, resolved.schedule()?);
+        // What is said wrong goes before what is not said.
+        resolved.require_all(is_dry)?;
         let usual_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
         let pass = resolved.pass()?;
         Ok(Self {
-            schedule: resolved.schedule()?.ok_or_else(Schedule::none)?,
+            schedule: schedule.ok_or_else(Schedule::none)?,
             limits: PassLimits {
                 max_records: pass.max_records.map(|most| most.0),
-                max_runtime: pass.max_runtime.map(Duration::from),
+                max_runtime: pass.max_runtime.map(|runtime| runtime.0),
                 grace: pass.grace.map_or(Duration::from_secs(10), |grace| grace.0),
                 drain: false,
                 max_consecutive_failures: pass.max_consecutive_failures.map(|most| most.0),
@@ -163,8 +163,7 @@ pub struct HandlerOptions {
 
     /// With --stream: how often a pass starts processes that died again
     #[arg(long, value_name = "N", hide_short_help = true)]
-    #[serde(deserialize_with = "value::typed")]
-    pub restarts: Option<u32>,
+    pub restarts: Option<Restarts>,
 
     /// Send each record to a webhook
     ///
@@ -346,7 +345,7 @@ impl Handler {
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
         if args.stream && args.post.is_some() {
-            return Err(usage("stream and post are two handlers: leave one out"));
+            return Err(usage("stream and post are two handlers: pick one"));
         }
         let argv = queue.exec.clone();
         let is_command = args.post.is_none() && !args.stream;
@@ -385,7 +384,7 @@ impl Handler {
             argv,
             window: args.window.map_or(64, |window| window.0.into()),
             window_bytes: args.window_bytes.map_or(64 << 20, |size| size.0),
-            restarts: args.restarts.unwrap_or(3),
+            restarts: args.restarts.map_or(3, |restarts| restarts.0),
         })))
     }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::keys;
-use super::value::{self, Attempts, Days, DaysAboveZero, Percent, WholeSecs, truth};
+use super::value::{self, Attempts, Days, DaysAboveZero, Number, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
 use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::secure_file;
@@ -101,8 +101,7 @@ pub struct Pace {
 
     /// Give records other places in the spread
     #[arg(long, value_name = "NUMBER", hide_short_help = true)]
-    #[serde(deserialize_with = "value::typed")]
-    pub salt: Option<u64>,
+    pub salt: Option<Number>,
 }
 
 impl Schedule {
@@ -140,7 +139,7 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     let is_chosen = [ndays.is_some(), *fibonacci, policy.is_some(), progressive.is_some()];
     let chosen = keys::CHOICES.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen);
     if let [(one, _), (other, _), ..] = chosen.collect::<Vec<_>>()[..] {
-        return Err(usage(format!("{one} and {other} are two schedules: leave one out")));
+        return Err(usage(format!("{one} and {other} are two schedules: pick one")));
     }
     // What only one of them knows. clap does not ask for what is excluded by another choice.
     if schedule.min_ndays.is_some() && schedule.ndays.is_none() {
@@ -152,7 +151,9 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     let policy = policies(schedule, schedule.policy.as_slice())?.pop();
     // By plain age nothing is spread, and cron's period is nobody's business.
     let Pace { every, spread, salt } = &schedule.pace;
-    if policy.is_none() && (every.is_some() || spread.is_some() || salt.unwrap_or(0) != 0) {
+    if policy.is_none()
+        && (every.is_some() || spread.is_some() || salt.is_some_and(|salt| salt.0 != 0))
+    {
         let why = "--every, --spread and --salt go with --fibonacci, --policy or --progressive";
         return Err(usage(why));
     }
@@ -216,7 +217,7 @@ fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String>
 fn options(pace: &Pace, usual_every_secs: i64) -> Options {
     Options {
         every_secs: pace.every.map_or(usual_every_secs, |every| every.0),
-        salt: pace.salt.unwrap_or(0),
+        salt: pace.salt.map_or(0, |salt| salt.0),
         spread: pace.spread.map(|spread| spread.0),
     }
 }

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::keys::variable;
 use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, successor};
-use super::keys::{unknown, variable};
 use super::layers::{Layers, Origin, TypedOptions};
 use super::value::text;
 use crate::exit::{ExitError, usage};
+use crate::nearest::{hint, unknown};
 use crate::record::one_line;
 use crate::secure_file::{self, Followed, Standing, is_root};
 use crate::store::TOKEN;
@@ -229,8 +230,8 @@ fn read_named(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
     let (bytes, standing) = read().map_err(|error| not_read(path, &words(&error)))?;
     let why = standing.why_untrusted().filter(|_| is_root());
     let Some(why) = why else { return Ok((bytes, standing)) };
-    let (shown, hint) = (path.display(), hint(path, &standing));
-    Err(usage(format!("{shown} {why}, and root would do what it says: {hint}")))
+    let (shown, remedy) = (path.display(), remedy(path, &standing));
+    Err(usage(format!("{shown} {why}, and root would do what it says: {remedy}")))
 }
 
 /// The same of one that nobody has named.
@@ -246,7 +247,7 @@ fn read_found(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
     let of_file = standing.why_untrusted();
     // Root may not name such a file either.
     let first = of_file.as_ref().filter(|_| is_root());
-    let first = first.map_or_else(String::new, |_| format!("{}; then ", hint(path, &standing)));
+    let first = first.map_or_else(String::new, |_| format!("{}; then ", remedy(path, &standing)));
     let of_directory = || directories.iter().find_map(Standing::why_untrusted);
     let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
     let Some(why) = why else { return Ok((bytes, standing)) };
@@ -257,7 +258,7 @@ fn read_found(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
 }
 
 /// What makes a file root's alone, or spares root from it.
-fn hint(path: &Path, standing: &Standing) -> String {
+fn remedy(path: &Path, standing: &Standing) -> String {
     let shown = path.display();
     match standing.uid() {
         0 => format!("chmod go-w {shown}"),
@@ -277,8 +278,8 @@ fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Laye
         Some(_) => Err("write [defaults] or [queue.NAME] and the keys below"),
     };
     let (defaults, queues) = (table("defaults")?, table("queue")?);
-    if let Some(name) = file.keys().next() {
-        return Err(unknown("section", name, ["defaults", "queue.NAME"].into_iter()));
+    if let Some((name, value)) = file.iter().next() {
+        return Err(no_section(name, value));
     }
     let section = |keys, name: &str| {
         let layer = layer(keys, Some(directory), Origin::File);
@@ -292,6 +293,15 @@ fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Laye
     };
     let defaults = section(defaults, "defaults")?;
     Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))
+}
+
+/// What is said of what stands beside the sections: a key, a queue without its word, or a misspelt word.
+fn no_section(name: &str, value: &Value) -> String {
+    if !value.is_table() {
+        return format!("no section {name:?}; write a key below [defaults] or [queue.NAME]");
+    }
+    let hint = hint(name, ["defaults", "queue"]);
+    format!("no section {name:?}{hint}; legal are [defaults] and [queue.NAME]")
 }
 
 /// A layer of these keys, all of which must be legal. Several conditions narrow each other. Paths are
@@ -316,7 +326,7 @@ pub fn layer(
         layer.insert(key, value, origin);
     }
     if layer.says(EXEC) && layer.says(POST) {
-        return Err("exec and post are two handlers: leave one out".into());
+        return Err("exec and post are two handlers: pick one".into());
     }
     Ok(layer)
 }

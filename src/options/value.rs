@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use toml::Value;
 
 use crate::record::split;
 use crate::schedule::percent;
-use crate::time::{DAY, Instant};
+use crate::time::{DAY, Instant, parse_duration};
 
 /// Makes a type of each kind of value, which the function behind it reads from text.
 macro_rules! values {
@@ -48,10 +47,14 @@ values! {
     Percent(u8) = percent;
     Attempts(u32) = at_least_one;
     Records(u64) = at_least_one;
+    /// A number of which 0 is one as well.
+    Number(u64) = whole;
+    Restarts(u32) = whole;
     /// A number from 1 to 1024: of handlers, or of records in flight.
     UpTo1024(u16) = up_to_1024;
     /// A number of bytes, of which there is at least one.
     Size(usize) = size;
+    Runtime(Duration) = parse_duration;
     /// A duration that somebody waits for, of at most a year.
     Grace(Duration) = grace;
     Limit(Option<Duration>) = limit;
@@ -96,13 +99,23 @@ const MAX_DAYS: f64 = 36_500.0;
 
 fn days(text: &str) -> Result<i64, String> {
     let days = text.parse().ok().filter(|days| (0.0..=MAX_DAYS).contains(days));
-    let days: f64 = days.ok_or_else(|| format!("not a number of days from 0 to {MAX_DAYS}"))?;
+    let days: f64 = days.ok_or_else(|| {
+        let meant = in_days(text).map_or_else(String::new, |days| format!(": write {days}"));
+        format!("not a number of days from 0 to {MAX_DAYS}{meant}")
+    })?;
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         reason = "the edge where a fraction becomes whole seconds; both are far below 2^53"
     )]
     Ok((days * DAY as f64).round() as i64)
+}
+
+/// The number of days that somebody means who writes a duration: `1d`, `12h`.
+fn in_days(text: &str) -> Option<f64> {
+    let secs = parse_duration(text).ok()?.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a day has far fewer seconds than 2^53")]
+    Some((secs / DAY as f64 * 1e3).round() / 1e3)
 }
 
 fn days_above_zero(text: &str) -> Result<i64, String> {
@@ -112,26 +125,28 @@ fn days_above_zero(text: &str) -> Result<i64, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| error.to_string())
-}
-
 fn whole_secs(text: &str) -> Result<i64, String> {
-    let duration = duration(text)?;
+    let duration = parse_duration(text)?;
     let secs = i64::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
     secs.filter(|secs| (1..=365 * DAY).contains(secs))
         .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
 }
 
-fn at_least_one<N: FromStr<Err: Display> + Default + PartialEq>(text: &str) -> Result<N, String> {
-    let number = text.parse().map_err(|error: N::Err| error.to_string())?;
+fn whole<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| WHOLE.into())
+}
+
+/// What is said of what is no number, or one that is far too large.
+pub const WHOLE: &str = "write a whole number";
+
+fn at_least_one<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
+    let number = text.parse().map_err(|_| format!("{WHOLE}, at least 1"))?;
     if number == N::default() { Err("must be at least 1".into()) } else { Ok(number) }
 }
 
 fn up_to_1024(text: &str) -> Result<u16, String> {
-    let number: i64 = text.parse().map_err(|error: ParseIntError| error.to_string())?;
-    let legal = u16::try_from(number).ok().filter(|number| (1..=1024).contains(number));
-    legal.ok_or_else(|| format!("{number} is not in 1..=1024"))
+    let legal = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    legal.ok_or_else(|| format!("{WHOLE} from 1 to 1,024"))
 }
 
 /// A number of bytes; units are powers of 1024.
@@ -151,7 +166,7 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 fn grace(text: &str) -> Result<Duration, String> {
-    let (grace, most) = (duration(text)?, Duration::from_secs(365 * DAY.unsigned_abs()));
+    let (grace, most) = (parse_duration(text)?, Duration::from_secs(365 * DAY.unsigned_abs()));
     if grace > most { Err("must be at most 365days".into()) } else { Ok(grace) }
 }
 
@@ -159,7 +174,7 @@ fn limit(text: &str) -> Result<Option<Duration>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let limit = duration(text).map_err(|error| format!("{error}; write 30s, 5m, 1h or none"))?;
+    let limit = parse_duration(text).map_err(|error| format!("{error}, or none for no limit"))?;
     if limit.is_zero() {
         return Err("must be more than 0; `none` sets no limit".into());
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::spec::{Options, Shape};
-use crate::time::DAY;
+use crate::nearest::hint;
+use crate::time::{DAY, parse_duration};
 
 /// Unless `max=` says otherwise.
 pub const MAX_MS: u64 = 30 * DAY.unsigned_abs() * 1000;
@@ -45,11 +46,10 @@ impl<'a> Keys<'a> {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, value) = (key.trim(), value.trim());
             if !legal.contains(&key) {
+                let Form { name, example, .. } = form;
+                let (hint, legal) = (hint(key, legal.clone()), legal.join(", "));
                 return Err(format!(
-                    "{} has no key {key:?}; legal are {}, as in: {}",
-                    form.name,
-                    legal.join(", "),
-                    form.example
+                    "{name} has no key {key:?}{hint}; legal are {legal}, as in: {example}"
                 ));
             }
             if values.insert(key, value).is_some() {
@@ -161,8 +161,7 @@ fn decimal(text: &str) -> Option<(u64, u64)> {
 }
 
 pub fn milliseconds(text: &str) -> Result<u64, String> {
-    let duration = humantime::parse_duration(text.trim())
-        .map_err(|error| format!("{error}; write 30s, 5m, 12h, 1day"))?;
+    let duration = parse_duration(text)?;
     u64::try_from(duration.as_millis())
         .ok()
         .filter(|ms| *ms <= LONGEST_MS)

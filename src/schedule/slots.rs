@@ -7,7 +7,7 @@ use super::{Obstacle, Reason, Verdict};
 use crate::hash::phase;
 use crate::query::Slot;
 use crate::record::{Facts, Id};
-use crate::time::{DAY, Instant};
+use crate::time::{DAY, Instant, parse_duration};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slots {
@@ -144,8 +144,7 @@ impl Tiers {
             let wrong = |why: &str| format!("tier {text:?}: {why}");
             let (age, interval) = text.split_once('/').ok_or_else(|| wrong(form))?;
             let secs = |text: &str| {
-                let duration = humantime::parse_duration(text.trim())
-                    .map_err(|error| wrong(&format!("{error}; {form}")))?;
+                let duration = parse_duration(text).map_err(|why| wrong(&why))?;
                 let is_whole = duration.subsec_nanos() == 0;
                 let secs = i64::try_from(duration.as_secs()).ok();
                 secs.filter(|secs| is_whole && (1..=3650 * DAY).contains(secs))

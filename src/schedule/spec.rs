@@ -9,6 +9,7 @@ use num_bigint::BigUint;
 use super::backoff::{Backoff, Delays, Jitter};
 use super::keys::{Form, Keys, MAX_MS, above_zero, milliseconds, percent, ratio, retries};
 use super::zaqar::{self, Curve, half_up};
+use crate::nearest::unknown;
 use crate::time::DAY;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
@@ -111,12 +112,8 @@ pub fn parse(spec: &str, file: Option<&[u8]>, options: Options) -> Result<Backof
         return Ok(Backoff { max_attempts: Some(last), ..backoff });
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let names: Vec<_> = FORMS.iter().map(|form| form.name).collect();
-        return Err(format!(
-            "there is no policy {name:?}; legal are {} and sns, as in: {}, sns:FILE",
-            names.join(", "),
-            FORMS.map(|form| form.example).join(", ")
-        ));
+        let names = FORMS.iter().map(|form| form.name);
+        return Err(unknown("policy", name, names.chain(["sns"])));
     };
     let keys = Keys::parse(form, rest)?;
     let (base, drawn) = (form.make)(&keys, options)?;

@@ -101,7 +101,8 @@ fn a_missing_table_or_column_is_named_with_what_there_is() {
     );
     env.run(&PROCESS).fails(1, &["no table \"BACKLOG\"; tables here: orders"]);
     let with = |table| [&["process", "--table", table], &PROCESS[1..]].concat();
-    env.run(&with("orders")).fails(1, &["table orders has no column STATUS; it has ID, STATE"]);
+    env.run(&with("orders"))
+        .fails(1, &["table orders has no column STATUS; did you mean STATE?; it has ID, STATE"]);
     env.run(&with("pending")).fails(1, &["pending is a view"]);
     for injection in ["orders; DROP TABLE orders", "orders\"; DROP TABLE orders; --", "'", "\"", ""]
     {
@@ -298,7 +299,18 @@ fn numbers_that_make_no_sense_are_usage_errors() {
             "no schedule: use one of --ndays, --fibonacci, --policy, --progressive",
         ),
         (&["process", "--ndays", "1"], "write the command behind `--`"),
-        (&["process", "--ndays", "1", "--fibonacci", "--", "true"], "cannot be used with"),
+        (
+            &["process", "--ndays", "1", "--fibonacci", "--", "true"],
+            "'--ndays <N>' cannot be used with '--fibonacci': pick one schedule\n",
+        ),
+        (
+            &["status", "--progressive", "--policy", "even"],
+            "'--progressive [<TIERS>]' cannot be used with '--policy <SPEC>': pick one schedule\n",
+        ),
+        (
+            &["process", "--ndays", "1", "--post", "http://h/", "--", "true"],
+            "'--post <URL>' cannot be used with '[COMMAND]...': pick one handler\n",
+        ),
         (
             &["process", "--ndays", "1", "--min-ndays", "1", "--", "true"],
             "--min-ndays must be less than --ndays",
@@ -318,10 +330,28 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--ndays", "1", "--set", "id", "--", "true"], "write KEY=VALUE"),
         (&["process", "--set", "ndays=soon", "--", "true"], "--set ndays: not a number of days"),
         (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
-        (&["process", "--ndays", "1", "--jobs", "0", "--", "true"], "1..=1024"),
+        (
+            &["process", "--ndays", "1", "--jobs", "0", "--", "true"],
+            "a whole number from 1 to 1,024\n",
+        ),
         (&["process", "--ndays", "1", "--max-attempts", "0", "--", "true"], "must be at least 1\n"),
         (&["process", "--ndays", "1", "--max-records", "0", "--", "true"], "must be at least 1\n"),
-        (&["process", "--ndays", "1", "--timeout", "soon", "--", "true"], "none"),
+        (
+            &["process", "--ndays", "1", "--timeout", "soon", "--", "true"],
+            ", or none for no limit\n",
+        ),
+        (&["process", "--ndays", "1d", "--", "true"], "days from 0 to 36500: write 1\n"),
+        (&["process", "--ndays", "12h", "--", "true"], "days from 0 to 36500: write 0.5\n"),
+        (&["process", "--ndays", "1", "--max-runtime", "4m30", "--", "true"], "write 4m30s\n"),
+        (&["process", "--fibonacci", "--every", "5", "--", "true"], "write 5s, 5m or 5h\n"),
+        (&["process", "--policy", "constant:delay=1h5", "--", "true"], "write 1h5m\n"),
+        (&["process", "--ndays", "1", "--grace", "x", "--", "true"], "write 30s, 4m30s, 12h or"),
+        (
+            &["process", "--ndays", "1", "--stream", "--restarts", "x", "--", "true"],
+            "whole number\n",
+        ),
+        (&["list", "--limit", "four"], "'four' for '--limit <N>': write a whole number"),
+        (&["simulate", "--policy", "even", "--records", "four"], "write a whole number\n"),
         (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
         (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),
         (&["list", "--max-age", "1day"], "--max-attempts and --max-age go with --ndays"),

@@ -373,7 +373,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     assert_eq!(
         findings(&env, "options", &[]),
         [
-            "error jobs = 0: 0 is not in 1..=1024",
+            "error jobs = 0: write a whole number from 1 to 1,024",
             "error order = \"new\": invalid value 'new'; possible values: newest, oldest",
         ]
     );

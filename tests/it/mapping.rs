@@ -152,10 +152,15 @@ fn the_file_is_found_where_it_is_looked_for() {
 fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     let env = TestEnv::minimal();
     for (config, says) in [
-        ("polcy = 1", "no section \"polcy\"; legal are defaults, queue.NAME"),
+        ("polcy = 1", "no section \"polcy\"; write a key below [defaults] or [queue.NAME]"),
+        ("[queues.a]", "no section \"queues\"; did you mean queue?; legal are [defaults] and "),
         (
             "[queue.a]\npolcy = 'even'",
-            "queue a: no key \"polcy\"; did you mean policy?; legal are allow_hosts, by_age,",
+            "queue a: no key \"polcy\"; did you mean policy?; docs/backlog.toml.md has them all\n",
+        ),
+        (
+            "[defaults]\nxyzzy = 1",
+            "defaults: no key \"xyzzy\"; docs/backlog.toml.md has them all\n",
         ),
         (
             "[defaults]\nmax-attempts = 3",
@@ -201,7 +206,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     ran.fails(2, &["queue a: ", "exec: write the command and its arguments"]);
     let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
     let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
-    ran.fails(2, &["queue a: BACKLOG_JOBS = \"many\": invalid digit"]);
+    ran.fails(2, &["queue a: BACKLOG_JOBS = \"many\": write a whole number from 1 to 1,024\n"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
     let args = ["process", "--queue", "emial", "--", "true"];
     env.run(&args).fails(2, &["no queue \"emial\"; did you mean email?; legal are email, orders"]);
@@ -406,7 +411,7 @@ fn a_wrong_mapping_touches_no_row() {
     for (config, says) in [
         (
             good.replace("'state'", "'stat'"),
-            "table t has no column stat; it has id, state, at, name, total, tries",
+            "table t has no column stat; did you mean state?; it has id, state, at, name, total, tries",
         ),
         (good.replace("'at'", "'name'"), "column name of table t holds no date, but 'Bob'"),
         (
@@ -878,13 +883,16 @@ fn the_first_mistakes_are_told_what_to_say() {
     for (args, says) in [
         (
             &[][..],
-            "no column STATUS; it has Id, At, State; say which with --set status=COLUMN, or with --where",
+            "no column STATUS; did you mean State?; it has Id, At, State; say which with --set status=COLUMN, or with --where",
         ),
         (
             &["--set", "status.column=State"],
             "no column DATE_INSERTED; it has Id, At, State; say which with --set date_inserted=COLUMN",
         ),
-        (&["--set", "status.column=Sate"], "no column Sate; it has Id, At, State\n"),
+        (
+            &["--set", "status.column=Sate"],
+            "no column Sate; did you mean State?; it has Id, At, State\n",
+        ),
     ] {
         env.run(&[&table[..], args].concat()).fails(1, &[says]);
     }

@@ -275,12 +275,17 @@ fn a_wrong_policy_is_told_what_is_legal() {
     let env = TestEnv::new();
     std::fs::write(env.path("bad.json"), r#"{"numRetries": 101}"#).unwrap();
     for (spec, says) in [
-        ("", "there is no policy \"\""),
+        ("", "no policy \"\"; legal are constant"),
         (
             "fixed",
             "legal are constant, fibonacci, exponential, linear, arithmetic, geometric, even",
         ),
-        ("even:frist=1m", "even has no key \"frist\"; legal are first, ratio, max, spread"),
+        ("evn:first=1m", "no policy \"evn\"; did you mean even?"),
+        ("sn:x.json", "no policy \"sn\"; did you mean sns?"),
+        (
+            "even:frist=1m",
+            "even has no key \"frist\"; did you mean first?; legal are first, ratio, max, spread",
+        ),
         ("constant", "constant needs delay="),
         ("constant:delay", "constant: delay="),
         ("constant:delay=5m,delay=6m", "delay is given twice"),

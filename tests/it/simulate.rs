@@ -130,7 +130,7 @@ fn a_simulation_needs_a_policy_and_no_database() {
     let env = TestEnv::empty();
     env.run(&["simulate"])
         .fails(2, &["no policies: use --policy SPEC, --fibonacci or --progressive"]);
-    env.run(&["simulate", "--policy", "odd"]).fails(2, &["there is no policy \"odd\""]);
+    env.run(&["simulate", "--policy", "odd"]).fails(2, &["no policy \"odd\""]);
     let mut command = env.command(&["simulate", "--policy", "even", "--records", "1"]);
     let output = command.env_remove("BACKLOG_DB").output().unwrap();
     crate::testenv::ran(&output).success();

@@ -111,6 +111,7 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
 fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     let env = one_record();
     let says = "{PAYLOD} is no column; did you mean {PAYLOAD}?";
+    pass(&env, &[], &["./sync", "{idd}"]).fails(2, &["{idd} is no column; did you mean {ID}?"]);
     let handler = ["./sync", "--to={id}", "--body={PAYLOD}"];
     pass(&env, &[], &handler).fails(2, &[says]);
     pass(&env, &["--dry-run"], &handler).fails(2, &[says]);
@@ -121,9 +122,9 @@ fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     assert!(found.contains(says), "{found}");
     env.run(&[&["crontab", "--"], &handler[..]].concat()).fails(2, &[says]);
     // What resembles nothing is awk's or jq's, and what is behind a dollar sign the shell's.
-    let script = "[ \"$*\" = '{idd} { print $1 } ${PAYLOD} {x}' ]";
+    let script = "[ \"$*\" = '{ids} { print $1 } ${PAYLOD} {} {x}' ]";
     let script = env.script("as-it-is", script);
-    pass(&env, &[], &[&script, "{idd} { print $1 } ${PAYLOD} {x}"]).silent();
+    pass(&env, &[], &[&script, "{ids} { print $1 } ${PAYLOD} {} {x}"]).silent();
     assert_eq!(env.count("SUCCESS"), 1);
 }
 
@@ -182,4 +183,92 @@ fn a_queue_that_nothing_is_said_of_is_only_a_name() {
     assert_eq!(ran.success().stderr, "");
     std::fs::write(env.path("backlog.toml"), "[queue.mails]\n").unwrap();
     assert!(!says(&["--queue", "mails"], &[]).contains("is only a name"));
+}
+
+/// The program in an environment without BACKLOG_DB.
+fn without_database(env: &TestEnv, args: &[&str]) -> Ran {
+    ran(&env.command(args).env_remove("BACKLOG_DB").output().unwrap())
+}
+
+#[test]
+fn all_that_is_missing_is_told_at_once() {
+    let env = one_record();
+    let database = "no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml";
+    let handler = "no handler: write the command behind `--`, or as exec into backlog.toml, or use \
+                   --post URL";
+    let schedule = "no schedule: use one of --ndays, --fibonacci, --policy, --progressive";
+    let says = |ran: Ran, missing: &[&str]| {
+        assert_eq!(ran.fails(2, &[]).stderr, format!("backlog: {}\n", missing.join("; ")));
+    };
+    let process = |args: &[&str]| without_database(&env, &[&["process"], args].concat());
+    says(process(&[]), &[database, handler, schedule]);
+    says(process(&["--dry-run"]), &[database, schedule]);
+    says(process(&["--ndays", "1"]), &[database, handler]);
+    says(process(&["--", "true"]), &[database, schedule]);
+    says(env.run(&["process"]), &[handler, schedule]);
+    says(env.run(&["process", "--ndays", "1"]), &[handler]);
+    says(env.run(&["process", "--", "true"]), &[schedule]);
+    says(without_database(&env, &["status"]), &[database]);
+    // What is said wrong goes first.
+    let wrong = [("BACKLOG_JOBS", "four")];
+    let ran = ran(&env.command(&["process", "--ndays", "1"]).envs(wrong).output().unwrap());
+    ran.fails(2, &["BACKLOG_JOBS = \"four\": write a whole number from 1 to 1,024\n"]);
+}
+
+#[test]
+fn a_database_that_is_not_there_is_told_with_the_one_that_was_meant() {
+    let env = one_record();
+    std::fs::write(env.path("tset.sh"), "#!/bin/sh\n").unwrap();
+    let db = env.db().display().to_string();
+    let status = |db: &str| env.run(&["status", "--db", db]).fails(1, &[]).stderr;
+    let near = env.path("tset.db").display().to_string();
+    assert_eq!(status(&near), format!("backlog: no database at {near}; did you mean {db}?\n"));
+    let says = "backlog: no database at tset.db; did you mean test.db?\n";
+    assert_eq!(status("tset.db"), says);
+    let says = "backlog: no database at other.db; `backlog init --db other.db` creates one\n";
+    assert_eq!(status("other.db"), says);
+    let missing = "the directory no/such does not exist\n";
+    assert_eq!(status("no/such/a.db"), format!("backlog: no database at no/such/a.db: {missing}"));
+    let ran = env.run(&["init", "--db", "no/such/a.db"]).fails(1, &[]);
+    assert_eq!(ran.stderr, format!("backlog: could not create no/such/a.db: {missing}"));
+}
+
+#[test]
+fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
+    let env = TestEnv::empty();
+    for (url, says) in [
+        ("mysql://root:S3kr1t@h/d", "a database of MySQL is not supported"),
+        ("MariaDB+pymysql://S3kr1t@h/d", "a database of MariaDB is not supported"),
+        ("mongodb+srv://S3kr1t@h/d", "a database of MongoDB is not supported"),
+        ("sqlite:///S3kr1t.db", "named by its path alone, without a scheme"),
+        ("file:S3kr1t.db", "named by its path alone, without a scheme"),
+        ("odd://S3kr1t@h/d", "looks like a connection string, but is no URL"),
+    ] {
+        let ran = env.run(&["status", "--db", url]).fails(2, &[says]);
+        assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn an_error_about_a_table_says_that_the_file_names_another_database() {
+    let env = one_record();
+    let config = |text: &str| std::fs::write(env.path("backlog.toml"), text).unwrap();
+    config("[defaults]\ndb = 'other.db'\ntable = 'mails'\n");
+    let names = format!(
+        "backlog: BACKLOG_DB names {}, {} names {}: could not use ",
+        env.db().display(),
+        env.path("backlog.toml").display(),
+        env.path("other.db").display()
+    );
+    let ran =
+        env.run(&["status"]).fails(1, &[&names, ": no table \"mails\"; tables here: BACKLOG"]);
+    assert!(ran.stderr.starts_with(&names), "{}", ran.stderr);
+    let typed = env.run(&["status", "--db", "test.db"]).fails(1, &["no table \"mails\""]);
+    assert!(!typed.stderr.contains("BACKLOG_DB"), "{}", typed.stderr);
+    config("[defaults]\ndb = 'test.db'\ntable = 'mails'\n");
+    let same = env.run(&["status"]).fails(1, &["no table \"mails\""]);
+    assert!(!same.stderr.contains("BACKLOG_DB"), "{}", same.stderr);
+    config("[defaults]\ndb = 'postgres://u:S3kr1t@h/d'\ntable = 'mails'\n");
+    let ran = env.run(&["status"]).fails(1, &["names postgres://"]);
+    assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
 }

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::date::Spelling;
 use crate::record::Value;
 use crate::store::error::{DbError, Kind};
-use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -73,13 +73,12 @@ impl Catalog for RefCell<Session> {
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                  WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
                  AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
-                 ORDER BY 1 LIMIT 20",
+                 ORDER BY 1",
                 &[],
             )?;
-            let others: Vec<String> = others.iter().map(|row| row.get(0)).collect();
-            let others = if others.is_empty() { "none".into() } else { others.join(", ") };
+            let others: Vec<&str> = others.iter().map(|row| row.get(0)).collect();
             let hint = if name == "BACKLOG" { "; `backlog init` creates one" } else { "" };
-            bail!("no table {name:?}; tables here: {others}{hint}");
+            bail!("{}{hint}", missing("table", name, &others));
         };
         let (schema, table, kind): (String, String, String) = (row.get(0), row.get(1), row.get(2));
         let sql = format!("{}.{}", quote(&schema), quote(&table));

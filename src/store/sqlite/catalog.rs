@@ -13,7 +13,7 @@ use super::errors::{is_busy, is_of_a_row, words};
 use crate::date::Spelling;
 use crate::lock;
 use crate::record::Value;
-use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, quote};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -28,8 +28,7 @@ impl Catalog for Connection {
             let others =
                 found.iter().filter(|(_, kind)| kind == "table").map(|(it, _)| it.as_str());
             let others: Vec<_> = others.filter(|it| !it.starts_with("sqlite_")).collect();
-            let others = if others.is_empty() { "none".into() } else { others.join(", ") };
-            bail!("no table {name:?}; tables here: {others}");
+            bail!(missing("table", name, &others));
         };
         ensure!(kind != "view", "{name} is a view; name the table behind it");
         let (columns, sql) = (columns(self, name)?, quote(name));

@@ -1,6 +1,7 @@
 //! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
 
 use std::fs::{self, Metadata};
+use std::io::Read;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,11 +11,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::dialect::value;
 use super::errors::explain;
 use super::rights::{Rights, beside};
 use crate::mapping::Mapping;
+use crate::nearest::nearest;
 use crate::secure_file::{self, ActingAs, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
@@ -52,8 +55,7 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
     };
     let there = database.and_then(|it| Some((it.found.clone()?, it)));
     let Some((found, database)) = there else {
-        ensure!(!mapping.table.is_given, "no database at {shown}");
-        bail!("no database at {shown}; `backlog init --db {shown}` creates one");
+        bail!(no_database(path, mapping.table.is_given));
     };
     ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
     let rights = Rights::over(&database)?;
@@ -85,6 +87,54 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
     add_functions(&engine.connection, &table).map_err(could_not_open)?;
     drop(acting);
     Ok(SqlDatabase::new(engine, table))
+}
+
+/// What is said of a path at which there is no database. One of a table that the user describes is
+/// made by his application.
+fn no_database(path: &Path, is_described: bool) -> String {
+    let shown = path.display();
+    if let Some(why) = missing_directory(path) {
+        return format!("no database at {shown}: {why}");
+    }
+    let near = database_near(path).map(|near| format!("; did you mean {}?", near.display()));
+    let made = (!is_described).then(|| format!("; `backlog init --db {shown}` creates one"));
+    format!("no database at {shown}{}", near.or(made).unwrap_or_default())
+}
+
+/// The directory of a path, if it does not exist.
+fn missing_directory(path: &Path) -> Option<String> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty())?;
+    let is_missing = matches!(directory.try_exists(), Ok(false));
+    is_missing.then(|| format!("the directory {} does not exist", directory.display()))
+}
+
+/// The database beside a path whose name is nearly the same, if there is one.
+fn database_near(path: &Path) -> Option<PathBuf> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let found = fs::read_dir(directory.unwrap_or(Path::new("."))).ok()?;
+    let names = found.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.collect();
+    while let Some(near) = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str)) {
+        let (near, at) = (near.to_string(), path.with_file_name(near));
+        if is_database(&at) {
+            return Some(at);
+        }
+        names.retain(|name| *name != near);
+    }
+    None
+}
+
+/// What every database begins with (fileformat2.html, 1.3).
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+fn is_database(path: &Path) -> bool {
+    let flags = secure_file::OPEN | OFlags::RDONLY | OFlags::NOFOLLOW;
+    let Ok(mut file) = openat(CWD, path, flags, Mode::empty()).map(fs::File::from) else {
+        return false;
+    };
+    let mut begin = [0; MAGIC.len()];
+    file.metadata().is_ok_and(|found| found.is_file())
+        && file.read_exact(&mut begin).is_ok_and(|()| begin == *MAGIC)
 }
 
 impl Drop for SqliteEngine {
@@ -129,6 +179,9 @@ impl SqliteEngine {
 /// Creates `table`, unless it is there, and the file if there is none: a new one gets write-ahead
 /// logging.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
+    if let Some(why) = missing_directory(path) {
+        bail!("could not create {}: {why}", path.display());
+    }
     let database =
         secure_file::resolve(path).with_context(|| format!("could not open {}", path.display()))?;
     let is_new = database.found.as_ref().is_none_or(|found| found.len() == 0);

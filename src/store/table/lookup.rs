@@ -9,6 +9,7 @@ use crate::date::{Dates, Spelling};
 use crate::mapping::{
     Assigned, Assignment, Mapping, Name, STATUS, StatusColumn, StatusValues, usual_values,
 };
+use crate::nearest::{hint, listed};
 use crate::record::Value;
 use crate::store::sql::Dialect;
 
@@ -56,6 +57,14 @@ impl Table {
         let condition_columns = table.columns.iter().filter(|it| read.contains(&it.name));
         Ok(Self { condition_columns: condition_columns.cloned().collect(), ..table })
     }
+}
+
+/// `no table "order"; did you mean orders?; tables here: mails, orders`
+pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
+    let hint = hint(name, others.iter().copied());
+    let others =
+        if others.is_empty() { "none".into() } else { listed(name, others.iter().copied()) };
+    format!("no {what} {name:?}{hint}; {what}s here: {others}")
 }
 
 /// The table with its columns, the conditions as yet unseen.
@@ -136,8 +145,9 @@ impl Lookup<'_> {
     fn required(&self, name: &str) -> Result<Column> {
         self.optional(name).with_context(|| {
             let Listed { name: table, columns, .. } = &self.table;
-            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-            format!("table {table} has no column {name}; it has {}", names.join(", "))
+            let names = columns.iter().map(|column| column.name.as_str());
+            let (hint, listed) = (hint(name, names.clone()), listed(name, names));
+            format!("table {table} has no column {name}{hint}; it has {listed}")
         })
     }
 

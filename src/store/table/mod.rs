@@ -7,7 +7,7 @@ mod row;
 
 pub use change::{Charged, Role, Term, Verb};
 pub use column::{Column, Holds, Statuses, distinct, joined, names, quote};
-pub use lookup::{Catalog, Listed, Trial};
+pub use lookup::{Catalog, Listed, Trial, missing};
 pub use row::{Cell, Cells, Places, Selected};
 
 use anyhow::{Context, Result, bail, ensure};

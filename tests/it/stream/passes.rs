@@ -194,8 +194,14 @@ for it in records():
 fn what_makes_no_sense_is_said_before_anything_is_done() {
     let env = records(1);
     for (args, says) in [
-        (&["--stream", "--window", "0", "--", "touch", "ran"][..], "0 is not in 1..=1024"),
-        (&["--stream", "--window", "1025", "--", "touch", "ran"], "1025 is not in 1..=1024"),
+        (
+            &["--stream", "--window", "0", "--", "touch", "ran"][..],
+            "write a whole number from 1 to 1,024",
+        ),
+        (
+            &["--stream", "--window", "1025", "--", "touch", "ran"],
+            "write a whole number from 1 to 1,024",
+        ),
         (&["--window", "3", "--", "touch", "ran"], "--window goes with --stream"),
         (&["--window-bytes", "1M", "--", "touch", "ran"], "--window-bytes goes with --stream"),
         (

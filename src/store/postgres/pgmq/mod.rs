@@ -19,7 +19,7 @@ use super::{PgEngine, Server};
 use crate::date::Spelling;
 use crate::mapping::{Mapping, Name, StatusColumn, usual_values};
 use crate::record::{Counter, Id, Transition, Value};
-use crate::store::table::{Catalog, Column, Holds, Listed, Table, quote};
+use crate::store::table::{Catalog, Column, Holds, Listed, Table, missing, quote};
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, RowWrite};
 
@@ -134,9 +134,8 @@ impl Queue {
             return Ok(queue);
         }
         let queues = session.query("SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
-        let queues: Vec<String> = queues.iter().map(|row| row.get(0)).collect();
-        let queues = if queues.is_empty() { "none".into() } else { queues.join(", ") };
-        bail!("no queue {name:?}; queues here: {queues}");
+        let queues: Vec<&str> = queues.iter().map(|row| row.get(0)).collect();
+        bail!(missing("queue", name, &queues));
     }
 
     pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use strsim::damerau_levenshtein as slips;
+
 /// A list of names may be so long, in characters.
 const LINE: usize = 100;
 /// So many of a longer one are named.
@@ -13,7 +15,7 @@ pub fn nearest<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) -> Opti
     // Names that have no letter in common are not near, however short they are.
     let is_near = |it: &&str| distance(name, it) <= most.min(it.chars().count() - 1);
     let legal = legal.into_iter().filter(|it| !it.is_empty());
-    legal.filter(is_near).min_by_key(|it| distance(name, it))
+    legal.filter(is_near).min_by_key(|it| (distance(name, it), slips(name, it)))
 }
 
 /// `; did you mean email?`, if one is near.
@@ -43,8 +45,7 @@ pub fn unknown<'a>(what: &str, name: &str, legal: impl IntoIterator<Item = &'a s
 fn distance(name: &str, legal: &str) -> usize {
     let [name, legal] = [name, legal].map(str::to_lowercase);
     let bare = legal.rsplit_once('.').map_or(&*legal, |(_, bare)| bare);
-    let slips = |legal: &str| strsim::damerau_levenshtein(&name, legal);
-    slips(&legal).min(slips(bare))
+    slips(&name, &legal).min(slips(&name, bare))
 }
 
 #[cfg(test)]
@@ -68,6 +69,7 @@ mod tests {
             assert_eq!(nearest(name, legal), expected, "{name}");
         }
         assert_eq!(nearest("u", ["t"]), None);
+        assert_eq!(nearest("order", ["Orders", "orders"]), Some("orders"));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
-use crate::handlers::{Exec, Handler, HandlerContext, Stream, check_injection, misspelt};
+use crate::handlers::{
+    Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, misspelt,
+};
 use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::record::one_line;
@@ -183,6 +185,10 @@ pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table
 pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
     refuse_injection(handler, queue, table)?;
+    // Its first record is archived by the time that it is needed.
+    if let Some(why) = queue.on_archive.as_deref().and_then(cannot_run) {
+        bail!("--on-archive: {why}");
+    }
     if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;
     }

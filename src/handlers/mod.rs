@@ -28,7 +28,7 @@ pub use post::{Post, Proxy};
 
 pub use exec::{Exec, misspelt};
 pub use injection::check as check_injection;
-pub use process::{in_one_word, is_executable, obstacle};
+pub use process::{cannot_run, in_one_word, is_executable, obstacle};
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
     Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook, without_login,

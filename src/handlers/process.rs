@@ -259,6 +259,17 @@ pub fn legible(line: &[u8]) -> String {
 /// How much of a file the kernel looks at for the line that names an interpreter.
 const FIRST_LINE: u64 = 256;
 
+/// Why a command cannot be started, where that shows before it is needed.
+pub fn cannot_run(argv: &[OsString]) -> Option<String> {
+    let search = own_path();
+    let errno = match file_of(program(argv), &search) {
+        Some(file) if !is_executable(&file) => Errno::ACCESS,
+        Some(file) => obstacle(&file, &search).map(|_| Errno::NOENT)?,
+        None => Errno::NOENT,
+    };
+    Some(could_not_run(&errno.into(), argv))
+}
+
 /// Why a command could not be started, and what to do about it.
 pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
     let (program, search) = (program(argv), own_path());

@@ -172,7 +172,8 @@ pub fn location(
     // It may have a password in it, so nothing of it is said again.
     if let Some(database) = unsupported(text) {
         return Err(usage(format!(
-            "--db: {database} is not supported; legal are a SQLite file and postgres://..."
+            "--db: {database} is not supported; legal are a SQLite file and \
+             postgres://user@host:port/database"
         )));
     }
     if is_of_sqlite(text) {

@@ -175,15 +175,38 @@ fn a_record_that_killed_its_pass_is_told_of_when_it_is_given_up() {
 #[test]
 fn a_command_on_archive_that_fails_is_an_error_and_the_record_stays_archived() {
     let env = env(1);
+    let gone = env.script("gone", "exit 0");
+    let handler = env.script("handler", &format!("rm -f {gone}; exit 1"));
     for (command, says) in [
-        ("false", "record 1 is archived, but --on-archive was not done: exit status 1"),
-        ("/no/such/command", "--on-archive was not done: could not run /no/such/command"),
+        ("false", "record 1 is archived, but --on-archive was not done: exit status 1".into()),
+        (&*gone, format!("--on-archive was not done: could not run {gone}: no such file")),
     ] {
         env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
+        env.script("gone", "exit 0");
         let args = ["process", "--ndays", "1", "--max-attempts", "1", "--on-archive", command];
-        env.run_at(MIDNIGHT, &[&args[..], &["--", "false"]].concat()).fails(1, &[says]);
+        env.run_at(MIDNIGHT, &[&args[..], &["--", &handler]].concat()).fails(1, &[&says]);
         assert_eq!(env.statuses(), "1|ARCHIVED");
     }
+}
+
+#[test]
+fn a_command_on_archive_that_is_not_there_is_told_once_before_the_first_record() {
+    let env = env(3);
+    std::fs::write(env.path("plain"), "").unwrap();
+    std::fs::write(env.script("crlf", ""), "#!/bin/sh\r\n").unwrap();
+    for (command, says) in [
+        ("nosuch", "could not run nosuch: no such file or directory; is it in PATH"),
+        ("./nosuch {id}", "could not run ./nosuch: no such file or directory"),
+        ("./plain", "could not run ./plain: permission denied; is it executable?"),
+        ("./crlf", "could not run ./crlf: its first line ends with a carriage return"),
+        ("'./tell --lost'", "`./tell --lost` is one word"),
+    ] {
+        let args = ["process", "--ndays", "1", "--max-attempts", "1", "--on-archive", command];
+        let args = [&args[..], &["--", "false"]].concat();
+        let ran = env.run_at(MIDNIGHT, &args).fails(1, &["backlog: --on-archive: ", says]);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+    assert_eq!(env.count("NEW"), 3);
 }
 
 #[test]

@@ -540,7 +540,7 @@ fn what_looks_like_a_connection_string_is_not_shown_again() {
     ] {
         let ran = env.run(&["status", "--db", db]);
         assert!(!ran.stderr.contains("sesame"), "{ran:?}");
-        ran.fails(2, &["write postgres://user@host:port/database"]);
+        ran.fails(2, &[" postgres://user@host:port/database\n"]);
     }
     // A directory may have that name.
     env.run(&["status", "--db", "postgres/app.db"]).fails(1, &["no database at postgres/app.db"]);
@@ -688,6 +688,15 @@ fn check_names_missing_indexes_and_privileges() {
         "permission denied for table orders; grant it to this user (met in the pending records",
         "ok       table       orders, 1000 rows, at least 0 pending",
         "ok       schedule    --fibonacci",
+        "ok       handler     /bin/true",
+    ] {
+        assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");
+    }
+    let narrowed = [&check[..3], &["--where", "failures > 3", "--", "/bin/true"]].concat();
+    let checked = ran(&env.command(&narrowed).env("BACKLOG_DB", &url).output().unwrap());
+    assert_eq!((checked.exit, checked.stderr.as_str()), (Some(1), ""), "{checked:?}");
+    for line in [
+        "permission denied for table orders; GRANT SELECT ON \"public\".\"orders\" is missing\n",
         "ok       handler     /bin/true",
     ] {
         assert!(checked.stdout.contains(line), "{line:?} is not in {checked:?}");

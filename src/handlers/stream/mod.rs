@@ -4,6 +4,7 @@
 mod coprocess;
 mod supervisor;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -16,6 +17,7 @@ use rustix::io;
 
 use super::{Handler, HandlerContext, Job, Threads};
 use crate::lock;
+use crate::record::Cause;
 use crate::stop::Stop;
 use supervisor::Supervisor;
 
@@ -47,6 +49,8 @@ struct Shared {
     closing: AtomicBool,
     restarts: AtomicU32,
     faults: AtomicU64,
+    /// The faults that have been said, whichever process they were of.
+    told: Mutex<HashSet<Cause>>,
 }
 
 impl Stream {
@@ -59,6 +63,7 @@ impl Stream {
             closing: AtomicBool::new(false),
             restarts: AtomicU32::new(0),
             faults: AtomicU64::new(0),
+            told: Mutex::default(),
             settings,
             context,
             first_reply_within,

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
+use log::Level;
+
 use super::coprocess::{CoProcess, Why, hello, reply};
 use super::{Mailbox, Shared, StreamSettings};
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command, could_not_run};
 use crate::handlers::{Job, Submit, json_line};
 use crate::lock;
-use crate::record::{Attempt, Id, Outcome, counted, cut_line};
+use crate::record::{Attempt, Cause, Id, Outcome, counted, cut_line};
 use crate::stop::Stage;
 
 pub struct Supervisor {
@@ -143,7 +145,7 @@ impl Supervisor {
         }
         if let Err(error) = self.listen(&mut running) {
             running.process.ask(Why::Broken, clock.monotonic() + KILL_DELAY);
-            self.fault(error);
+            self.was_no_reply(&error);
         }
         self.doubt(&mut running);
         let stop = &self.shared.stop;
@@ -209,11 +211,17 @@ impl Supervisor {
         heard
     }
 
-    /// The handler is wrong, whatever the record: that is said at once.
-    fn fault(&mut self, error: String) {
-        log::error!("{error}");
+    /// The handler is wrong, whatever the record: that is said at once, and not again when the next
+    /// process is wrong in the same way.
+    fn fault(&self, error: &str) {
+        let is_new = lock(&self.shared.told).insert(Cause::of(Some(error)));
+        log::log!(if is_new { Level::Error } else { Level::Info }, "{error}");
         self.shared.faults.fetch_add(1, Ordering::SeqCst);
-        self.last_end = Some(error);
+    }
+
+    fn was_no_reply(&mut self, error: &str) {
+        self.fault(error);
+        self.last_end = Some("the handler wrote what is no reply".into());
     }
 
     /// What an ended co-process leaves goes to the next, but for the oldest, which may have ended it.
@@ -227,7 +235,7 @@ impl Supervisor {
                 let left = self.in_flight.drain().map(|it| it.job.ended(Outcome::Interrupted));
                 self.submit(left.collect());
             }
-            (_, Err(error)) => self.fault(error),
+            (_, Err(error)) => self.was_no_reply(&error),
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
             (Some(Why::Over) | None, _) => {
@@ -257,7 +265,7 @@ impl Supervisor {
         let timeout = humantime::format_duration(self.shared.context.timeout.unwrap_or_default());
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
-            self.fault(format!(
+            self.fault(&format!(
                 "the handler was silent for {timeout} and answered when its input was closed: let \
                  it flush its output after each line, or raise --timeout"
             ));

@@ -175,7 +175,7 @@ pub fn name(prefix: Option<&str>, table: &str, id: &str, inserted: &str) -> Stri
 /// Standard Webhooks asks for 24 to 64 bytes; a shorter key can be guessed.
 const SHORTEST: usize = 24;
 
-const EMPTY: &str = "the signing secret is empty; it must look like whsec_<base64>";
+const MAKE_ONE: &str = "make one with: echo whsec_$(openssl rand -base64 32)";
 
 /// Secrets are handed around with and without the padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -190,17 +190,16 @@ fn key(text: &str) -> Result<Key> {
         !text.starts_with("whsk_") && !text.starts_with("whpk_"),
         "a signing secret of the asymmetric kind cannot be used; give a whsec_ one"
     );
-    let unlike = |why| format!("the signing secret {why}; it must look like whsec_<base64>");
+    let unlike = |why| format!("the signing secret {why}; {MAKE_ONE}");
     let encoded =
         text.strip_prefix("whsec_").with_context(|| unlike("does not begin with whsec_"))?;
     // The decoder's error would quote a part of the secret.
     let bytes = LENIENT.decode(encoded).ok().with_context(|| unlike("is no base64"))?;
     let length = bytes.len();
-    ensure!(length > 0, EMPTY);
+    ensure!(length > 0, unlike("is empty"));
     ensure!(
         length >= SHORTEST,
-        "the signing secret has {length} bytes, and needs at least {SHORTEST}: \
-         echo whsec_$(openssl rand -base64 32)"
+        "the signing secret has {length} bytes, and needs at least {SHORTEST}; {MAKE_ONE}"
     );
     Hmac::new_from_slice(&bytes).context("could not use the signing secret")
 }
@@ -213,7 +212,7 @@ impl Secret {
     /// Reads secrets that white space separates, the current one first.
     pub fn parse(text: &str) -> Result<Self> {
         let keys = text.split_whitespace().map(key).collect::<Result<Vec<_>>>()?;
-        ensure!(!keys.is_empty(), EMPTY);
+        ensure!(!keys.is_empty(), "the signing secret is empty; {MAKE_ONE}");
         Ok(Self(keys))
     }
 

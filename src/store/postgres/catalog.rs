@@ -125,7 +125,10 @@ impl Catalog for RefCell<Session> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
             match self.get_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
-                Err(error) if matches!(error.kind, Kind::Lost | Kind::Forbidden) => bail!(error),
+                Err(error) if error.kind == Kind::Forbidden => {
+                    bail!(self.get_mut().forbidden(&table.sql, error))
+                }
+                Err(error) if error.kind == Kind::Lost => bail!(error),
                 Err(DbError { words, place, .. }) => {
                     // The server counts characters.
                     let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);
@@ -137,6 +140,16 @@ impl Catalog for RefCell<Session> {
         let names = identifiers(condition);
         let is_read = |column: &&Column| names.contains(&column.name);
         Ok(table.columns.iter().filter(is_read).map(|column| column.name.clone()).collect())
+    }
+}
+
+impl Session {
+    /// The same error, naming the privilege that is missing if it is the one to read the table.
+    fn forbidden(&mut self, table: &str, error: DbError) -> DbError {
+        let sql = "SELECT 1 WHERE NOT has_table_privilege($1::text, 'SELECT')";
+        let lacks = self.query(sql, &[Param::text(table)]).is_ok_and(|rows| !rows.is_empty());
+        let hint = format!("; GRANT SELECT ON {table} is missing");
+        if lacks { DbError { hint, ..error } } else { error }
     }
 }
 

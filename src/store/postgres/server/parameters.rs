@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use crate::nearest::{hint, listed};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::store::location::split_scheme;
@@ -258,9 +260,11 @@ fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
             let is_safe = is_plain
                 && !query.contains('@')
                 && said.last().is_none_or(|(before, _)| *before != "password");
+            let key = if is_safe { key } else { String::new() };
             let shown = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
-            let legal = KNOWN.map(|(key, _)| key).join(", ");
-            bail!("the database URL has {shown}, which is not known; legal are: {legal}");
+            let legal = KNOWN.map(|(key, _)| key);
+            let (hint, legal) = (hint(&key, legal), listed(&key, legal));
+            bail!("the database URL has {shown}, which is not known{hint}; legal are {legal}");
         };
         said.push((key, value));
     }

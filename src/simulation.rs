@@ -47,6 +47,8 @@ pub struct Tried {
 }
 
 pub struct Run {
+    /// As reports call it: the policy's name, or the user's own for it.
+    pub name: String,
     pub policy: Policy,
     pub attempts: Vec<Tried>,
     pub figures: Figures,
@@ -134,7 +136,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     }
     let attempts = std::mem::take(&mut *lock(&log));
     let figures = figures(&line.schedule, &attempts, scenario);
-    Ok(Run { policy: policy.clone(), attempts, figures })
+    Ok(Run { name: policy.name(), policy: policy.clone(), attempts, figures })
 }
 
 struct Recorder {
@@ -161,6 +163,8 @@ pub struct Figures {
     /// Ticks without a retry, from the first retry to the end, and how many ticks these are.
     pub idle_ticks: i64,
     pub ticks: i64,
+    /// The longest stretch of such ticks, in seconds.
+    pub longest_idle_secs: i64,
     /// Of records that fail all at once and for good; see [`evenness`].
     pub evenness: Option<Evenness>,
 }
@@ -178,11 +182,15 @@ pub struct Evenness {
 const BIN: f64 = 0.05;
 
 pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> Figures {
-    let tick_of = |at: i64| scenario.instant(at).tick(schedule.policy.every_secs());
+    let every_secs = schedule.policy.every_secs();
+    let tick_of = |at: i64| scenario.instant(at).tick(every_secs);
     let retries: Vec<i64> =
         attempts.iter().filter(|it| it.attempt > 1).map(|it| tick_of(it.at)).collect();
     let in_each = || retries.chunk_by(|one, other| one == other).map(<[i64]>::len);
     let ticks = retries.first().map_or(0, |first| tick_of(scenario.secs) - first + 1);
+    // The tick behind the end is as good as one with a retry.
+    let ends = retries.iter().copied().skip(1).chain([tick_of(scenario.secs) + 1]);
+    let longest_idle = retries.iter().zip(ends).map(|(tick, next)| next - tick - 1).max();
     let is_cohort = scenario.is_cohort && schedule.limits.max_attempts.is_none();
     let backoff = match &schedule.policy {
         _ if !is_cohort => None,
@@ -195,37 +203,54 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
         peak: in_each().max().unwrap_or(0),
         idle_ticks: ticks - in_each().count() as i64,
         ticks,
+        longest_idle_secs: longest_idle.map_or(0, |ticks| ticks * every_secs),
         evenness: backoff.and_then(|backoff| evenness(backoff, ids, scenario.secs)),
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Load {
-    /// How many retries there are in each stretch of `bar_secs`; at least one stretch.
-    pub bars: Vec<usize>,
-    /// Whole ticks, so that no bar is higher only because it holds one tick more.
-    pub bar_secs: i64,
+/// Stretches of time in which retries are counted: the same for all runs, so that their loads compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bins {
+    /// At least one.
+    pub count: usize,
+    /// Whole ticks, so that no bin holds more only because it holds one tick more.
+    pub secs: i64,
     /// Where the first one begins, in seconds after the start: with the tick that that is in.
     pub begins_at: i64,
 }
 
-/// The load in at most so many bars. A rest of less than a bar, which would look like a fall, is not.
-pub fn load(run: &Run, scenario: &Scenario, most: usize) -> Load {
-    let every = run.policy.every_secs();
-    let tick = |at: i64| scenario.instant(at).tick(every);
-    let first = tick(0);
-    let ticks = usize::try_from(tick(scenario.secs) - first).unwrap_or(0);
-    let bar_ticks = ticks.div_ceil(most).max(1);
-    let mut bars = vec![0; ((ticks + 1) / bar_ticks).clamp(1, most)];
-    for tried in run.retries() {
-        let since = usize::try_from(tick(tried.at) - first).unwrap_or(usize::MAX);
-        if let Some(count) = bars.get_mut(since / bar_ticks) {
-            *count += 1;
+impl Bins {
+    /// At most so many. A rest of less than a bin, which would look like a fall, is none.
+    pub fn new(runs: &[Run], scenario: &Scenario, most: usize) -> Self {
+        // Of ticks of one minute and of five, the longer ones are whole numbers of the shorter.
+        let every = runs.iter().map(|run| run.policy.every_secs()).max().unwrap_or(1);
+        let tick = |at: i64| scenario.instant(at).tick(every);
+        let ticks = usize::try_from(tick(scenario.secs) - tick(0)).unwrap_or(0);
+        let each = ticks.div_ceil(most).max(1);
+        Self {
+            count: ((ticks + 1) / each).clamp(1, most),
+            secs: i64::try_from(each).unwrap_or(i64::MAX).saturating_mul(every),
+            begins_at: tick(0) * every - scenario.start.0,
         }
     }
-    let bar_ticks = i64::try_from(bar_ticks).unwrap_or(i64::MAX);
-    let begins_at = first * every - scenario.start.0;
-    Load { bars, bar_secs: bar_ticks.saturating_mul(every), begins_at }
+
+    /// How many retries of a run there are in each.
+    pub fn load(&self, run: &Run) -> Vec<usize> {
+        let mut load = vec![0; self.count];
+        for tried in run.retries() {
+            let bin = usize::try_from((tried.at - self.begins_at) / self.secs);
+            if let Some(count) = bin.ok().and_then(|bin| load.get_mut(bin)) {
+                *count += 1;
+            }
+        }
+        load
+    }
+}
+
+/// The standard deviation of counts over their mean.
+pub fn relative_deviation(counts: &[usize]) -> f64 {
+    let counts = counts.iter().map(|count| *count as f64);
+    counts.fold(Moments::default(), Moments::with).relative_deviation()
 }
 
 /// How even a policy is for records that fail together: reckoned from its own waits, before

@@ -22,7 +22,7 @@ use crate::store::Access;
 use crate::time::{Clock, DAY, Instant};
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
-    let Console { clock, out, .. } = console;
+    let Console { clock, screen, out, .. } = console;
     let schedules = resolved.simulated(&args.policy)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
         (of_table(resolved, &schedules)?, clock.now(), 7 * DAY)
@@ -48,17 +48,16 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
-        out.write_all(report::figures_table(&runs).as_bytes())?;
-        for run in &runs {
-            writeln!(out)?;
-            out.write_all(report::load_chart(run, &scenario).as_bytes())?;
+        out.write_all(report::figures_table(&runs, screen).as_bytes())?;
+        for (run, chart) in runs.iter().zip(report::load_charts(&runs, &scenario, screen)) {
+            write!(out, "\n{chart}")?;
             if args.from_table {
-                out.write_all(report::days_table(run, &scenario).as_bytes())?;
+                out.write_all(report::days_table(run, &scenario, screen).as_bytes())?;
             }
         }
     }
     if let Some(path) = &args.svg {
-        let picture = report::picture(&runs, &scenario)?;
+        let picture = report::picture(&runs, &scenario);
         secure_file::create(path)
             .and_then(|mut file| file.write_all(picture.as_bytes()))
             .with_context(|| format!("could not write {}", path.display()))?;

@@ -22,7 +22,7 @@ pub use failures::{failures_json, failures_text, top_failures};
 pub use passes::{LinePasses, Passes};
 pub use record::{Listing, dry_run_line, explanation, list_json, unscheduled, verdict_line};
 pub use screen::{Screen, grouped};
-pub use simulation::{attempt_json, days_table, figures_table, load_chart, picture};
+pub use simulation::{attempt_json, days_table, figures_table, load_charts, picture};
 pub use status::{
     BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
     unknown_queue_json,

@@ -77,20 +77,265 @@ fn what_succeeds_is_not_tried_again() {
     assert_eq!(attempts(&["--success-after", "0", "--arrivals", "1h"]), 100);
 }
 
+/// The picture that a simulation draws; it is well-formed, and no larger than a page can spare.
+fn picture(env: &TestEnv, args: &[&str]) -> String {
+    env.run(&[&["simulate", "--svg", "load.svg"], args].concat()).success();
+    let svg = std::fs::read_to_string(env.path("load.svg")).unwrap();
+    assert!(svg.len() <= 60_000, "{} bytes", svg.len());
+    let mut open = Vec::new();
+    for tag in svg.split('<').skip(1) {
+        let (tag, text) = tag.split_once('>').unwrap();
+        assert!(!text.contains('>'), "{text}");
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name)),
+            None if tag.ends_with('/') => {}
+            None => open.push(tag.split(' ').next().unwrap()),
+        }
+    }
+    assert_eq!(open, [""; 0]);
+    for entity in svg.split('&').skip(1) {
+        assert!(["amp;", "lt;", "gt;"].iter().any(|it| entity.starts_with(it)), "&{entity:.20}");
+    }
+    svg
+}
+
+/// What stands between two texts, at each place where it does.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+    text.split(from).skip(1).map(|rest| rest.split_once(to).unwrap().0).collect()
+}
+
+/// The headlines of the panels, without markup.
+fn headlines(svg: &str) -> Vec<String> {
+    let markup = ["<tspan class=\"name\">", "<tspan class=\"note\">", "</tspan>"];
+    let plain = |text: &str| markup.iter().fold(text.to_string(), |text, it| text.replace(it, ""));
+    let headlines = between(svg, "<text class=\"headline\"", "</text>");
+    headlines.iter().map(|it| plain(it.split_once('>').unwrap().1).trim().to_string()).collect()
+}
+
+const FOUR: [&str; 8] = [
+    "--policy",
+    "constant:delay=5m,spread=0%",
+    "--policy",
+    "sidekiq",
+    "--policy",
+    "buckets",
+    "--policy",
+    "even",
+];
+
 #[test]
 fn the_picture_has_a_panel_for_each_policy_and_a_dot_for_each_retry() {
     let env = TestEnv::empty();
-    let args = ["simulate", "--policy", "constant:delay=5m,spread=0", "--policy", "even"];
-    env.run(&[&args[..], &["--svg", "load.svg"]].concat()).success();
-    let svg = std::fs::read_to_string(env.path("load.svg")).unwrap();
-    assert!(svg.starts_with("<svg "));
-    for title in ["constant:delay=5m,spread=0: 2400 retries", "even: 1229 retries"] {
-        assert!(svg.contains(title), "{title}");
-    }
-    // 24 more are the legend.
-    assert_eq!(svg.matches("<circle").count(), 2_400 + 1_229 + 24);
-    env.run(&[&args[..], &["--svg", "no/such/dir.svg"]].concat())
+    let args = ["--policy", "constant:delay=5m,spread=0", "--policy", "even"];
+    let svg = picture(&env, &args);
+    assert!(svg.starts_with("<svg ") && svg.contains(" role=\"img\""), "{svg}");
+    let title = "Retries of 100 records in 2 h under 2 policies";
+    assert!(svg.contains(&format!("<title id=\"title\">{title}</title>")), "{svg}");
+    let description = between(&svg, "<desc id=\"description\">", "</desc>")[0];
+    assert_eq!(description, headlines(&svg).join("; "));
+    // The first attempt is none.
+    let dots = between(&svg, "<g class=\"dots\">", "</g>");
+    let counts: Vec<_> = dots.iter().map(|dots| dots.matches("h0").count()).collect();
+    assert_eq!(counts, [2_400, 1_229]);
+    env.run(&[&["simulate"], &args[..], &["--svg", "no/such/dir.svg"]].concat())
         .fails(1, &["could not write no/such/dir.svg"]);
+}
+
+#[test]
+fn a_panel_says_in_words_what_it_shows() {
+    let env = TestEnv::empty();
+    let svg = picture(&env, &[&["--for", "1h", "--every", "1s"], &FOUR[..]].concat());
+    assert_eq!(
+        headlines(&svg),
+        [
+            "constant:delay=5m,spread=0%: bursts, peak 100 in 15 s, nothing for 5 min",
+            "sidekiq: waves, peak 58 in 15 s, nothing for 16 min",
+            "buckets: uneven, peak 140 in 15 s, nothing for 76 s",
+            "even: even, peak 21 in 15 s",
+        ]
+    );
+    // What the simulation itself says of sidekiq's peak and silence.
+    let args = ["simulate", "--for", "1h", "--every", "1s", "--policy", "sidekiq", "--jsonl"];
+    let mut at: Vec<i64> = Vec::new();
+    for line in env.run(&args).success().stdout.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        at.extend(line["at"].as_i64().filter(|_| line["attempt"] != 1));
+    }
+    let peak = (0..240).map(|bin| at.iter().filter(|at| **at / 15 == bin).count()).max();
+    let silence = at.windows(2).map(|pair| pair[1] - pair[0] - 1).max().unwrap();
+    assert_eq!((peak, (silence + 30) / 60), (Some(58), 16));
+    // Other runs.
+    let said = |args: &[&str]| headlines(&picture(&env, args)).join("; ");
+    assert_eq!(said(&["--policy", "list:1d"]), "list:1d: no retries");
+    assert_eq!(
+        said(&["--policy", "constant:delay=30m,spread=0", "--records", "1", "--for", "1h"]),
+        "constant:delay=30m,spread=0: single retries, peak 1 in 1 min, nothing for 29 min"
+    );
+    assert_eq!(
+        said(&["--policy", "list:0s", "--arrivals", "30m", "--for", "2h", "--success-after", "1"]),
+        "list:0s: waves, peak 4 in 1 min, nothing for 89 min"
+    );
+}
+
+/// How high the highest bar of each panel is, and the peak that its headline names.
+fn heights(svg: &str) -> Vec<(f64, f64)> {
+    let bars = between(svg, "<path class=\"load\" d=\"", "\"");
+    let height = |path: &&str| {
+        let heights = path.split("V-").skip(1).map(|rest| {
+            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse::<f64>().unwrap()
+        });
+        heights.fold(0.0, f64::max)
+    };
+    let peak = |headline: &String| {
+        between(headline, "peak ", " in")[0].replace(',', "").parse::<f64>().unwrap()
+    };
+    bars.iter().map(height).zip(headlines(svg).iter().map(peak)).collect()
+}
+
+#[test]
+fn all_panels_have_one_scale_of_the_load() {
+    let env = TestEnv::empty();
+    for args in [&["--for", "1h", "--every", "1s"][..], &["--progressive", "--records", "1000"]] {
+        let svg = picture(&env, &[args, &FOUR[..]].concat());
+        let heights = heights(&svg);
+        let most = heights
+            .iter()
+            .copied()
+            .fold((0.0, 0.0), |one, other| if other.1 > one.1 { other } else { one });
+        for (height, peak) in &heights {
+            let expected = most.0 * (peak / most.1).sqrt();
+            assert!((height - expected).abs() <= 1.0, "{heights:?}");
+            assert!(*height >= 20.0, "ten pixels are seen: {heights:?}");
+        }
+        assert_eq!(svg.matches("<use href=\"#frame\"/>").count(), heights.len());
+        assert_eq!(svg.matches(">retries in ").count(), 1, "the axis is drawn once");
+    }
+}
+
+#[test]
+fn the_colours_are_those_of_the_retries_that_occur() {
+    let env = TestEnv::empty();
+    let labels = |svg: &str| {
+        let legend = svg.split_once("number of the retry").unwrap().1.split_once("<g ").unwrap().0;
+        between(legend, "y=\"86\">", "</text>").join(" ")
+    };
+    let three = picture(&env, &["--policy", "even", "--max-attempts", "4"]);
+    assert_eq!(labels(&three), "1 2 3");
+    let css = |svg: &str| {
+        between(svg, "{stroke:#", "}").into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    // On white and on black, after the grid and the axis.
+    let colours: Vec<_> = css(&three);
+    assert_eq!(colours.len(), 2 * (2 + 3), "{colours:?}");
+    assert!(!three.contains("class=\"c3\""), "{three}");
+    let many = picture(
+        &env,
+        &["--policy", "constant:delay=1m,spread=0", "--policy", "even", "--for", "1h"],
+    );
+    assert_eq!(labels(&many), "1 2 3 5 7 10 15 20 30 50 to 60");
+    // The first and the last retry have the ends of the scale, however many there are.
+    let many = css(&many);
+    assert_eq!((&many[2], &many[11]), (&colours[2], &colours[4]));
+    // Of records that have failed before, the numbers go on.
+    let env = TestEnv::new();
+    env.insert(5, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 6, LAST_FAILURE = DATE_INSERTED");
+    let now = format!("@{MIDNIGHT}");
+    let args = ["--from-table", "--policy", "constant:delay=5m", "--for", "10m", "--now", &now];
+    assert_eq!(labels(&picture(&env, &args)), "6 7");
+}
+
+#[test]
+fn the_picture_is_light_or_dark_by_css_alone() {
+    let svg = picture(&TestEnv::empty(), &["--policy", "even", "--for", "1h"]);
+    let (light, dark) = svg.split_once("@media (prefers-color-scheme: dark) {").unwrap();
+    let dark = dark.split_once("</style>").unwrap().0;
+    // Each colour of one has its counterpart in the other.
+    let coloured = |css: &str| {
+        let rules = css.split_once("<style>").map_or(css, |(_, css)| css).split('}');
+        let rules = rules.filter(|rule| rule.contains("fill:#") || rule.contains("stroke:#"));
+        let selectors = rules.flat_map(|rule| rule.trim().split_once('{').unwrap().0.split(','));
+        selectors.map(String::from).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(coloured(light).len() > 8 && light.contains(".paper{fill:#fff}"), "{light}");
+    assert_eq!(coloured(light), coloured(dark));
+    assert!(!svg.contains(" fill=") && !svg.contains(" stroke="), "attributes give way to nothing");
+}
+
+#[test]
+fn a_picture_of_very_much_is_small_and_says_what_it_leaves_out() {
+    let env = TestEnv::empty();
+    let large = ["--records", "100000", "--for", "2m", "--policy", "constant:delay=1m,spread=0"];
+    let large = headlines(&picture(&env, &large));
+    let peak = "constant:delay=1m,spread=0: even, peak 100,000 in 1 min";
+    assert_eq!(large[0], format!("{peak} (dots of one record in 56)"));
+    // A thousand retries of each record.
+    let often = [
+        "--for",
+        "2h",
+        "--every",
+        "1s",
+        "--records",
+        "10",
+        "--policy",
+        "list:0s",
+        "--policy",
+        "sidekiq",
+    ];
+    let often = headlines(&picture(&env, &often));
+    assert_eq!(often[0], "list:0s: even, peak 300 in 30 s (dots of one retry in 24)");
+    let each: Vec<_> = (0..30).map(|_| ["--policy", "even"]).collect();
+    let svg = picture(&env, &each.concat());
+    assert!(svg.contains("under 16 of 30 policies"), "{svg:.300}");
+    assert_eq!(headlines(&svg).len(), 16);
+    assert!(svg.matches("h0").count() > 1_000, "it is not left without dots");
+}
+
+/// The lines of a simulation at a terminal of so many columns.
+fn at_terminal(columns: u16, args: &str) -> Vec<String> {
+    let ran = TestEnv::empty().at_terminal(columns, &format!("simulate {args}"), "");
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    ran.stdout.lines().map(|line| line.trim_end_matches('\r').to_string()).collect()
+}
+
+#[test]
+fn charts_are_as_wide_as_the_terminal() {
+    for columns in [1, 40, 61, 130] {
+        for args in [
+            "--every 1s --for 1h --policy constant:delay=5m,spread=0% --policy sidekiq",
+            "--for 1d --policy even",
+            "--for 100d --records 2 --progressive 100d/80m",
+        ] {
+            let lines = at_terminal(columns, args);
+            let width = |line: &String| line.chars().count();
+            let widest = lines.iter().map(width).max().unwrap();
+            assert!(columns < 40 || widest <= usize::from(columns), "{columns}: {lines:#?}");
+            let axis = lines.iter().find(|line| line.contains(" +--")).unwrap();
+            assert_eq!(width(axis), usize::from(columns).max(21), "{lines:#?}");
+        }
+    }
+    let env = TestEnv::empty();
+    let piped = env.run(&["simulate", "--every", "1s", "--for", "1h", "--policy", "even"]);
+    let axis = format!("\n      0 +{}\n", "-".repeat(72));
+    assert!(piped.success().stdout.contains(&axis), "a pipe has no width");
+}
+
+#[test]
+fn charts_have_one_scale() {
+    let env = TestEnv::empty();
+    let args = [&["simulate", "--for", "1h", "--every", "1s"], &FOUR[..]].concat();
+    let shown = env.run(&args).success().stdout;
+    let charts: Vec<_> = shown.split("\n\n").skip(1).collect();
+    assert_eq!(charts.len(), 4);
+    let height = |chart: &&str| {
+        chart.lines().filter(|line| line.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'])).count()
+    };
+    let heights: Vec<_> = charts.iter().map(height).collect();
+    assert_eq!(heights, [3, 3, 6, 2]);
+    for (chart, peak) in charts.iter().zip(["100", "109", "241", "63"]) {
+        assert!(chart.lines().nth(1).unwrap().starts_with("    241 |"), "{chart}");
+        assert!(chart.lines().next().unwrap().contains(&format!("peak {peak} in 50 s")), "{chart}");
+    }
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! Simulations: as a table, as charts in the terminal, as JSON lines, and as a picture.
+
+mod axis;
+mod chart;
+mod colours;
+mod dots;
+mod headline;
+mod picture;
+
+use serde_json::json;
+
+use super::aligned;
+use super::screen::Screen;
+use crate::record::{Id, json_line, one_line};
+use crate::simulation::{Run, Scenario, Tried};
+use crate::time::{DAY, Instant};
+
+use headline::shortened;
+
+pub use chart::load_charts;
+pub use picture::picture;
+
+pub fn figures_table(runs: &[Run], screen: &Screen) -> String {
+    let header = ["POLICY", "attempts", "peak/tick", "idle ticks", "unevenness", "deviation"]
+        .map(String::from);
+    let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
+    let line = |run: &Run| {
+        let figures = &run.figures;
+        let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
+        vec![
+            one_line(&run.name),
+            figures.attempts.to_string(),
+            figures.peak.to_string(),
+            format!("{} ({idle}%)", figures.idle_ticks),
+            ratio(figures.evenness.map(|it| it.unevenness)),
+            ratio(figures.evenness.map(|it| it.deviation)),
+        ]
+    };
+    let mut rows = vec![header.to_vec()];
+    rows.extend(runs.iter().map(line));
+    fitting(rows, screen)
+}
+
+/// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is the attempt before it.
+pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -> String {
+    json_line(&json!({
+        "policy": policy,
+        "id": id,
+        "attempt": tried.attempt,
+        "at": tried.at,
+        "delay": before.map_or(0, |before| tried.at - before),
+    }))
+}
+
+/// The load of each simulated day: all attempts, those in the busiest tick, and those of a tick.
+pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
+    let every = run.policy.every_secs();
+    let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
+    let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
+    let (start, end) = (scenario.start, scenario.instant(scenario.secs));
+    let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
+    let mut rows = vec![header];
+    for day in start.tick(DAY)..=end.tick(DAY) {
+        let (from, to) = (start.max(Instant(day * DAY)), end.min(Instant((day + 1) * DAY - 1)));
+        // Those that begin in it.
+        let ticks = to.tick(every) - Instant(from.0 - 1).tick(every);
+        let tried = by_day.next_if(|tried| day_of(&tried[0]) == day).unwrap_or_default();
+        let tick = |tried: &Tried| scenario.instant(tried.at).tick(every);
+        let peak = tried.chunk_by(|one, other| tick(one) == tick(other)).map(<[_]>::len).max();
+        let mean = i64::try_from(tried.len()).unwrap_or(i64::MAX) * 10 / ticks.max(1);
+        rows.push(vec![
+            Instant(day * DAY).date(),
+            tried.len().to_string(),
+            peak.unwrap_or(0).to_string(),
+            format!("{}.{}", mean / 10, mean % 10),
+        ]);
+    }
+    fitting(rows, screen)
+}
+
+/// What a name is cut down to, before a narrow terminal goes without columns.
+const LEAST_NAME: usize = 16;
+
+/// A table on whose right end a terminal that is too narrow goes without columns.
+fn fitting(mut rows: Vec<Vec<String>>, screen: &Screen) -> String {
+    let Some(width) = screen.width else { return aligned(&rows) };
+    let columns = rows.first().map_or(0, Vec::len);
+    let needs = |rows: &[Vec<String>], column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    let numbers: usize = (1..columns).map(|column| needs(&rows, column) + 2).sum();
+    let name = width.saturating_sub(numbers).max(LEAST_NAME).min(width);
+    for row in &mut rows {
+        row[0] = shortened(&row[0], name);
+    }
+    let ends = (0..columns).scan(0, |end, column| {
+        *end += needs(&rows, column) + if column > 0 { 2 } else { 0 };
+        Some(*end)
+    });
+    let fit = ends.take_while(|end| *end <= width).count();
+    for row in &mut rows {
+        row.truncate(fit);
+    }
+    aligned(&rows)
+}

@@ -411,6 +411,12 @@ pub struct Simulate {
     #[arg(long, value_name = "N")]
     pub max_attempts: Option<Attempts>,
 
+    /// What the policies are called; may be repeated
+    ///
+    /// The labels are those of --fibonacci, of --progressive, and of each --policy, in this order.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub label: Vec<String>,
+
     /// Draw a picture, with a dot for each retry
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

@@ -10,11 +10,11 @@ use super::assemble::Assembly;
 use super::{Console, open};
 use crate::cli::Simulate;
 use crate::engine::CronLine;
-use crate::exit::Exit;
+use crate::exit::{Exit, ExitError, usage};
 use crate::handlers::Script;
 use crate::options::{Resolved, Schedule};
 use crate::query::Order;
-use crate::record::{Capabilities, Id, Record, Status};
+use crate::record::{Capabilities, Id, Record, Status, counted};
 use crate::report;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
@@ -24,6 +24,7 @@ use crate::time::{Clock, DAY, Instant};
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, screen, out, .. } = console;
     let schedules = resolved.simulated(&args.policy)?;
+    require_policies(&args.label, &schedules)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
         (of_table(resolved, &schedules)?, clock.now(), 7 * DAY)
     } else {
@@ -44,7 +45,10 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     };
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);
-    let runs = simulate(&scenario, &lines, *clock)?;
+    let mut runs = simulate(&scenario, &lines, *clock)?;
+    for (run, label) in runs.iter_mut().zip(&args.label) {
+        run.name.clone_from(label);
+    }
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
@@ -63,6 +67,19 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
             .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(Exit::Done)
+}
+
+/// Each label is that of a policy.
+fn require_policies(labels: &[String], schedules: &[Schedule]) -> Result<(), ExitError> {
+    if labels.len() <= schedules.len() {
+        return Ok(());
+    }
+    let labels = counted(labels.len() as u64, "label");
+    let policies = match schedules.len() {
+        1 => "1 policy".into(),
+        several => format!("{several} policies"),
+    };
+    Err(usage(format!("--label: {labels} for {policies}; each policy takes one, in order")))
 }
 
 /// Each line on a thread of its own, as many at a time as there are processors.

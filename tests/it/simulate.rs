@@ -284,11 +284,42 @@ fn a_picture_of_very_much_is_small_and_says_what_it_leaves_out() {
     ];
     let often = headlines(&picture(&env, &often));
     assert_eq!(often[0], "list:0s: even, peak 300 in 30 s (dots of one retry in 24)");
-    let each: Vec<_> = (0..30).map(|_| ["--policy", "even"]).collect();
+    // Policies with the longest names that are shown.
+    let label = "&<>".repeat(40);
+    let each: Vec<_> = (0..30).map(|_| ["--policy", "even", "--label", &label]).collect();
     let svg = picture(&env, &each.concat());
     assert!(svg.contains("under 16 of 30 policies"), "{svg:.300}");
     assert_eq!(headlines(&svg).len(), 16);
     assert!(svg.matches("h0").count() > 1_000, "it is not left without dots");
+}
+
+#[test]
+fn policies_have_the_labels_of_the_user() {
+    let env = TestEnv::empty();
+    let args = ["simulate", "--policy", "even", "--fibonacci", "--policy", "sidekiq"];
+    let labels = ["--label", "a < b & \u{1b}c", "--label", "ours", "--svg", "load.svg"];
+    let shown = env.run(&[&args[..], &labels].concat()).success().stdout;
+    let names: Vec<_> =
+        shown.lines().skip(1).take(3).map(|line| line.split("  ").next().unwrap()).collect();
+    // The order is that in which they are shown.
+    assert_eq!(names, ["a < b & \\u{1b}c", "ours", "sidekiq"]);
+    for title in
+        ["\na < b & \\u{1b}c: bursts, peak", "\nours: even, peak", "\nsidekiq: waves, peak"]
+    {
+        assert!(shown.contains(title), "{shown}");
+    }
+    let svg = std::fs::read_to_string(env.path("load.svg")).unwrap();
+    assert!(headlines(&svg)[0].starts_with("a &lt; b &amp; \\u{1b}c: bursts"), "{svg}");
+    let lines = env.run(&[&args[..], &labels, &["--jsonl"]].concat()).success().stdout;
+    assert!(
+        lines.starts_with("{\"policy\":\"fibonacci\",") && !lines.contains("ours"),
+        "{lines:.300}"
+    );
+    env.run(&[&args[..], &labels, &["--label", "x", "--label", "y"]].concat())
+        .fails(2, &["4 labels for 3 policies"]);
+    env.run(&["simulate", "--policy", "even", "--label", "x", "--label", "y"])
+        .fails(2, &["2 labels for 1 policy"]);
+    env.run(&["simulate", "--policy", "even", "--label", ""]).fails(2, &["--label"]);
 }
 
 /// The lines of a simulation at a terminal of so many columns.
@@ -303,7 +334,7 @@ fn charts_are_as_wide_as_the_terminal() {
     for columns in [1, 40, 61, 130] {
         for args in [
             "--every 1s --for 1h --policy constant:delay=5m,spread=0% --policy sidekiq",
-            "--for 1d --policy even",
+            "--for 1d --policy even --label a-label-without-a-blank-that-is-longer-than-a-line",
             "--for 100d --records 2 --progressive 100d/80m",
         ] {
             let lines = at_terminal(columns, args);

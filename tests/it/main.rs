@@ -41,4 +41,5 @@ mod tables;
 mod terminal;
 mod testenv;
 mod triggers;
+mod troubleshooting;
 mod usage;

@@ -54,10 +54,11 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
         database => Some(database.with_context(not_opened)?),
     };
     let there = database.and_then(|it| Some((it.found.clone()?, it)));
+    // The walk to `.` or `/` ends in no name.
+    ensure!(!path.is_dir(), "could not open {shown}: it is a directory, not a database");
     let Some((found, database)) = there else {
         bail!(no_database(path, mapping.table.is_given));
     };
-    ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
     let rights = Rights::over(&database)?;
     let acting = rights.take()?;
     let path = database.path;

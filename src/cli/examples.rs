@@ -201,7 +201,10 @@ static MANUALS: [Manual; 15] = [
         command: "simulate",
         examples: &[
             ("backlog simulate --policy even --policy sidekiq --for 2h", "Which load is smoother"),
-            ("backlog simulate --policy even --max-attempts 20 --svg load.svg", "As a picture"),
+            (
+                "backlog simulate --policy even --max-attempts 20 --label ours --svg load.svg",
+                "As a picture",
+            ),
             (
                 "backlog simulate --fibonacci --records 1000 --success-after 5",
                 "A service that is back after five failures",

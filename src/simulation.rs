@@ -247,12 +247,6 @@ impl Bins {
     }
 }
 
-/// The standard deviation of counts over their mean.
-pub fn relative_deviation(counts: &[usize]) -> f64 {
-    let counts = counts.iter().map(|count| *count as f64);
-    counts.fold(Moments::default(), Moments::with).relative_deviation()
-}
-
 /// How even a policy is for records that fail together: reckoned from its own waits, before
 /// cron's ticks round them. With m(k) the mean of wait k over the records and M(k) = m(0) + .. +
 /// m(k), bins run from M(1) to the end, each 5 % of the mean wait in force, which is linear

@@ -17,14 +17,14 @@ pub struct Sample {
 /// How many dots have room in the row of a record.
 const APART: usize = 300;
 
-/// One record in so many is drawn: 1, or a Fibonacci number and 1. The phases of neighbours are the
-/// golden ratio apart, and those at such a stride nearly are: so a part of them is as even as all. At
-/// others, a Fibonacci number itself most of all, they would be waves that there are not.
+/// One record in so many is drawn: 1, 2, or a Fibonacci number from 5 on and 1. The phases of neighbours
+/// are the golden ratio apart, and those at such a stride nearly are: so a part of them is as even as
+/// all. At others, a Fibonacci number itself most of all, they would be waves that there are not.
 fn strides() -> impl Iterator<Item = usize> {
-    let pairs = std::iter::successors(Some((2_usize, 3_usize)), |(one, other)| {
+    let pairs = std::iter::successors(Some((5_usize, 8_usize)), |(one, other)| {
         Some((*other, one.checked_add(*other)?))
     });
-    [1].into_iter().chain(pairs.map(|(fibonacci, _)| fibonacci + 1))
+    [1, 2].into_iter().chain(pairs.map(|(fibonacci, _)| fibonacci + 1))
 }
 
 /// How many retries each panel may draw so that all draw no more than `most`: those that have fewer leave
@@ -140,10 +140,11 @@ mod tests {
     fn too_many_retries_are_those_of_fewer_records() {
         for (records, retries, most, expected) in [
             (100, 10, 1_000, (1, 1)),
-            (100, 10, 999, (3, 1)),
+            (100, 10, 999, (2, 1)),
+            (100, 10, 499, (6, 1)),
             (1_000, 10, 1_000, (14, 1)),
             // In the row of a record 300 do not touch each other.
-            (10, 3_000, 1_000, (3, 10)),
+            (10, 3_000, 1_000, (6, 10)),
             (1, 3_000, 1_000, (1, 10)),
             (1, 300, 1, (1, 300)),
         ] {

@@ -1,7 +1,7 @@
 //! The load of a run in words: `waves, peak 58 in 15 s, nothing for 17 min`.
 
 use crate::report::grouped;
-use crate::simulation::{Bins, Run, relative_deviation};
+use crate::simulation::{Bins, Run};
 
 /// The load in words, with its peak in the bins that are drawn.
 pub fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
@@ -16,39 +16,40 @@ pub fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
     format!("{shape}, peak {peak} in {each}{}", idle.unwrap_or_default())
 }
 
-/// How level a load is, by its unevenness u: the standard deviation over the mean that the table shows.
-/// A load that is level for the part p of the time, and nothing for the rest, has u = sqrt(1/p - 1).
+/// How level a load is, by the part of the time that it fills: a load that is level for a part of the time,
+/// and nothing for the rest, fills that part. With the mean m and the standard deviation s of the counts
+/// in equal bins it is m² / (m² + s²).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Never two retries in one bin: too few for any other shape.
     Single,
-    /// p > 16/17, u < 1/4.
+    /// At least nine tenths are filled.
     Even,
-    /// p > 1/2, u < 1.
+    /// At least half.
     Uneven,
-    /// p > 1/10, u < 3: more time without a load than with one.
+    /// At least a tenth: there is more time without a load than with one.
     Waves,
-    /// The load of ten bins or more in one.
+    /// Less: ten bins' load comes in one.
     Bursts,
 }
 
 impl Shape {
-    /// By the waits of records that failed together, whose load falls as they grow; of others by the
-    /// bins from the first that has a retry.
     fn of(run: &Run, load: &[usize]) -> Self {
         if load.iter().all(|count| *count < 2) {
             return Self::Single;
         }
-        let first = load.iter().position(|count| *count > 0).unwrap_or(0);
-        let of_bins = || relative_deviation(&load[first..]);
-        Self::with(run.figures.evenness.map_or_else(of_bins, |evenness| evenness.unevenness))
+        // Of records that failed together the load falls as the waits grow, which is not uneven: their
+        // unevenness s / m, which the table shows, is that in bins which grow as well.
+        let evenness = run.figures.evenness;
+        let part = evenness.map(|evenness| 1.0 / (1.0 + evenness.unevenness.powi(2)));
+        Self::filling(part.unwrap_or_else(|| filled(load)))
     }
 
-    fn with(unevenness: f64) -> Self {
-        match unevenness {
-            ..0.25 => Self::Even,
-            ..1.0 => Self::Uneven,
-            ..3.0 => Self::Waves,
+    fn filling(part: f64) -> Self {
+        match part {
+            0.9.. => Self::Even,
+            0.5.. => Self::Uneven,
+            0.1.. => Self::Waves,
             _ => Self::Bursts,
         }
     }
@@ -62,6 +63,25 @@ impl Shape {
             Self::Bursts => "bursts",
         }
     }
+}
+
+/// In so many bins a load that changes for good is still level.
+const WINDOW: usize = 24;
+
+/// Which part of the time from the first retry to the last is filled, one window after the other.
+fn filled(load: &[usize]) -> f64 {
+    let holds = |count: &usize| *count > 0;
+    let (Some(first), Some(last)) = (load.iter().position(holds), load.iter().rposition(holds))
+    else {
+        return 0.0;
+    };
+    let bins = |window: &[usize]| {
+        let sum: f64 = window.iter().map(|count| *count as f64).sum();
+        let squares: f64 = window.iter().map(|count| (*count as f64).powi(2)).sum();
+        if squares > 0.0 { sum * sum / squares } else { 0.0 }
+    };
+    let load = &load[first..=last];
+    load.chunks(WINDOW).map(bins).sum::<f64>() / load.len() as f64
 }
 
 const UNITS: [(i64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
@@ -100,14 +120,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_that_is_level_for_a_part_of_the_time_is_named_by_that_part() {
-        let shape = |part: usize| {
-            let load: Vec<_> = (0..100).map(|bin| if bin < part { 7 } else { 0 }).collect();
-            Shape::with(relative_deviation(&load))
-        };
-        let shapes = [100, 95, 94, 51, 49, 11, 9, 1].map(shape);
+    fn a_load_is_named_by_the_part_of_the_time_that_it_fills() {
         use Shape::{Bursts, Even, Uneven, Waves};
-        assert_eq!(shapes, [Even, Even, Uneven, Uneven, Waves, Waves, Bursts, Bursts]);
+        let shape = |load: &[usize]| Shape::filling(filled(load));
+        let every = |each: usize, of: usize| -> Vec<usize> {
+            (0..240).map(|bin| if bin % of < each { 7 } else { 0 }).collect()
+        };
+        let shapes = [(12, 12), (11, 12), (10, 12), (6, 12), (5, 12), (2, 12), (1, 12)];
+        let shapes = shapes.map(|(each, of)| shape(&every(each, of)));
+        assert_eq!(shapes, [Even, Even, Uneven, Uneven, Waves, Waves, Bursts]);
+        // One that falls once, or is over before the end, is level all the same.
+        let falls: Vec<_> = (0..240).map(|bin| [100, 10, 0][bin / 80]).collect();
+        assert_eq!(shape(&falls), Even);
+        let silent: Vec<_> = (0..240).map(|bin| [5, 0, 5][bin / 80]).collect();
+        assert_eq!(shape(&silent), Uneven);
+        assert_eq!(shape(&[0; 9]), Bursts);
     }
 
     #[test]

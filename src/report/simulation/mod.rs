@@ -6,6 +6,7 @@ mod colours;
 mod dots;
 mod headline;
 mod picture;
+mod scales;
 
 use serde_json::json;
 

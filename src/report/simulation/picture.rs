@@ -1,10 +1,11 @@
 //! The picture: an SVG with a panel for each policy, a dot for each retry, and the load as bars below
 //! the dots. The panels share their axes, the load's too. It is light or dark as the reader's screen is.
 
-use super::axis::{round_numbers, round_secs, round_up, unit};
+use super::axis::{round_secs, unit};
 use super::colours::{ColourScale, Paper};
 use super::dots::{Sample, level};
 use super::headline::{headline, in_words, shortened};
+use super::scales::{PIXEL, PLOT_HEIGHT, PLOT_WIDTH, Scales, compact};
 use crate::record::one_line;
 use crate::report::grouped;
 use crate::simulation::{Bins, Run, Scenario};
@@ -26,17 +27,9 @@ const HEADER: i64 = 104;
 const PANEL: i64 = 194;
 const FOOTER: i64 = 44;
 const LEFT: i64 = 68;
-const PLOT_WIDTH: i64 = 904;
 const RIGHT: i64 = LEFT + PLOT_WIDTH;
 const TOP: i64 = 28;
-const PLOT_HEIGHT: i64 = 144;
 const BOTTOM: i64 = TOP + PLOT_HEIGHT;
-/// How far dots stay away from the upper and the lower end.
-const PADDING: f64 = 5.0;
-/// The least distance between two labels of an axis.
-const LABELS_APART: f64 = 22.0;
-/// Dots and bars are at whole numbers of this part of a pixel, which takes no decimal point.
-const PIXEL: f64 = 2.0;
 
 pub fn picture(runs: &[Run], scenario: &Scenario) -> String {
     let picture = Picture::new(runs, scenario);
@@ -58,8 +51,7 @@ struct Picture<'a> {
     scenario: &'a Scenario,
     bins: Bins,
     loads: Vec<Vec<usize>>,
-    /// The highest load of all panels.
-    peak: usize,
+    scales: Scales,
     colours: ColourScale,
 }
 
@@ -74,7 +66,8 @@ impl<'a> Picture<'a> {
         let peak = loads.iter().flatten().copied().max().unwrap_or(0).max(1);
         let retries = shown.iter().flat_map(Run::retries);
         let colours = ColourScale::of(retries.map(|tried| tried.attempt - 1));
-        Self { runs: shown, of_runs, scenario, bins, loads, peak, colours }
+        let scales = Scales { secs: scenario.secs, records: scenario.rows.len(), peak };
+        Self { runs: shown, of_runs, scenario, bins, loads, scales, colours }
     }
 
     fn svg(&self, most_dots: usize) -> String {
@@ -173,18 +166,18 @@ impl<'a> Picture<'a> {
     /// The axes of every panel.
     fn frame(&self) -> String {
         let mut grid = String::new();
-        for at in self.times() {
-            grid += &format!("M{} {TOP}v{PLOT_HEIGHT}", LEFT + round(self.x(at) / PIXEL));
+        for at in self.scales.times() {
+            grid += &format!("M{} {TOP}v{PLOT_HEIGHT}", LEFT + self.scales.x(at) / PIXEL);
         }
         let mut labels = String::new();
-        for count in self.loads_labelled() {
-            let y = BOTTOM - round(self.height(count) / PIXEL);
+        for count in self.scales.loads_labelled() {
+            let y = BOTTOM - self.scales.height(count) / PIXEL;
             grid += &format!("M{LEFT} {y}h{PLOT_WIDTH}");
             let (x, y, count) = (RIGHT + 8, y + 4, compact(count));
             labels += &format!("<text x=\"{x}\" y=\"{y}\">{count}</text>");
         }
-        for record in self.records_labelled() {
-            let (x, y) = (LEFT - 8, BOTTOM - round(self.y(record - 1) / PIXEL) + 4);
+        for record in self.scales.records_labelled() {
+            let (x, y) = (LEFT - 8, BOTTOM - self.scales.y(record - 1) / PIXEL + 4);
             labels +=
                 &format!("<text class=\"end\" x=\"{x}\" y=\"{y}\">{}</text>", compact(record));
         }
@@ -204,10 +197,10 @@ impl<'a> Picture<'a> {
         let (unit, unit_secs) = unit(self.scenario.secs);
         let label = |at: i64| {
             let (x, time) =
-                (LEFT + round(self.x(at) / PIXEL), grouped((at / unit_secs).unsigned_abs()));
+                (LEFT + self.scales.x(at) / PIXEL, grouped((at / unit_secs).unsigned_abs()));
             format!("<text class=\"middle\" x=\"{x}\" y=\"{}\">{time}</text>", y + 2)
         };
-        let labels: String = self.times().map(label).collect();
+        let labels: String = self.scales.times().map(label).collect();
         let since = if self.scenario.is_cohort { "the first attempt" } else { "the start" };
         let (x, y) = (LEFT + PLOT_WIDTH / 2, y + 24);
         format!(
@@ -219,7 +212,7 @@ impl<'a> Picture<'a> {
         let run = &self.runs[number];
         let sample = Sample::new(run, self.scenario.rows.len(), level);
         let (name, headline, note) = (self.name(number), self.headline(number), sample.in_words());
-        let place = |row: usize, at: i64| (round(self.x(at)), -round(self.y(row)));
+        let place = |row: usize, at: i64| (self.scales.x(at), -self.scales.y(row));
         format!(
             "<g transform=\"translate(0 {})\"><use href=\"#frame\"/>\n\
              <text class=\"headline\" x=\"{LEFT}\" y=\"16\"><tspan class=\"name\">{name}</tspan>: \
@@ -227,7 +220,7 @@ impl<'a> Picture<'a> {
              <g transform=\"translate({LEFT} {BOTTOM})scale({})\">\n<path class=\"load\" d=\"{}\"/>\n\
              <g class=\"dots\">\n{}</g></g>\n<path class=\"axis\" d=\"M{LEFT} {BOTTOM}h{PLOT_WIDTH}\"/></g>\n",
             HEADER + PANEL * number as i64,
-            1.0 / PIXEL,
+            1.0 / PIXEL as f64,
             self.bars(&self.loads[number]),
             sample.paths(run, &self.colours, place),
         )
@@ -237,13 +230,13 @@ impl<'a> Picture<'a> {
     fn bars(&self, load: &[usize]) -> String {
         let edge = |number: i64| {
             let at = self.bins.begins_at + number * self.bins.secs;
-            round(self.x(at.clamp(0, self.scenario.secs)))
+            self.scales.x(at.clamp(0, self.scenario.secs))
         };
         let mut path = format!("M{} 0", edge(0));
         let (mut from, mut height) = (edge(0), 0);
         for (count, number) in load.iter().zip(0..) {
             // What is there at all is seen.
-            let next = if *count > 0 { round(self.height(*count)).max(2) } else { 0 };
+            let next = if *count > 0 { self.scales.height(*count).max(PIXEL) } else { 0 };
             if next != height {
                 path += &format!("H{from}V{}", -next);
                 height = next;
@@ -252,60 +245,13 @@ impl<'a> Picture<'a> {
         }
         path + &format!("H{from}V0z")
     }
-
-    /// How far a time is from the left, and below a load and a record from the bottom.
-    fn x(&self, at: i64) -> f64 {
-        at as f64 / self.scenario.secs.max(1) as f64 * PLOT_WIDTH as f64 * PIXEL
-    }
-
-    /// The square root makes loads of a hundred and of one visible on one scale; it is usual for
-    /// counts, whose scatter then is the same at every height (Tukey's rootogram).
-    fn height(&self, count: usize) -> f64 {
-        (count as f64 / self.peak as f64).sqrt() * PLOT_HEIGHT as f64 * PIXEL
-    }
-
-    fn y(&self, row: usize) -> f64 {
-        let part = (row as f64 + 0.5) / self.scenario.rows.len().max(1) as f64;
-        (PADDING + part * (PLOT_HEIGHT as f64 - 2.0 * PADDING)) * PIXEL
-    }
-
-    fn times(&self) -> impl Iterator<Item = i64> {
-        let secs = self.scenario.secs;
-        let step = round_secs((secs / 12).max(unit(secs).1));
-        (0..=secs / step).map(move |number| number * step)
-    }
-
-    /// Zero and round numbers, from the highest down as far as they do not touch.
-    fn loads_labelled(&self) -> Vec<usize> {
-        let round = round_numbers().map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-        let round: Vec<_> = round.take_while(|count| *count <= self.peak).collect();
-        let mut labelled = vec![0];
-        let mut free_below = f64::INFINITY;
-        for count in round.into_iter().rev() {
-            let height = self.height(count) / PIXEL;
-            if height <= free_below && height >= LABELS_APART {
-                labelled.push(count);
-                free_below = height - LABELS_APART;
-            }
-        }
-        labelled
-    }
-
-    /// The first record, and round numbers.
-    fn records_labelled(&self) -> Vec<usize> {
-        let records = self.scenario.rows.len();
-        let step = usize::try_from(round_up(records.div_ceil(4) as u64)).unwrap_or(records);
-        let rounds = (1..=records / step.max(1)).map(|number| number * step);
-        let rounds = rounds.filter(|record| *record > 1);
-        (1..=records.min(1)).chain(rounds).collect()
-    }
 }
 
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#57606a}
 .title{font-size:17px;font-weight:600;fill:#1f2328}.headline{font-size:14px;fill:#1f2328}
 .name{font-weight:600}.note{fill:#57606a}.middle{text-anchor:middle}.end{text-anchor:end}
 .paper{fill:#fff}.load{fill:#d5dae0}.grid{stroke:#eaeef2}.axis{stroke:#8c959f}
-path{fill:none}.key{stroke-width:8}.dots{stroke-width:6;stroke-linecap:round}";
+path{fill:none}.key{stroke-width:8}.dots{stroke-width:7;stroke-linecap:round}";
 const DARK: &str = "text,.note{fill:#9198a1}.title,.headline{fill:#f0f6fc}
 .paper{fill:#0d1117}.load{fill:#3d444d}.grid{stroke:#21262d}.axis{stroke:#656c76}";
 
@@ -315,17 +261,6 @@ fn escaped(text: &str) -> String {
     visible.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// `150k` for 150,000: labels of an axis have little room.
-fn compact(number: usize) -> String {
-    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    let unit = units.into_iter().find(|(unit, _)| number >= *unit && number.is_multiple_of(*unit));
-    unit.map_or_else(|| grouped(number as u64), |(unit, name)| format!("{}{name}", number / unit))
-}
-
-fn round(number: f64) -> i64 {
-    number.round() as i64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,11 +268,5 @@ mod tests {
     #[test]
     fn what_others_have_written_is_text() {
         assert_eq!(escaped("a<b> & \u{7}\u{ffff}"), "a&lt;b&gt; &amp; \\u{7}\u{fffd}");
-    }
-
-    #[test]
-    fn labels_of_an_axis_are_short() {
-        let labels = [0, 7, 999, 1_000, 1_500, 150_000, 2_000_000].map(compact);
-        assert_eq!(labels, ["0", "7", "999", "1k", "1,500", "150k", "2M"]);
     }
 }

@@ -23,14 +23,17 @@ pub fn hint<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) -> String 
     nearest(name, legal).map_or_else(String::new, |it| format!("; did you mean {it}?"))
 }
 
-/// `email, orders`; of more than fit into a line the nearest, and how many others there are.
+/// `email, orders`; of more than fit into a line the nearest to a name, if one was meant, or else the
+/// first, and how many others there are.
 pub fn listed<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) -> String {
     let mut legal: Vec<_> = legal.into_iter().collect();
     let line = legal.join(", ");
     if line.chars().count() <= LINE || legal.len() <= NAMED {
         return line;
     }
-    legal.sort_by_key(|it| (distance(name, it), Reverse(it.len())));
+    if !name.is_empty() {
+        legal.sort_by_key(|it| (distance(name, it), Reverse(it.len())));
+    }
     format!("{} and {} more", legal[..NAMED].join(", "), legal.len() - NAMED)
 }
 

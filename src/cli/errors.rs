@@ -31,7 +31,7 @@ pub fn retold(
         of_a_choice(word, error.get(ContextKind::PriorArg))
     } else if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) {
         let value = error.get(ContextKind::InvalidValue);
-        value.map(|value| format!("invalid value '{value}' for '{word}': {WHOLE}\n"))
+        value.map(|value| format!("invalid value '{value}' for '{word}': {WHOLE}"))
     } else {
         None
     };
@@ -55,7 +55,7 @@ fn of_a_choice(word: &str, other: Option<&ContextValue>) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("the argument '{word}' cannot be used with '{other}': pick one {choice}\n"))
+    Some(format!("the argument '{word}' cannot be used with '{other}': pick one {choice}"))
 }
 
 /// The error with the option that was meant, if there is one that is near. clap's own tips take those
@@ -106,6 +106,6 @@ fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Optio
         before = format!("{} {} ", option.display(), number.display());
     }
     Some(format!(
-        "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}\n"
+        "unexpected argument '{word}' found: the handler stands behind `--`: ... {before}-- {word}"
     ))
 }

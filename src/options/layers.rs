@@ -18,6 +18,7 @@ use super::{
 };
 use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, without_login};
+use crate::nearest::listed;
 use crate::record::one_line;
 use crate::store;
 
@@ -123,7 +124,8 @@ impl Sources {
             && !undecided.is_empty()
             && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
         {
-            let describes = format!("{} describes {}", file.path.display(), undecided.join(", "));
+            let queues = listed("", undecided.iter().map(String::as_str));
+            let describes = format!("{} describes {queues}", file.path.display());
             let all = if typed.may_be_about_all { " or --all-queues" } else { "" };
             return Err(usage(format!("no queue chosen: {describes}; use --queue{all}")));
         }
@@ -218,7 +220,8 @@ impl Resolved<'_> {
     fn elsewhere(&self, db: &Path) -> Option<String> {
         let (_, origin) = self.layers.values.get("db")?;
         let (file, described) = (self.sources.file.as_ref()?, self.described_db.as_deref()?);
-        let is_same = || self.sources.environment.directory.join(db) == Path::new(described);
+        let absolute = self.sources.environment.directory.join(db);
+        let is_same = || [db, &absolute].contains(&Path::new(described));
         if !matches!(origin, Origin::Environment) || is_same() {
             return None;
         }

@@ -268,6 +268,11 @@ fn an_error_about_a_table_says_that_the_file_names_another_database() {
     config("[defaults]\ndb = 'test.db'\ntable = 'mails'\n");
     let same = env.run(&["status"]).fails(1, &["no table \"mails\""]);
     assert!(!same.stderr.contains("BACKLOG_DB"), "{}", same.stderr);
+    let url = "postgres://u@127.0.0.1:1/d";
+    config(&format!("[defaults]\ndb = '{url}'\n"));
+    let same =
+        crate::testenv::ran(&env.command(&["status"]).env("BACKLOG_DB", url).output().unwrap());
+    assert!(!same.fails(75, &[]).stderr.contains("BACKLOG_DB"));
     config("[defaults]\ndb = 'postgres://u:S3kr1t@h/d'\ntable = 'mails'\n");
     let ran = env.run(&["status"]).fails(1, &["names postgres://"]);
     assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);

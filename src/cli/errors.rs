@@ -36,7 +36,15 @@ pub fn retold(
         None
     };
     match why {
-        Some(why) => clap::Error::raw(kind, why).format(command),
+        Some(why) => {
+            let named = argv.iter().find(|arg| command.find_subcommand(arg).is_some());
+            let name = named.and_then(|name| name.to_str()).unwrap_or_default();
+            let error = clap::Error::raw(kind, why);
+            match command.find_subcommand_mut(name) {
+                Some(named) => error.format(named),
+                None => error.format(command),
+            }
+        }
         None if kind == ErrorKind::UnknownArgument => with_tip(error, word, command, argv),
         None => error,
     }

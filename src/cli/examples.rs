@@ -193,7 +193,10 @@ static MANUALS: [Manual; 15] = [
             ("backlog crontab --progressive -- ./sync-order", "Without backlog.toml"),
             ("backlog crontab --classic -- ./sync-order", "Six lines, one for each range of ages"),
             ("backlog crontab --queue orders --systemd", "A service and a timer instead"),
-            ("backlog crontab --all-queues | crontab -", "Nothing but these in your crontab"),
+            (
+                "(crontab -l; backlog crontab --all-queues) | crontab -",
+                "The lines of all queues, behind those that cron has",
+            ),
         ],
         exits: USUAL,
     },

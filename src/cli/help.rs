@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
+use toml::{Table, Value};
 
 use super::examples::Manual;
 use crate::options::keys::{key_of, variable};
@@ -40,7 +41,7 @@ fn described(arg: Arg) -> Arg {
     if key.is_some() || ELSEWHERE.contains(&&*long) {
         notes.push(format!("[env: {}]", variable(&long)));
     }
-    notes.extend(key.map(|key| format!("[example: {}]", typed(&arg, &long, key.example))));
+    notes.extend(key.map(|key| format!("[example: {}]", example(&arg, &long, key.example))));
     if !notes.is_empty() {
         // Writing to a text does not fail.
         let _ = write!(text, "\n\n{}", notes.join(" "));
@@ -58,19 +59,36 @@ fn default(long: &str, key: Option<&'static Key>) -> Option<&'static str> {
 }
 
 /// The example of a key as it is typed: `--jobs 4`, `--header 'X-Source: shop'`.
-pub fn typed(arg: &Arg, long: &str, example: &str) -> String {
+pub fn example(arg: &Arg, long: &str, value: &str) -> String {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         return format!("--{long}");
     }
-    let value = example.trim_matches(['[', ']']).replace("\", \"", " ").replace(", ", ",");
-    let value = value.trim_matches('"');
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.:,=%+-_".contains(c);
-    let quote = if value.chars().all(is_plain) {
-        ""
-    } else {
-        if value.contains('\'') { "\"" } else { "'" }
+    let parsed = format!("value = {value}").parse::<Table>();
+    let value = match parsed.as_ref().ok().and_then(|table| table.get("value")) {
+        Some(Value::Array(words)) => {
+            // A command is one text, and else the entries of a list have commas between them.
+            let is_command = arg.get_value_names().is_some_and(|names| names == ["COMMAND"]);
+            let words: Vec<_> = words.iter().map(word).collect();
+            words.join(if is_command { " " } else { "," })
+        }
+        Some(one) => word(one),
+        None => value.into(),
     };
-    format!("--{long} {quote}{value}{quote}")
+    format!("--{long} {}", quoted(&value))
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), String::from)
+}
+
+/// A word as a shell has to have it. shlex would quote what no shell takes for special.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.:,=%+-_".contains(c);
+    match word.contains('\'') {
+        _ if word.chars().all(is_plain) => word.into(),
+        true => format!("\"{word}\""),
+        false => format!("'{word}'"),
+    }
 }
 
 /// What stands below the options.

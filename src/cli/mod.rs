@@ -1,35 +1,29 @@
-//! The command line: subcommands and their options, and the layer that those which are typed make.
+//! The command line: the subcommands, and what clap is told of them.
 
+mod args;
 mod completion;
 mod errors;
 mod examples;
 mod help;
+mod typed;
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::parser::ValueSource;
-use clap::{
-    Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-};
-use toml::Value;
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
-use crate::options::keys::{EXEC, PATHS, key_of};
-use crate::options::value::{Attempts, Percent, Records, Since, WholeSecs};
-use crate::options::{
-    HandlerOptions, Layers, Origin, Pace, PassOptions, QueueOptions, ScheduleOptions, TypedOptions,
-};
-use crate::query::Order;
-use crate::record;
+use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions};
 use crate::time::Instant;
 
-use errors::retold;
-
+pub use args::{
+    Add, Completions, Crontab, Edit, Explain, Failures, Format, Init, List, Man, Process, Shell,
+    Simulate, Status,
+};
 pub use completion::{REQUEST, answer, registration};
 pub use examples::Manual;
-pub use help::typed as example;
+pub use help::example;
+pub use typed::Typed;
 
 /// Work off a table of pending records from cron
 ///
@@ -67,7 +61,8 @@ pub struct Global {
 
     /// A queue of backlog.toml
     ///
-    /// A file with one queue needs none. Without a file it is a name for handlers and MAX_<NAME>_RETRY_ATTEMPTS.
+    /// A file with one queue needs none. Without a file it is but a name, for handlers and for
+    /// MAX_<NAME>_RETRY_ATTEMPTS.
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub queue: Option<String>,
 
@@ -178,333 +173,6 @@ impl Command {
     }
 }
 
-#[derive(Args)]
-pub struct Init {
-    /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
-    #[arg(long)]
-    pub minimal: bool,
-
-    /// Leave a table that is there as it is
-    #[arg(long)]
-    pub if_missing: bool,
-}
-
-#[derive(Args)]
-pub struct Add {
-    /// JSON documents, or - for one in each line of standard input
-    #[arg(required = true, value_name = "PAYLOAD")]
-    pub payloads: Vec<String>,
-}
-
-#[derive(Args)]
-pub struct Process {
-    /// Print what would be tried, and do nothing
-    ///
-    /// And why the others would not be.
-    #[arg(long, conflicts_with_all = ["drain", "wait"])]
-    pub dry_run: bool,
-
-    /// Go on until nothing is due
-    #[arg(long)]
-    pub drain: bool,
-
-    /// Wait for a running pass of the same line
-    ///
-    /// Without it the work is left to that one.
-    #[arg(long, hide_short_help = true)]
-    pub wait: bool,
-
-    /// Each queue of backlog.toml after the other
-    ///
-    /// One that fails does not stop the next.
-    #[arg(long, conflicts_with = "queue", hide_short_help = true)]
-    pub all_queues: bool,
-}
-
-#[derive(Args)]
-pub struct Format {
-    /// One line of JSON for each queue
-    #[arg(long)]
-    pub json: bool,
-
-    #[command(flatten)]
-    pub queues: AllQueues,
-}
-
-#[derive(Args)]
-pub struct Status {
-    /// Show the last N passes of all crontab lines as well
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub passes: usize,
-
-    #[command(flatten)]
-    pub format: Format,
-}
-
-#[derive(Args)]
-pub struct AllQueues {
-    /// The same for each queue of backlog.toml
-    #[arg(long, conflicts_with = "queue")]
-    pub all_queues: bool,
-}
-
-#[derive(Args)]
-pub struct List {
-    /// Which records go first, newest or oldest
-    #[arg(long, value_enum, hide_possible_values = true)]
-    pub order: Option<Order>,
-
-    /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
-
-    /// Only what is due, by the schedule
-    #[arg(long)]
-    pub due: bool,
-
-    /// Only those inserted since then: 2h, 7days, or an instant
-    #[arg(long, value_name = "INSTANT")]
-    pub since: Option<Since>,
-
-    /// Only those that failed by one cause
-    ///
-    /// Its id, as `backlog failures` shows it, or a text that no other has.
-    #[arg(long, value_name = "GROUP")]
-    pub failure: Option<String>,
-
-    /// Show no more than N
-    #[arg(long, value_name = "N")]
-    pub limit: Option<Records>,
-
-    /// One line of JSON for each record
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct Failures {
-    /// Only these: ERROR, ARCHIVED; without it all that wait
-    ///
-    /// NEW where no column tells failed records from new ones.
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
-
-    /// One line of JSON for each cause
-    #[arg(long)]
-    pub json: bool,
-
-    #[command(flatten)]
-    pub queues: AllQueues,
-}
-
-#[derive(Args)]
-pub struct Explain {
-    /// Ids of records
-    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
-    pub ids: Vec<String>,
-}
-
-#[derive(Args)]
-pub struct Edit {
-    /// Ids of records
-    #[arg(value_name = "ID", allow_negative_numbers = true)]
-    #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
-    pub ids: Vec<String>,
-
-    /// All records of the usual statuses
-    ///
-    /// NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR with `retry`.
-    #[arg(long)]
-    pub all: bool,
-
-    /// Records that failed by one cause
-    ///
-    /// Its id, as `backlog failures` shows it, or a text that no other has.
-    #[arg(long, value_name = "GROUP")]
-    pub failure: Option<String>,
-
-    /// Records inserted longer ago than this: 7days, 12h
-    #[arg(long, value_name = "DURATION")]
-    pub older_than: Option<WholeSecs>,
-
-    /// Only records that are NEW, ERROR or ARCHIVED
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
-
-    /// Change more than 1,000 records without asking
-    #[arg(long, short)]
-    pub yes: bool,
-
-    /// Say what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
-#[derive(Args)]
-pub struct Crontab {
-    /// Six lines, one for each range of ages
-    #[arg(long)]
-    pub classic: bool,
-
-    /// A service and a timer of systemd for each line
-    #[arg(long)]
-    pub systemd: bool,
-
-    #[command(flatten)]
-    pub queues: AllQueues,
-}
-
-#[derive(Args)]
-pub struct Simulate {
-    /// A policy; several are compared
-    #[arg(long, value_name = "SPEC")]
-    pub policy: Vec<String>,
-
-    /// The schedule of process --fibonacci
-    #[arg(long)]
-    pub fibonacci: bool,
-
-    /// The schedule of process --progressive
-    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
-    pub progressive: Option<String>,
-
-    /// The policies by age, as without counts of failures
-    #[arg(long, requires = "policy")]
-    pub by_age: bool,
-
-    #[command(flatten)]
-    pub pace: Pace,
-
-    /// So many records, which all fail at once
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub records: u32,
-
-    /// Records with these ids instead
-    #[arg(long, value_name = "ID,...", value_delimiter = ',', conflicts_with = "records")]
-    #[arg(allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
-    pub ids: Vec<String>,
-
-    /// The pending records of the table instead
-    #[arg(long, conflicts_with_all = ["records", "ids", "arrivals"])]
-    pub from_table: bool,
-
-    /// For how long [default: 2h; of a table 7days]
-    #[arg(long = "for", value_name = "DURATION")]
-    pub span: Option<WholeSecs>,
-
-    /// The records arrive evenly over this time
-    #[arg(long, value_name = "DURATION")]
-    pub arrivals: Option<WholeSecs>,
-
-    /// Attempts succeed after K failures, not never
-    #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
-    pub success_after: Option<u32>,
-
-    /// So many of a hundred attempts fail, not all
-    #[arg(long, value_name = "PERCENT")]
-    pub failure_rate: Option<Percent>,
-
-    /// The N-th failure archives a record
-    #[arg(long, value_name = "N")]
-    pub max_attempts: Option<Attempts>,
-
-    /// What the policies are called; may be repeated
-    ///
-    /// The labels are those of --fibonacci, of --progressive, and of each --policy, in this order.
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
-    pub label: Vec<String>,
-
-    /// Draw a picture, with a dot for each retry
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-
-    /// A line of JSON for each attempt, no charts
-    #[arg(long)]
-    pub jsonl: bool,
-}
-
-#[derive(Args)]
-pub struct Completions {
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
-#[derive(Args)]
-pub struct Man {
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
-}
-
-/// A command line, parsed: its subcommand, and the layer of options that it makes.
-pub struct Typed {
-    pub cli: Cli,
-    pub options: TypedOptions,
-}
-
-impl Typed {
-    pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let argv: Vec<_> = argv.into_iter().collect();
-        let mut command = command(&argv);
-        let matches = command.try_get_matches_from_mut(&argv);
-        let typed = matches.and_then(|matches| {
-            Self::new(&command, &matches).map_err(|error| error.format(&mut command))
-        });
-        let typed = typed.map(|mut typed| {
-            typed.options.words = argv.iter().skip(1).cloned().collect();
-            typed
-        });
-        typed.map_err(|error| retold(error, &mut command, &argv))
-    }
-
-    fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let cli = Cli::from_arg_matches(matches)?;
-        let named = matches.subcommand().filter(|_| cli.command.is_about_a_queue());
-        let Some((name, matches)) = named else {
-            return Ok(Self { cli, options: TypedOptions::default() });
-        };
-        let (mut layer, mut known) = (Layers::default(), HashSet::new());
-        let command = command.find_subcommand(name);
-        for arg in command.into_iter().flat_map(clap::Command::get_arguments) {
-            let Some(key) = arg.get_long().and_then(key_of) else { continue };
-            known.insert(key);
-            if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
-                layer.insert(key, value(arg, matches), Origin::CommandLine);
-            }
-        }
-        let path = |key| Some((key, matches.try_get_one::<PathBuf>(key).ok()??.clone()));
-        let handler = matches.try_get_many::<OsString>("command").ok().flatten();
-        let handler: Vec<_> = handler.into_iter().flatten().cloned().collect();
-        if !handler.is_empty() {
-            layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
-        }
-        let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
-        layer.conditions.extend(condition);
-        let makes_up = matches!(&cli.command, Command::Simulate(it) if !it.from_table);
-        let options = TypedOptions {
-            words: Vec::new(),
-            layer,
-            known,
-            set,
-            name: cli.global.queue.clone(),
-            handler,
-            paths: PATHS.into_iter().filter_map(path).collect(),
-            may_be_about_all: matches.try_contains_id("all_queues").is_ok(),
-            is_about_a_table: !makes_up && !matches!(cli.command, Command::Init(_)),
-        };
-        Ok(Self { cli, options })
-    }
-}
-
 /// The command line as clap has to know it, as far as it names subcommands.
 fn command(argv: &[OsString]) -> clap::Command {
     let is_named = |command: &clap::Command| argv.iter().any(|arg| arg == command.get_name());
@@ -522,14 +190,4 @@ pub fn whole_command() -> clap::Command {
 
 fn with_help(command: clap::Command) -> clap::Command {
     help::with_help(command).mut_subcommands(help::with_help)
-}
-
-fn value(arg: &Arg, matches: &ArgMatches) -> Value {
-    let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-    let values = raw.map(|value| Value::String(value.to_string_lossy().into_owned()));
-    match &values.collect::<Vec<_>>()[..] {
-        _ if !arg.get_action().takes_values() => Value::Boolean(true),
-        [one] => one.clone(),
-        several => Value::Array(several.into()),
-    }
 }

@@ -1,0 +1,278 @@
+//! The options of each subcommand that are its own, and no keys of a queue.
+
+use std::path::PathBuf;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
+
+use crate::options::Pace;
+use crate::options::value::{Attempts, Percent, Records, Since, WholeSecs};
+use crate::query::Order;
+use crate::record;
+
+#[derive(Args)]
+pub struct Init {
+    /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
+    #[arg(long)]
+    pub minimal: bool,
+
+    /// Leave a table that is there as it is
+    #[arg(long)]
+    pub if_missing: bool,
+}
+
+#[derive(Args)]
+pub struct Add {
+    /// JSON documents, or - for one in each line of standard input
+    #[arg(required = true, value_name = "PAYLOAD")]
+    pub payloads: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct Process {
+    /// Print what would be tried, and do nothing
+    ///
+    /// And why the others would not be.
+    #[arg(long, conflicts_with_all = ["drain", "wait"])]
+    pub dry_run: bool,
+
+    /// Go on until nothing is due
+    #[arg(long)]
+    pub drain: bool,
+
+    /// Wait for a running pass of the same line
+    ///
+    /// Without it the work is left to that one.
+    #[arg(long, hide_short_help = true)]
+    pub wait: bool,
+
+    /// Each queue of backlog.toml after the other
+    ///
+    /// One that fails does not stop the next.
+    #[arg(long, conflicts_with = "queue", hide_short_help = true)]
+    pub all_queues: bool,
+}
+
+#[derive(Args)]
+pub struct Format {
+    /// One line of JSON for each queue
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub queues: AllQueues,
+}
+
+#[derive(Args)]
+pub struct Status {
+    /// Show the last N passes of all crontab lines as well
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub passes: usize,
+
+    #[command(flatten)]
+    pub format: Format,
+}
+
+#[derive(Args)]
+pub struct AllQueues {
+    /// The same for each queue of backlog.toml
+    #[arg(long, conflicts_with = "queue")]
+    pub all_queues: bool,
+}
+
+#[derive(Args)]
+pub struct List {
+    /// Which records go first, newest or oldest
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub order: Option<Order>,
+
+    /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
+    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
+    #[arg(value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<record::Status>,
+
+    /// Only what is due, by the schedule
+    #[arg(long)]
+    pub due: bool,
+
+    /// Only those inserted since then: 2h, 7days, or an instant
+    #[arg(long, value_name = "INSTANT")]
+    pub since: Option<Since>,
+
+    /// Only those that failed by one cause
+    ///
+    /// Its id, as `backlog failures` shows it, or a text that no other has.
+    #[arg(long, value_name = "GROUP")]
+    pub failure: Option<String>,
+
+    /// Show no more than N
+    #[arg(long, value_name = "N")]
+    pub limit: Option<Records>,
+
+    /// One line of JSON for each record
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Failures {
+    /// Only these: ERROR, ARCHIVED; without it all that wait
+    ///
+    /// NEW where no column tells failed records from new ones.
+    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
+    #[arg(value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<record::Status>,
+
+    /// One line of JSON for each cause
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub queues: AllQueues,
+}
+
+#[derive(Args)]
+pub struct Explain {
+    /// Ids of records
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct Edit {
+    /// Ids of records
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
+    pub ids: Vec<String>,
+
+    /// All records of the usual statuses
+    ///
+    /// NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR with `retry`.
+    #[arg(long)]
+    pub all: bool,
+
+    /// Records that failed by one cause
+    ///
+    /// Its id, as `backlog failures` shows it, or a text that no other has.
+    #[arg(long, value_name = "GROUP")]
+    pub failure: Option<String>,
+
+    /// Records inserted longer ago than this: 7days, 12h
+    #[arg(long, value_name = "DURATION")]
+    pub older_than: Option<WholeSecs>,
+
+    /// Only records that are NEW, ERROR or ARCHIVED
+    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
+    #[arg(value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<record::Status>,
+
+    /// Change more than 1,000 records without asking
+    #[arg(long, short)]
+    pub yes: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct Crontab {
+    /// Six lines, one for each range of ages
+    #[arg(long)]
+    pub classic: bool,
+
+    /// A service and a timer of systemd for each line
+    #[arg(long)]
+    pub systemd: bool,
+
+    #[command(flatten)]
+    pub queues: AllQueues,
+}
+
+#[derive(Args)]
+pub struct Simulate {
+    /// A policy; several are compared
+    #[arg(long, value_name = "SPEC")]
+    pub policy: Vec<String>,
+
+    /// The schedule of process --fibonacci
+    #[arg(long)]
+    pub fibonacci: bool,
+
+    /// The schedule of process --progressive
+    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
+    pub progressive: Option<String>,
+
+    /// The policies by age, as without counts of failures
+    #[arg(long, requires = "policy")]
+    pub by_age: bool,
+
+    #[command(flatten)]
+    pub pace: Pace,
+
+    /// So many records, which all fail at once
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub records: u32,
+
+    /// Records with these ids instead
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', conflicts_with = "records")]
+    #[arg(allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
+    pub ids: Vec<String>,
+
+    /// The pending records of the table instead
+    #[arg(long, conflicts_with_all = ["records", "ids", "arrivals"])]
+    pub from_table: bool,
+
+    /// For how long [default: 2h; of a table 7days]
+    #[arg(long = "for", value_name = "DURATION")]
+    pub span: Option<WholeSecs>,
+
+    /// The records arrive evenly over this time
+    #[arg(long, value_name = "DURATION")]
+    pub arrivals: Option<WholeSecs>,
+
+    /// Attempts succeed after K failures, not never
+    #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
+    pub success_after: Option<u32>,
+
+    /// So many of a hundred attempts fail, not all
+    #[arg(long, value_name = "PERCENT")]
+    pub failure_rate: Option<Percent>,
+
+    /// The N-th failure archives a record
+    #[arg(long, value_name = "N")]
+    pub max_attempts: Option<Attempts>,
+
+    /// What the policies are called; may be repeated
+    ///
+    /// The labels are those of --fibonacci, of --progressive, and of each --policy, in this order.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub label: Vec<String>,
+
+    /// Draw a picture, with a dot for each retry
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// A line of JSON for each attempt, no charts
+    #[arg(long)]
+    pub jsonl: bool,
+}
+
+#[derive(Args)]
+pub struct Completions {
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Args)]
+pub struct Man {
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}

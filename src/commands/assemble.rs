@@ -20,9 +20,9 @@ use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineName, LineState, Purpose, StateDir, Table,
 };
+use crate::system_error::chain;
 use crate::time::{Clock, Instant};
 
-use crate::system_error::chain;
 #[cfg(feature = "webhook")]
 use crate::{
     handlers::{Post, Proxy},

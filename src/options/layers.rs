@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::keys::{CHOICES, EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
-use super::queue::{QueueOptions, Setting, TableOptions, location};
+use super::queue::{QueueOptions, Setting, TableOptions, is_nearly_a_url, location};
 use super::schedule::simulated;
 use super::sources::{File, Sources, layer};
 use super::value::{CommandLine, truth};
@@ -73,6 +73,17 @@ impl TypedOptions {
         }
         let keys = raw.values.into_iter().map(|(key, (value, _))| (key, value));
         layer(keys.chain(conditions), None, Origin::Set)
+    }
+}
+
+/// A database as it was named, unless a password may be in it.
+fn shown_database(db: &str) -> String {
+    if store::is_url(db) {
+        store::without_password(db)
+    } else if db.contains('@') || is_nearly_a_url(db) {
+        "another one".into()
+    } else {
+        db.into()
     }
 }
 
@@ -225,8 +236,7 @@ impl Resolved<'_> {
         if !matches!(origin, Origin::Environment) || is_same() {
             return None;
         }
-        let [one, other] = [db.to_string_lossy(), described.into()]
-            .map(|it| if store::is_url(&it) { store::without_password(&it) } else { it.into() });
+        let [one, other] = [&*db.to_string_lossy(), described].map(shown_database);
         Some(format!("BACKLOG_DB names {one}, {} names {other}", file.path.display()))
     }
 

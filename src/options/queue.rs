@@ -151,7 +151,7 @@ fn is_of_sqlite(text: &str) -> bool {
 }
 
 /// Whether it is hardly the name of a file.
-fn is_nearly_a_url(text: &str) -> bool {
+pub fn is_nearly_a_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
     let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
     let parts = ["://", "password="];

@@ -273,6 +273,11 @@ fn an_error_about_a_table_says_that_the_file_names_another_database() {
     let same =
         crate::testenv::ran(&env.command(&["status"]).env("BACKLOG_DB", url).output().unwrap());
     assert!(!same.fails(75, &[]).stderr.contains("BACKLOG_DB"));
+    for db in ["host=h password=S3kr1t", "pg:u:S3kr1t@h"] {
+        config(&format!("[defaults]\ndb = '{db}'\ntable = 'mails'\n"));
+        let ran = env.run(&["status"]).fails(1, &["names another one: "]);
+        assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+    }
     config("[defaults]\ndb = 'postgres://u:S3kr1t@h/d'\ntable = 'mails'\n");
     let ran = env.run(&["status"]).fails(1, &["names postgres://"]);
     assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);

@@ -101,14 +101,14 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "FAILURES, if there is one",
                 "\"attempts\"",
             )
-            .says("The column that counts the failures of a record."),
+            .says("The column that counts the failures of a record. One that holds something else is refused."),
             Key::new(
                 "last_failure",
                 "column, or \"\" for none",
                 "LAST_FAILURE, if there is one",
                 "\"updated_at\"",
             )
-            .says("The column with the date of the last failure."),
+            .says("The column with the date of the last failure. One that holds something else is refused."),
             Key::new(
                 "last_error",
                 "column, or \"\" for none",

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{Ran, TestEnv, ran};
+use crate::testenv::{Ran, TestEnv, ran, skipped};
 
 /// The server that the documents name, and the host of their webhooks.
 const SERVER: &str = "postgres://worker@db.example.com/app";
@@ -134,13 +134,23 @@ impl Reader {
                     let whole = code.replace("\\\n", " ");
                     let is_one = whole.contains("&&\n");
                     let lines = whole.lines().map(|line| format!("{fill}{line}\n"));
-                    let script = if is_one { whole } else { lines.collect() };
+                    let script = if is_one || ours.is_none() { whole } else { lines.collect() };
                     let ran = self.sh(&script).success();
                     assert_eq!(ran.stderr, "", "{document}: {code}");
                 }
+                "console" => self.repeat(&code),
                 "text" | "json" => {}
                 other => panic!("{document}: a block of {other}, which nothing looks at"),
             }
+        }
+    }
+
+    /// Types the commands of a transcript, each of which must print what stands below it.
+    fn repeat(&self, transcript: &str) {
+        for step in transcript.split("$ ").skip(1) {
+            let (command, printed) = step.split_once('\n').unwrap();
+            let ran = self.sh(command).success();
+            assert_eq!(timeless(&ran.stdout), timeless(printed), "{command}");
         }
     }
 
@@ -303,12 +313,23 @@ fn the_commands_of_webhooks_do_what_they_say() {
 fn the_commands_of_operations_do_what_they_say() {
     let reader = Reader::new();
     reader.sh("backlog init --db app.db").success();
+    reader.sh(&blocks("README.md")[0].code).success();
     reader.follow("docs/operations.md", Some("app.db"));
     let joblog = fs::read_to_string(reader.env.path("attempts.jsonl")).unwrap();
     assert_eq!(joblog.lines().count(), 2, "{joblog}");
     assert_eq!(reader.count("app.db", "BACKLOG WHERE STATUS = 'ARCHIVED'"), 1);
     assert!(reader.count("app.db", "BACKLOG WHERE STATUS = 'ERROR'") > 10);
     assert!(reader.env.path(".local/share/man/man7/backlog-handlers.7").exists());
+}
+
+#[test]
+fn the_loop_that_the_program_is_compared_with_works() {
+    if Command::new("sqlite3").arg("-version").output().is_err() {
+        return skipped("the commands of docs/comparison.md: there is no sqlite3");
+    }
+    let reader = Reader::new();
+    reader.follow("docs/comparison.md", None);
+    assert_eq!(reader.count("app.db", "orders WHERE state = 'done'"), 9);
 }
 
 #[test]
@@ -326,8 +347,16 @@ fn the_commands_of_postgresql_do_what_they_say() {
 
 #[test]
 fn no_other_document_has_commands() {
-    let followed =
-        ["README", "schedules", "tables", "handlers", "webhooks", "operations", "postgresql"];
+    let followed = [
+        "README",
+        "schedules",
+        "tables",
+        "handlers",
+        "webhooks",
+        "operations",
+        "postgresql",
+        "comparison",
+    ];
     for document in documents() {
         let name = document.trim_start_matches("docs/").trim_end_matches(".md");
         // What contributors type builds and tests: that is what runs here.

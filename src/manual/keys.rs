@@ -34,7 +34,7 @@ fn option<'a>(command: &'a Command, key: &Key) -> Option<&'a Arg> {
 
 fn entry(key: &Key, option: Option<&Arg>) -> String {
     let Key { name, takes, default, example: value, text } = key;
-    let says = if text.is_empty() { option.map_or_else(String::new, says) } else { (*text).into() };
+    let says = text.map_or_else(|| option.map_or_else(String::new, says), String::from);
     let mut entry = format!("\n### `{name}`\n\n{says}\n\n- Takes: {takes}.\n");
     if !default.is_empty() {
         let _ = writeln!(entry, "- Default: {default}.");

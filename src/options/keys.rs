@@ -1,23 +1,8 @@
 //! The keys of a queue's options, by the same names on the command line, in the environment and in
 //! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 
-use std::sync::LazyLock;
-
+use super::reference::{Key, SECTIONS};
 use crate::nearest::hint;
-
-/// Options, each of which is a field of one of the groups. Every start looks for each of them.
-static OPTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    "allow_hosts by_age ca_file db every exec_on_archive fibonacci give_up_on give_up_on_4xx grace \
-     header idempotency_key jobs joblog key_prefix max_age max_attempts max_consecutive_failures \
-     max_records max_runtime min_ndays ndays order pgmq policy post progressive rate restarts salt \
-     secret_column shard spread state_dir stream strict table timeout window window_bytes"
-        .split(' ')
-        .collect()
-});
-
-/// Keys of backlog.toml and `--set` alone: the mapping, and the handler, typed behind `--`.
-const OF_THE_FILE: &str = "date_inserted exec failures id last_error last_failure on_archive on_failure on_success \
-    payload status where";
 
 /// Keys that are tables, and the keys in them.
 pub const TABLES: [(&str, &[&str]); 2] = [
@@ -75,12 +60,18 @@ const RETIRED: [(&str, &str, &str); 15] = [
 /// Where all keys are told of: there are too many for a message.
 const REFERENCE: &str = "docs/backlog.toml.md";
 
+/// Those that are options. Every start looks for each of them.
 fn options() -> impl Iterator<Item = &'static str> {
-    OPTIONS.iter().copied()
+    all().filter(|key| !key.is_of_the_file()).map(|key| key.name)
 }
 
+fn all() -> impl Iterator<Item = &'static Key> {
+    SECTIONS.iter().flat_map(|(_, keys)| *keys)
+}
+
+/// The keys of backlog.toml and `--set` alone: the mapping, and the handler, typed behind `--`.
 pub fn is_of_the_file(key: &str) -> bool {
-    OF_THE_FILE.split(' ').any(|it| it == key)
+    Key::named(key).is_some_and(Key::is_of_the_file)
 }
 
 pub fn long(key: &str) -> String {
@@ -137,7 +128,7 @@ pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
 
 /// Fails if no key of a queue has this name.
 pub fn require_known(name: &str) -> Result<(), String> {
-    if options().any(|it| it == name) || is_of_the_file(name) {
+    if Key::named(name).is_some() {
         return Ok(());
     }
     let option = name.replace('_', "-");
@@ -149,7 +140,7 @@ pub fn require_known(name: &str) -> Result<(), String> {
     if let Some(key) = key_of(&option).or(retired) {
         return Err(format!("no key {name:?}; did you mean {key}?"));
     }
-    let hint = hint(name, options().chain(OF_THE_FILE.split(' ')));
+    let hint = hint(name, all().map(|key| key.name));
     Err(format!("no key {name:?}{hint}; {REFERENCE} has them all"))
 }
 

@@ -10,8 +10,8 @@ pub struct Key {
     pub default: &'static str,
     /// A legal value, as TOML has it.
     pub example: &'static str,
-    /// What the key says, if no option's help does.
-    pub text: &'static str,
+    /// What the key says, where that is not the help of an option of its name.
+    pub text: Option<&'static str>,
 }
 
 impl Key {
@@ -21,11 +21,17 @@ impl Key {
         default: &'static str,
         example: &'static str,
     ) -> Self {
-        Self { name, takes, default, example, text: "" }
+        Self { name, takes, default, example, text: None }
     }
 
     const fn says(self, text: &'static str) -> Self {
-        Self { text, ..self }
+        Self { text: Some(text), ..self }
+    }
+
+    /// Whether it stands in backlog.toml and behind `--set` only. `--where` is no option of the same
+    /// name: it narrows what the key says.
+    pub fn is_of_the_file(&self) -> bool {
+        self.text.is_some()
     }
 
     pub fn named(name: &str) -> Option<&'static Self> {

@@ -260,6 +260,7 @@ pub struct Simulate {
 
 #[derive(Args)]
 pub struct Completions {
+    /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -273,6 +274,7 @@ pub enum Shell {
 
 #[derive(Args)]
 pub struct Man {
+    /// The directory, as /usr/local/share/man
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 }

@@ -29,7 +29,9 @@ const OF_A_PASS: &[(Exit, &str)] = &[
     (Exit::Failed, "a record was archived (with --strict: failed), or could not be handled"),
     USAGE,
     (Exit::TryLater, "the database stays locked or out of reach, or the running pass hangs"),
-    (Exit::Signal(1), "stopped by SIGHUP; so 130 by SIGINT, 143 by SIGTERM"),
+    (Exit::Signal(1), "stopped by SIGHUP"),
+    (Exit::Signal(2), "stopped by SIGINT"),
+    (Exit::Signal(15), "stopped by SIGTERM"),
 ];
 
 const OF_AN_EDIT: &[(Exit, &str)] = &[

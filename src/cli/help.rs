@@ -32,7 +32,9 @@ fn described(arg: Arg) -> Arg {
         return arg;
     };
     let help = help.to_string();
-    let key = Key::named(key_of(&long).unwrap_or(&long));
+    // Other options are called like keys that only backlog.toml has: --status filters.
+    let key = key_of(&long).or_else(|| ELSEWHERE.into_iter().find(|it| *it == long));
+    let key = key.and_then(Key::named);
     let default = default(&long, key);
     let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));
     let mut text = arg.get_long_help().map_or_else(|| help.clone(), ToString::to_string);

@@ -129,7 +129,7 @@ pub enum Command {
     Simulate(Box<Simulate>),
     /// Print what completes command lines in a shell
     Completions(Completions),
-    /// Write the manual pages below a directory, /usr/local/share/man
+    /// Write the manual pages below a directory
     #[command(hide = true)]
     Man(Man),
     /// End the handlers of a killed pass (started by `process`)

@@ -231,13 +231,23 @@ fn pieces<'a>(
 /// The word for one record. What was filled in is not looked at again.
 pub fn fill(word: &OsStr, record: &Record) -> OsString {
     let mut filled = Vec::with_capacity(word.len());
-    let (pieces, rest) = pieces(word, &|name| record.row.get(name).is_some());
-    for (text, column) in pieces {
+    let is_known = |name: &str| record.row.get(name).is_some() || is_the_id(name);
+    let (pieces, rest) = pieces(word, &is_known);
+    for (text, name) in pieces {
         filled.extend_from_slice(text);
-        filled.extend_from_slice(&record.row.get(column).map(Value::text).unwrap_or_default());
+        match record.row.get(name) {
+            Some(value) => filled.extend_from_slice(&value.text()),
+            None => filled.extend_from_slice(record.id.text().as_bytes()),
+        }
     }
     filled.extend_from_slice(rest);
     OsString::from_vec(filled)
+}
+
+/// Whether a name in braces stands for the id of the record, where the table has no such column: its
+/// column may be called otherwise, or be several.
+pub fn is_the_id(name: &str) -> bool {
+    name.eq_ignore_ascii_case("id")
 }
 
 /// The first column that a word holds, and whether the word begins with it.
@@ -253,6 +263,7 @@ pub fn first_column<'a>(
 pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let meant = |name: &str| {
         let is_column = columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+        let is_column = is_column || is_the_id(name);
         columns.iter().copied().find(|column| !is_column && is_near(name, column))
     };
     let (name, _) = first_column(word, &|name| meant(name).is_some())?;

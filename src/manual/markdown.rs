@@ -41,6 +41,9 @@ impl Writer<'_> {
                 self.write_line();
                 self.page.control("fi", []).control("RE", []);
             }
+            // Its text stands for a picture.
+            Event::End(TagEnd::Image) => self.line.clear(),
+            Event::End(TagEnd::Paragraph) if self.line.is_empty() => {}
             Event::End(TagEnd::Paragraph) => {
                 self.page.control("PP", []);
                 self.write_line();

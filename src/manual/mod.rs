@@ -1,5 +1,5 @@
 //! The manual pages: backlog(1) and one for each subcommand, of the texts of `--help`; backlog.toml(5),
-//! of the reference of the keys; backlog-handlers(7), which is docs/handlers.md.
+//! of the reference of the keys; backlog-handlers(7) and backlog-schedules(7), which are documents.
 
 mod keys;
 mod markdown;
@@ -21,6 +21,7 @@ pub struct Page {
 }
 
 const HANDLERS: &str = include_str!("../../docs/handlers.md");
+const SCHEDULES: &str = include_str!("../../docs/schedules.md");
 
 pub fn pages() -> io::Result<Vec<Page>> {
     let mut command = whole_command().disable_help_subcommand(true);
@@ -31,12 +32,15 @@ pub fn pages() -> io::Result<Vec<Page>> {
     pages.push(of_command(command)?);
     pages.push(of_markdown("backlog.toml", 5, "queues, tables and schedules of backlog", &keys));
     pages.push(of_markdown("backlog-handlers", 7, "what handlers get and answer", HANDLERS));
+    pages.push(of_markdown("backlog-schedules", 7, "when a record is tried again", SCHEDULES));
     Ok(pages)
 }
 
 fn of_command(command: Command) -> io::Result<Page> {
     let manual = Manual::of(command.get_name());
     let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
+    let has_subcommands = command.has_subcommands();
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_string();
     let page = Man::new(command).source(source()).manual(MANUAL);
     let mut text = Vec::new();
     page.render_title(&mut text)?;
@@ -46,12 +50,14 @@ fn of_command(command: Command) -> io::Result<Page> {
     synopsis.to_writer(&mut text)?;
     page.render_description_section(&mut text)?;
     page.render_options_section(&mut text)?;
-    page.render_subcommands_section(&mut text)?;
+    if has_subcommands {
+        page.render_subcommands_section(&mut text)?;
+    }
     let mut rest = Roff::new();
     if let Some(manual) = manual {
         examples(&mut rest, manual);
     }
-    see_also(&mut rest);
+    see_also(&mut rest, &format!("{name}(1)"));
     rest.to_writer(&mut text)?;
     Ok(Page { section: 1, file: page.get_filename(), text })
 }
@@ -77,9 +83,16 @@ fn examples(page: &mut Roff, manual: &Manual) {
     }
 }
 
-fn see_also(page: &mut Roff) {
+fn see_also(page: &mut Roff, own: &str) {
     page.control("SH", ["SEE ALSO"]);
-    let others = ["backlog(1)", "backlog.toml(5)", "backlog-handlers(7)", "crontab(5)"];
+    let all = [
+        "backlog(1)",
+        "backlog.toml(5)",
+        "backlog-handlers(7)",
+        "backlog-schedules(7)",
+        "crontab(5)",
+    ];
+    let others: Vec<_> = all.into_iter().filter(|page| *page != own).collect();
     page.text([roman(others.join(", "))]);
 }
 
@@ -90,7 +103,7 @@ fn of_markdown(name: &str, section: u8, about: &str, text: &str) -> Page {
     page.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
     page.control("SH", ["DESCRIPTION"]);
     markdown::write(&mut page, text);
-    see_also(&mut page);
+    see_also(&mut page, &format!("{name}({section})"));
     Page { section, file: format!("{name}.{section}"), text: page.to_roff().into_bytes() }
 }
 

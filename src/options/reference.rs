@@ -134,7 +134,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
             )
             .says(
                 "Columns that a success sets besides the status: a constant, {now}, {null}, or {+1} for \
-                 one more. \"delete\" deletes the row instead.",
+                 one more, {+60} for sixty. \"delete\" deletes the row instead.",
             ),
             Key::new(
                 "on_failure",
@@ -201,8 +201,8 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "[\"/usr/local/bin/send-mail\", \"--id={id}\"]",
             )
             .says(
-                "The handler, as words or as one text that is split as a shell would. It is what stands \
-                 behind -- on a command line.",
+                "The handler, word by word. It is what stands behind -- on a command line. {column} in a \
+                 word is replaced by the record's value, {id} by its id.",
             ),
             Key::new("give_up_on", "exit codes, from 1 to 255", "", "[65, 100]"),
             Key::new("stream", SWITCH, "false", "true"),

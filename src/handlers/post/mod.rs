@@ -20,7 +20,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body, ProxyProtocol};
 
 use super::webhook::{self, Webhook};
-use super::{Handler, HandlerContext, Job, Threads, Workers};
+use super::{Handler, HandlerContext, Job, Threads, Workers, is_the_id};
 use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
@@ -254,7 +254,10 @@ impl Client {
 }
 
 fn value(record: &Record, column: &str) -> Option<String> {
-    record.row.get(column).filter(|it| !it.is_null()).map(ToString::to_string)
+    match record.row.get(column) {
+        Some(value) => Some(value).filter(|it| !it.is_null()).map(ToString::to_string),
+        None => is_the_id(column).then(|| record.id.text().into_owned()),
+    }
 }
 
 fn not_sent(error: String) -> Outcome {

@@ -9,7 +9,7 @@ const LINE: usize = 100;
 /// So many of a longer one are named.
 const NAMED: usize = 5;
 
-/// The legal name that was meant, if one is near enough. The case does not count, nor does a schema.
+/// The legal name that was meant, if one is near enough. The case does not count.
 pub fn nearest<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = name.chars().count().div_ceil(3);
     // Names that have no letter in common are not near, however short they are.
@@ -46,9 +46,7 @@ pub fn unknown<'a>(what: &str, name: &str, legal: impl IntoIterator<Item = &'a s
 
 /// How many slips of the finger are between two names.
 fn distance(name: &str, legal: &str) -> usize {
-    let [name, legal] = [name, legal].map(str::to_lowercase);
-    let bare = legal.rsplit_once('.').map_or(&*legal, |(_, bare)| bare);
-    slips(&name, &legal).min(slips(&name, bare))
+    slips(&name.to_lowercase(), &legal.to_lowercase())
 }
 
 #[cfg(test)]
@@ -57,13 +55,13 @@ mod tests {
 
     #[test]
     fn the_nearest_is_what_was_meant() {
-        let legal = ["ID", "PAYLOAD", "state", "app.orders", ""];
+        let legal = ["ID", "PAYLOAD", "state", "app.orders", "w.db", ""];
         for (name, expected) in [
             ("PAYLOD", Some("PAYLOAD")),
             ("payload", Some("PAYLOAD")),
             ("idd", Some("ID")),
             ("STATUS", Some("state")),
-            ("Orders", Some("app.orders")),
+            ("dbs", None),
             ("app.order", Some("app.orders")),
             ("nr", None),
             ("", None),

@@ -198,14 +198,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 fn with_unit(text: &str) -> Option<String> {
     let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
     let unit = before.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
-    let unit = match before[unit..].chars().next() {
-        None if before.is_empty() && !text.is_empty() => {
+    let unit = match &before[unit..] {
+        "" if before.is_empty() && !text.is_empty() => {
             return Some(format!("{text}s, {text}m or {text}h"));
         }
-        Some('d') => 'h',
-        Some('h') => 'm',
-        Some('m') => 's',
-        Some(_) | None => return None,
+        "d" | "day" | "days" => 'h',
+        "h" | "hour" | "hours" => 'm',
+        "m" | "min" | "mins" | "minutes" => 's',
+        _ => return None,
     };
     let meant = format!("{text}{unit}");
     humantime::parse_duration(&meant).ok().filter(|_| before.len() < text.len())?;

@@ -75,7 +75,7 @@ pub struct Status {
 
 #[derive(Args)]
 pub struct AllQueues {
-    /// The same for each queue of backlog.toml
+    /// Work on each queue of backlog.toml
     #[arg(long, conflicts_with = "queue")]
     pub all_queues: bool,
 }
@@ -116,9 +116,10 @@ pub struct List {
 
 #[derive(Args)]
 pub struct Failures {
-    /// Only these: ERROR, ARCHIVED; without it all that wait
+    /// Only records that are NEW, ERROR or ARCHIVED
     ///
-    /// NEW where no column tells failed records from new ones.
+    /// Without it those that wait. NEW records have failed too where the table does not tell them from
+    /// failed ones.
     #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
     #[arg(value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
@@ -145,7 +146,7 @@ pub struct Edit {
     #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
     pub ids: Vec<String>,
 
-    /// All records of the usual statuses
+    /// All records that the command can change
     ///
     /// NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR with `retry`.
     #[arg(long)]
@@ -210,7 +211,7 @@ pub struct Simulate {
     #[command(flatten)]
     pub pace: Pace,
 
-    /// So many records, which all fail at once
+    /// Number of records, which all fail at once
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub records: u32,
 
@@ -235,7 +236,7 @@ pub struct Simulate {
     #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
     pub success_after: Option<u32>,
 
-    /// So many of a hundred attempts fail, not all
+    /// Percentage of attempts that fail, not all
     #[arg(long, value_name = "PERCENT")]
     pub failure_rate: Option<Percent>,
 

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
@@ -30,7 +31,9 @@ pub fn registration(shell: Shell) -> io::Result<Vec<u8>> {
 /// The candidates that a shell asks for: the words of its command line stand behind `--`.
 pub fn answer(shell: &str, argv: Vec<OsString>) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let words = argv.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let words: Vec<_> = argv.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let config = config(&words);
+    let completed = |arg| completed(arg, config.as_deref());
     let of_all = whole_command().mut_args(completed);
     let mut command = of_all.mut_subcommands(|command| command.mut_args(completed));
     command.build();
@@ -45,17 +48,24 @@ fn of(shell: &str) -> io::Result<&'static dyn EnvCompleter> {
     found.ok_or_else(|| io::Error::other(format!("{REQUEST}: {shell:?} is no shell")))
 }
 
-fn completed(arg: clap::Arg) -> clap::Arg {
+/// The file of `--config FILE` among the words.
+fn config(words: &[OsString]) -> Option<PathBuf> {
+    let at = words.iter().position(|word| word == "--config")?;
+    words.get(at + 1).map(PathBuf::from)
+}
+
+fn completed(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
+    let config = config.map(Path::to_path_buf);
     match arg.get_long() {
-        Some("queue") => arg.add(ArgValueCandidates::new(queues)),
+        Some("queue") => arg.add(ArgValueCandidates::new(move || queues(config.as_deref()))),
         Some("policy") => arg.add(ArgValueCandidates::new(policies)),
         _ => arg,
     }
 }
 
 /// The queues of the backlog.toml that a command would read here, if there is one.
-fn queues() -> Vec<CompletionCandidate> {
-    let sources = Sources::find(None, Environment::own());
+fn queues(config: Option<&Path>) -> Vec<CompletionCandidate> {
+    let sources = Sources::find(config, Environment::own());
     let queues = sources.ok().and_then(|sources| sources.queues().ok());
     queues.into_iter().flatten().map(CompletionCandidate::new).collect()
 }

@@ -13,7 +13,7 @@ use crate::options::keys::{CHOICES, successor};
 use crate::options::value::WHOLE;
 
 /// The same error, in words that help more.
-pub fn retold(
+pub fn explained(
     mut error: clap::Error,
     command: &mut clap::Command,
     argv: &[OsString],
@@ -37,10 +37,9 @@ pub fn retold(
     };
     match why {
         Some(why) => {
-            let named = argv.iter().find(|arg| command.find_subcommand(arg).is_some());
-            let name = named.and_then(|name| name.to_str()).unwrap_or_default();
+            let name = subcommand_at(command, argv).and_then(|at| argv[at].to_str());
             let error = clap::Error::raw(kind, why);
-            match command.find_subcommand_mut(name) {
+            match command.find_subcommand_mut(name.unwrap_or_default()) {
                 Some(named) => error.format(named),
                 None => error.format(command),
             }
@@ -50,7 +49,19 @@ pub fn retold(
     }
 }
 
-/// What is said of two options that both choose a schedule or a handler.
+/// Where the subcommand stands among the words: behind options of all commands, whose values may be
+/// called like one.
+fn subcommand_at(command: &clap::Command, argv: &[OsString]) -> Option<usize> {
+    let is_option = |word: &OsString, arg: &Arg| {
+        let long = word.to_str().and_then(|word| word.strip_prefix("--"));
+        arg.get_action().takes_values() && long.is_some() && arg.get_long() == long
+    };
+    let takes_next = |word| command.get_arguments().any(|arg| is_option(word, arg));
+    let is_one = |at: &usize| command.find_subcommand(&argv[*at]).is_some();
+    (1..argv.len()).find(|at| is_one(at) && !takes_next(&argv[at - 1]))
+}
+
+/// The message for two options that both choose a schedule or a handler.
 fn of_a_choice(word: &str, other: Option<&ContextValue>) -> Option<String> {
     let other = other?.to_string();
     let name = |shown: &str| shown.split([' ', ',']).next().map(|it| it.replace("--", ""));
@@ -88,7 +99,7 @@ fn with_tip(
 
 fn tip(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
     let typed = word.strip_prefix("--")?;
-    let at = argv.iter().position(|arg| command.find_subcommand(arg).is_some())?;
+    let at = subcommand_at(command, argv)?;
     let named = command.find_subcommand(&argv[at])?;
     let longs: Vec<_> = named.get_arguments().filter_map(Arg::get_long).collect();
     if longs.contains(&typed) && argv[..at].iter().any(|arg| arg == word) {
@@ -99,10 +110,10 @@ fn tip(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String>
     Some(format!("a similar argument exists: '--{nearest}'"))
 }
 
-/// What is said of a word in the place of a handler's that has no `--` before it. Nothing else of the
+/// The message for a word in the place of a handler's that has no `--` before it. Nothing else of the
 /// command line is said again but a number: there may be a password in it.
 fn of_a_handler(word: &str, command: &clap::Command, argv: &[OsString]) -> Option<String> {
-    let named = argv.iter().find_map(|arg| command.find_subcommand(arg))?;
+    let named = command.find_subcommand(&argv[subcommand_at(command, argv)?])?;
     let takes_one = named.get_arguments().any(Arg::is_last_set);
     let is_one = takes_one && !word.starts_with('-') && !argv.iter().any(|arg| arg == "--");
     let at = argv.iter().position(|arg| is_one && arg == word)?;

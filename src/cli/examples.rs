@@ -4,16 +4,16 @@
 use crate::exit::Exit;
 
 /// What `--help` and the manual page of a subcommand have besides its options.
-pub struct Manual {
+pub struct CommandHelp {
     pub command: &'static str,
     /// Command lines, with what they are for.
     pub examples: &'static [(&'static str, &'static str)],
     pub exits: &'static [(Exit, &'static str)],
 }
 
-impl Manual {
+impl CommandHelp {
     pub fn of(command: &str) -> Option<&'static Self> {
-        MANUALS.iter().find(|manual| manual.command == command)
+        COMMANDS.iter().find(|help| help.command == command)
     }
 }
 
@@ -36,10 +36,13 @@ const OF_A_PASS: &[(Exit, &str)] = &[
 
 const OF_AN_EDIT: &[(Exit, &str)] = &[
     DONE,
-    (Exit::Failed, "a record does not exist, or has another status"),
+    (Exit::Failed, "a record does not exist, or could not be changed"),
     USAGE,
     (Exit::TryLater, "a record is in the hands of a pass, or the database is locked"),
 ];
+
+const OF_A_LOOK: &[(Exit, &str)] =
+    &[DONE, (Exit::Failed, "a record does not exist, or it could not be done"), USAGE, TRY_LATER];
 
 const OF_A_CHECK: &[(Exit, &str)] = &[
     (Exit::Done, "nothing keeps a pass from working"),
@@ -48,8 +51,8 @@ const OF_A_CHECK: &[(Exit, &str)] = &[
     TRY_LATER,
 ];
 
-static MANUALS: [Manual; 15] = [
-    Manual {
+static COMMANDS: [CommandHelp; 15] = [
+    CommandHelp {
         command: "backlog",
         examples: &[
             ("backlog init --db shop.db", "A table of pending records, and two records"),
@@ -62,7 +65,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: OF_A_PASS,
     },
-    Manual {
+    CommandHelp {
         command: "init",
         examples: &[
             ("backlog init --db shop.db", "A SQLite file with the table BACKLOG"),
@@ -75,7 +78,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "add",
         examples: &[
             ("backlog add --db shop.db '{\"order\": 17}' '{\"order\": 18}'", "Two records"),
@@ -83,7 +86,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "process",
         examples: &[
             (
@@ -95,7 +98,7 @@ static MANUALS: [Manual; 15] = [
                 "A webhook, with eight requests at a time",
             ),
             ("backlog process --queue orders", "As the queue stands in backlog.toml"),
-            ("backlog process --all-queues", "All that stand there"),
+            ("backlog process --all-queues", "Each queue of backlog.toml"),
             (
                 "backlog process --ndays 7 --dry-run",
                 "By hand: what would be tried, and why not the others",
@@ -108,11 +111,11 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: OF_A_PASS,
     },
-    Manual {
+    CommandHelp {
         command: "status",
         examples: &[
             ("backlog status --queue orders", "The records, the last pass, and why records fail"),
-            ("backlog status --queue orders --passes 20", "And the last 20 passes"),
+            ("backlog status --queue orders --passes 20", "The last 20 passes as well"),
             ("backlog status --all-queues --json", "Of each queue, for monitoring"),
             (
                 "backlog status --ndays 30 --now 2026-12-24T00:00:00Z",
@@ -121,7 +124,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "list",
         examples: &[
             ("backlog list --status NEW,ERROR --order oldest --limit 20", "The oldest that wait"),
@@ -130,7 +133,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "failures",
         examples: &[
             ("backlog failures", "All causes, those with the most records first"),
@@ -139,15 +142,15 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "explain",
         examples: &[
             ("backlog explain 4", "By the schedule of backlog.toml"),
-            ("backlog explain 4 7 --policy even", "By another one, which is only tried out"),
+            ("backlog explain 4 7 --policy even", "By a schedule that is not the queue's"),
         ],
-        exits: OF_AN_EDIT,
+        exits: OF_A_LOOK,
     },
-    Manual {
+    CommandHelp {
         command: "archive",
         examples: &[
             ("backlog archive 4 8", "Two records"),
@@ -156,7 +159,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: OF_AN_EDIT,
     },
-    Manual {
+    CommandHelp {
         command: "restore",
         examples: &[
             ("backlog restore 4", "One record, which is NEW then"),
@@ -167,16 +170,19 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: OF_AN_EDIT,
     },
-    Manual {
+    CommandHelp {
         command: "retry",
         examples: &[
             ("backlog retry 8", "One record, at the next pass"),
             ("backlog retry --failure 503", "All that failed by one cause, when it is mended"),
-            ("backlog retry --all --status ARCHIVED --yes", "All that were given up, unasked"),
+            (
+                "backlog retry --all --status ARCHIVED --yes",
+                "All archived records, without a question",
+            ),
         ],
         exits: OF_AN_EDIT,
     },
-    Manual {
+    CommandHelp {
         command: "check",
         examples: &[
             ("backlog check --queue orders", "A queue of backlog.toml, and its crontab lines"),
@@ -188,7 +194,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: OF_A_CHECK,
     },
-    Manual {
+    CommandHelp {
         command: "crontab",
         examples: &[
             ("backlog crontab --queue orders", "The line of a queue"),
@@ -202,12 +208,12 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "simulate",
         examples: &[
             ("backlog simulate --policy even --policy sidekiq --for 2h", "Which load is smoother"),
             (
-                "backlog simulate --policy even --max-attempts 20 --label ours --svg load.svg",
+                "backlog simulate --policy even --max-attempts 20 --label mails --svg load.svg",
                 "As a picture",
             ),
             (
@@ -229,7 +235,7 @@ static MANUALS: [Manual; 15] = [
         ],
         exits: USUAL,
     },
-    Manual {
+    CommandHelp {
         command: "completions",
         examples: &[
             ("echo 'source <(backlog completions bash)' >> ~/.bashrc", "bash"),

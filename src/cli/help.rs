@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
-use super::examples::Manual;
+use super::examples::CommandHelp;
 use crate::options::keys::{key_of, variable};
 use crate::options::{DEFAULT_QUEUE, Key};
 
@@ -21,7 +21,7 @@ const ELSEWHERE: [&str; 3] = ["config", "queue", "where"];
 /// The command with all that its help is to say.
 pub fn with_help(command: Command) -> Command {
     let command = command.mut_args(described);
-    let Some(manual) = Manual::of(command.get_name()) else { return command };
+    let Some(manual) = CommandHelp::of(command.get_name()) else { return command };
     let text = after(manual);
     command.after_long_help(text)
 }
@@ -94,7 +94,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// What stands below the options.
-fn after(manual: &Manual) -> String {
+fn after(manual: &CommandHelp) -> String {
     let mut text = String::from("Examples:");
     for (command, says) in manual.examples {
         if !says.is_empty() {

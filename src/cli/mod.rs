@@ -21,7 +21,7 @@ pub use args::{
     Simulate, Status,
 };
 pub use completion::{REQUEST, answer, registration};
-pub use examples::Manual;
+pub use examples::CommandHelp;
 pub use help::example;
 pub use typed::Typed;
 
@@ -31,7 +31,7 @@ pub use typed::Typed;
 /// often.
 ///
 /// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
-/// (BACKLOG_MAX_RUNTIME=4m30s): what is typed counts first, then the environment, then the file.
+/// (BACKLOG_MAX_RUNTIME=4m30s): what is typed, --set included, counts first, then the environment, then the file.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 #[command(max_term_width = help::WIDTH, disable_help_flag = true, disable_version_flag = true)]
@@ -55,13 +55,13 @@ pub struct Global {
 
     /// The file that describes the queues
     ///
-    /// Without it the first that is there of the default places.
+    /// Without it, the first of the default files that exists.
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub config: Option<PathBuf>,
 
     /// A queue of backlog.toml
     ///
-    /// A file with one queue needs none. Without a file it is but a name, for handlers and for
+    /// A file with one queue needs none. Without a file it is only a name, for handlers and for
     /// MAX_<NAME>_RETRY_ATTEMPTS.
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub queue: Option<String>,
@@ -76,7 +76,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "INSTANT", hide_short_help = true)]
     pub now: Option<Instant>,
 
-    /// Say more: each record; -vv says everything
+    /// Log each record; -vv logs everything
     ///
     /// RUST_LOG overrides it.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = None, display_order = 997)]
@@ -176,8 +176,14 @@ impl Command {
 /// The command line as clap has to know it, as far as it names subcommands.
 fn command(argv: &[OsString]) -> clap::Command {
     let is_named = |command: &clap::Command| argv.iter().any(|arg| arg == command.get_name());
-    let is_help = |arg: &OsString| ["-h", "--help", "help"].iter().any(|it| arg == it);
-    let shows_help = argv.iter().take_while(|arg| *arg != "--").any(is_help);
+    let is_help = |arg: &OsString| {
+        let arg = arg.to_string_lossy();
+        let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        ["--help", "help"].contains(&&*arg) || letters.is_some_and(|it| it.contains('h'))
+    };
+    // Without a command it is shown as well.
+    let words = argv.iter().skip(1).take_while(|arg| *arg != "--");
+    let shows_help = argv.len() < 2 || words.clone().any(is_help);
     let augment = |command| if is_named(&command) { Command::augment(command) } else { command };
     let command = Cli::command().mut_subcommands(augment);
     if shows_help { with_help(command) } else { command }

@@ -1,4 +1,4 @@
-//! What was typed: the subcommand, and the layer of options that its words make.
+//! The command-line layer: the subcommand that was typed, and the options that its words make.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, FromArgMatches};
 use toml::Value;
 
-use super::errors::retold;
+use super::errors::explained;
 use super::{Cli, Command, command};
 use crate::options::keys::{EXEC, PATHS, key_of};
 use crate::options::{Layers, Origin, QueueOptions, TypedOptions};
@@ -31,7 +31,7 @@ impl Typed {
             typed.options.words = argv.iter().skip(1).cloned().collect();
             typed
         });
-        typed.map_err(|error| retold(error, &mut command, &argv))
+        typed.map_err(|error| explained(error, &mut command, &argv))
     }
 
     fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {

@@ -26,14 +26,16 @@ pub fn markdown(command: &Command) -> String {
 
 /// The option of a key, if it has one, which subcommand may take it.
 fn option<'a>(command: &'a Command, key: &Key) -> Option<&'a Arg> {
-    let long = if key.name == "where" { "where".into() } else { long(key.name) };
+    // An option may be called like a key that it is not: --on-archive is exec_on_archive.
+    let is_option = !key.is_of_the_file || key.name == "where";
+    let long = is_option.then(|| long(key.name))?;
     let has = |arg: &&Arg| arg.get_long() == Some(&long);
     let of_process = command.find_subcommand("process")?;
     of_process.get_arguments().find(has)
 }
 
 fn entry(key: &Key, option: Option<&Arg>) -> String {
-    let Key { name, takes, default, example: value, text } = key;
+    let Key { name, takes, default, example: value, text, .. } = key;
     let says = text.map_or_else(|| option.map_or_else(String::new, says), String::from);
     let mut entry = format!("\n### `{name}`\n\n{says}\n\n- Takes: {takes}.\n");
     if !default.is_empty() {

@@ -5,8 +5,14 @@ use roff::{Inline, Roff, bold, italic, roman};
 
 /// Writes a document behind what stands on the page already. Its title is left out.
 pub fn write(page: &mut Roff, text: &str) {
-    let mut writer =
-        Writer { page, line: Vec::new(), cells: Vec::new(), header: Vec::new(), style: roman };
+    let mut writer = Writer {
+        page,
+        line: Vec::new(),
+        cells: Vec::new(),
+        header: Vec::new(),
+        style: roman,
+        url: String::new(),
+    };
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         writer.event(event);
     }
@@ -20,6 +26,8 @@ struct Writer<'a> {
     cells: Vec<Vec<Inline>>,
     header: Vec<Vec<Inline>>,
     style: fn(String) -> Inline,
+    /// Where the link leads that is being written; empty if that is another document.
+    url: String,
 }
 
 impl Writer<'_> {
@@ -40,6 +48,13 @@ impl Writer<'_> {
             Event::End(TagEnd::CodeBlock) => {
                 self.write_line();
                 self.page.control("fi", []).control("RE", []);
+            }
+            Event::Start(Tag::Link { dest_url, .. }) if dest_url.starts_with("https:") => {
+                self.url = format!(" <{dest_url}>");
+            }
+            Event::End(TagEnd::Link) => {
+                let url = std::mem::take(&mut self.url);
+                self.line.push(roman(url));
             }
             // Its text stands for a picture.
             Event::End(TagEnd::Image) => self.line.clear(),

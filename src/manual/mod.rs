@@ -10,7 +10,7 @@ use clap::Command;
 use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
-use crate::cli::{Manual, whole_command};
+use crate::cli::{CommandHelp, whole_command};
 
 /// The page of a manual.
 pub struct Page {
@@ -37,7 +37,7 @@ pub fn pages() -> io::Result<Vec<Page>> {
 }
 
 fn of_command(command: Command) -> io::Result<Page> {
-    let manual = Manual::of(command.get_name());
+    let manual = CommandHelp::of(command.get_name());
     let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
     let has_subcommands = command.has_subcommands();
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_string();
@@ -68,7 +68,7 @@ fn source() -> String {
     format!("backlog {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn examples(page: &mut Roff, manual: &Manual) {
+fn examples(page: &mut Roff, manual: &CommandHelp) {
     page.control("SH", ["EXAMPLES"]);
     for (command, says) in manual.examples {
         if !says.is_empty() {

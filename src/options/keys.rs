@@ -62,7 +62,7 @@ const REFERENCE: &str = "docs/backlog.toml.md";
 
 /// Those that are options. Every start looks for each of them.
 fn options() -> impl Iterator<Item = &'static str> {
-    all().filter(|key| !key.is_of_the_file()).map(|key| key.name)
+    all().filter(|key| !key.is_of_the_file).map(|key| key.name)
 }
 
 fn all() -> impl Iterator<Item = &'static Key> {
@@ -71,7 +71,7 @@ fn all() -> impl Iterator<Item = &'static Key> {
 
 /// The keys of backlog.toml and `--set` alone: the mapping, and the handler, typed behind `--`.
 pub fn is_of_the_file(key: &str) -> bool {
-    Key::named(key).is_some_and(Key::is_of_the_file)
+    Key::named(key).is_some_and(|key| key.is_of_the_file)
 }
 
 pub fn long(key: &str) -> String {

@@ -48,7 +48,7 @@ pub struct PassOptions {
 
     /// Stop after N attempts
     ///
-    /// The next pass goes on behind them, so that no block of failing records keeps the others from
+    /// The next pass goes on with the records after them, so that no block of failing records keeps the others from
     /// being tried.
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub max_records: Option<Records>,
@@ -61,7 +61,7 @@ pub struct PassOptions {
 
     /// Stop after N records in a row that failed
     ///
-    /// What they need is down then, and the rest is left as it is.
+    /// The service behind them is taken for down then, and the rest is left as it is.
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub max_consecutive_failures: Option<Attempts>,
 
@@ -161,7 +161,7 @@ pub struct HandlerOptions {
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub window_bytes: Option<Size>,
 
-    /// With --stream: how often a pass starts processes that died again
+    /// With --stream: how often a pass restarts processes that died
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub restarts: Option<Restarts>,
 

@@ -12,6 +12,9 @@ pub struct Key {
     pub example: &'static str,
     /// What the key says, where that is not the help of an option of its name.
     pub text: Option<&'static str>,
+    /// Whether it stands in backlog.toml and behind `--set` only. `--where` is no option of the same
+    /// name: it narrows what the key says.
+    pub is_of_the_file: bool,
 }
 
 impl Key {
@@ -21,17 +24,11 @@ impl Key {
         default: &'static str,
         example: &'static str,
     ) -> Self {
-        Self { name, takes, default, example, text: None }
+        Self { name, takes, default, example, text: None, is_of_the_file: false }
     }
 
-    const fn says(self, text: &'static str) -> Self {
-        Self { text: Some(text), ..self }
-    }
-
-    /// Whether it stands in backlog.toml and behind `--set` only. `--where` is no option of the same
-    /// name: it narrows what the key says.
-    pub fn is_of_the_file(&self) -> bool {
-        self.text.is_some()
+    const fn of_the_file(self, text: &'static str) -> Self {
+        Self { text: Some(text), is_of_the_file: true, ..self }
     }
 
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -57,7 +54,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
             ),
             Key::new("table", "name of a table", "BACKLOG", "\"orders\""),
             Key::new("pgmq", "name of a queue of pgmq", "", "\"emails\""),
-            Key::new("where", "SQL condition", "", "\"kind = 'mail'\"").says(
+            Key::new("where", "SQL condition", "", "\"kind = 'mail'\"").of_the_file(
                 "Rows for which the condition does not hold are not the queue's, and are never touched. \
                  The condition of a queue takes the place of that of [defaults]; one that is typed, or in \
                  the environment, narrows it.",
@@ -74,7 +71,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
     (
         "What the table means",
         &[
-            Key::new("id", "column, or several", "ID", "[\"message_id\", \"user_id\"]").says(
+            Key::new("id", "column, or several", "ID", "[\"message_id\", \"user_id\"]").of_the_file(
                 "The column that identifies a record: a unique integer, text or uuid. The values of \
                  several are shown and typed as 12,34.",
             ),
@@ -84,7 +81,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "STATUS",
                 "{ column = \"state\", new = [2, 3], error = 1, success = 0 }",
             )
-            .says(
+            .of_the_file(
                 "The column of the status, and the values that mean NEW, ERROR, SUCCESS and ARCHIVED. \
                  Of several the first is written. `archived` may be left out: then nothing can be \
                  archived unless on_archive says how. `false` says that the table has none: a row is \
@@ -96,7 +93,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "DATE_INSERTED",
                 "{ column = \"created\", format = \"epoch\" }",
             )
-            .says(
+            .of_the_file(
                 "The column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, \
                  epoch-us, epoch-ns) each value is read as it looks. `zone` is that of dates without one: \
                  UTC unless it says +02:00 or Europe/Berlin.",
@@ -107,22 +104,22 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "FAILURES, if there is one",
                 "\"attempts\"",
             )
-            .says("The column that counts the failures of a record. One that holds something else is refused."),
+            .of_the_file("The column that counts the failures of a record. One that holds something else is refused."),
             Key::new(
                 "last_failure",
                 "column, or \"\" for none",
                 "LAST_FAILURE, if there is one",
                 "\"updated_at\"",
             )
-            .says("The column with the date of the last failure. One that holds something else is refused."),
+            .of_the_file("The column with the date of the last failure. One that holds something else is refused."),
             Key::new(
                 "last_error",
                 "column, or \"\" for none",
                 "LAST_ERROR, if there is one",
                 "\"message\"",
             )
-            .says("The column with the error of the last failure."),
-            Key::new("payload", "column", "", "\"body\"").says(
+            .of_the_file("The column with the error of the last failure."),
+            Key::new("payload", "column", "", "\"body\"").of_the_file(
                 "One column, byte by byte, as the handler's standard input or the webhook's body, in \
                  place of the whole record as JSON.",
             ),
@@ -132,7 +129,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "",
                 "{ sent_at = \"{now}\", error = \"{null}\" }",
             )
-            .says(
+            .of_the_file(
                 "Columns that a success sets besides the status: a constant, {now}, {null}, or {+1} for \
                  one more, {+60} for sixty. \"delete\" deletes the row instead.",
             ),
@@ -142,8 +139,8 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "",
                 "{ message = \"{error}\", tries = \"{+1}\" }",
             )
-            .says("Columns that a failure sets besides; {error} is its error."),
-            Key::new("on_archive", COLUMNS, "", "{ failed_at = \"{now}\" }").says(
+            .of_the_file("Columns that a failure sets besides; {error} is its error."),
+            Key::new("on_archive", COLUMNS, "", "{ failed_at = \"{now}\" }").of_the_file(
                 "Columns that are set when a record is archived. Without a status column they must make \
                  `where` false.",
             ),
@@ -200,7 +197,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "",
                 "[\"/usr/local/bin/send-mail\", \"--id={id}\"]",
             )
-            .says(
+            .of_the_file(
                 "The handler, word by word. It is what stands behind -- on a command line. {column} in a \
                  word is replaced by the record's value, {id} by its id.",
             ),

@@ -20,7 +20,7 @@ use crate::system_error::words;
     .multiple(false))]
 #[command(next_help_heading = "Schedule")]
 pub struct ScheduleOptions {
-    /// Records of the last N days; cron says how often
+    /// Try records of the last N days; cron says when
     ///
     /// A day is 86,400 seconds, and N may be a fraction. Needs no column: a crontab line for each range
     /// of ages, each with a frequency of its own, is the schedule.
@@ -50,7 +50,7 @@ pub struct ScheduleOptions {
     #[serde(deserialize_with = "value::typed")]
     pub policy: Option<String>,
 
-    /// The older, the less often, on one crontab line
+    /// Try older records less often, on one line
     ///
     /// Needs no column. TIERS are pairs of a maximal age and an interval; without them
     /// 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h. Each record has a place of its own in each

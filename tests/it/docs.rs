@@ -169,25 +169,31 @@ fn reader() -> Reader {
     reader
 }
 
-/// A text with the instants, times and paths that no two runs have in common left out.
+/// A text with the instants, times and paths left out that no two runs have in common.
 fn timeless(text: &str) -> String {
-    let is_instant = |word: &str| {
-        word.trim_end_matches(',').len() == 20 && word.contains("T") && word.contains('Z')
-    };
-    let words = |line: &str| {
-        let words = line.split_whitespace().map(|word| match word {
-            _ if is_instant(word) => "INSTANT",
-            _ if word.ends_with("/demo.db") => "demo.db",
-            _ => word,
-        });
-        words.collect::<Vec<_>>().join(" ")
-    };
-    let lines: Vec<_> = text.lines().map(words).collect();
-    lines
-        .join("\n")
-        .replace("took 0.0 s", "took 0.1 s")
-        .replace("1s ago", "0s ago")
-        .replace("1 s ago", "now")
+    text.lines().map(timeless_line).collect::<Vec<_>>().join("\n")
+}
+
+fn timeless_line(line: &str) -> String {
+    let is_instant = |word: &str| word.len() == 20 && word.contains('T') && word.ends_with('Z');
+    let mut shown: Vec<&str> = Vec::new();
+    for word in line.split_whitespace() {
+        match word.trim_end_matches(',') {
+            bare if is_instant(bare) => shown.push("INSTANT"),
+            bare if bare.ends_with("/demo.db") => shown.push("demo.db"),
+            "now" => shown.push("AGO"),
+            // `0s ago`, `2 s ago`
+            "ago" => {
+                if shown.pop() == Some("s") {
+                    shown.pop();
+                }
+                shown.push("AGO");
+            }
+            _ if shown.last() == Some(&"took") => shown.push("TIME"),
+            _ => shown.push(word),
+        }
+    }
+    shown.join(" ")
 }
 
 #[test]

@@ -51,6 +51,26 @@ fn the_record_comes_as_environment_and_as_json() {
 }
 
 #[test]
+fn the_id_in_an_argument_is_that_of_the_record_whatever_its_column_is_called() {
+    for (id, insert, expected) in [
+        ("['uuid']", "INSERT INTO mails VALUES ('a-1', 'b', '2026-11-20')", "a-1"),
+        ("['uuid', 'part']", "INSERT INTO mails VALUES ('a-1', 'b', '2026-11-20')", "a-1,b"),
+    ] {
+        let env =
+            TestEnv::with_schema("CREATE TABLE mails (uuid TEXT, part TEXT, at TEXT, sent INT)");
+        env.sql(&insert.replace("mails", "mails (uuid, part, at)"));
+        let toml = format!(
+            "[queue.mails]\ntable = 'mails'\nid = {id}\ndate_inserted = 'at'\nwhere = 'sent IS NULL'\n\
+             on_success = {{ sent = 1 }}\nndays = 7\nexec = ['sh', '-c', 'echo $1 >got', 'sh', '{{id}}']\n"
+        );
+        std::fs::write(env.path("backlog.toml"), toml).unwrap();
+        env.run_at(MIDNIGHT + 86_400, &["process", "--queue", "mails"]).silent();
+        let got = std::fs::read_to_string(env.path("got")).unwrap();
+        assert_eq!(got, format!("{expected}\n"));
+    }
+}
+
+#[test]
 fn a_handler_inherits_neither_the_claims_nor_the_database() {
     let env = one_record();
     pass(&env, &[], "for fd in /proc/$$/fd/*; do readlink $fd; done >fds").silent();

@@ -173,7 +173,7 @@ fn a_panel_says_in_words_what_it_shows() {
     );
     assert_eq!(
         said(&["--policy", "list:0s", "--arrivals", "30m", "--for", "2h", "--success-after", "1"]),
-        "list:0s: even, peak 4 in 1 min, nothing for 89 min"
+        "list:0s: peak 4 in 1 min, nothing for 89 min"
     );
 }
 

@@ -78,6 +78,20 @@ fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
     env.run_at(MIDNIGHT, &args).fails(1, &says);
 }
 
+#[test]
+fn a_pass_that_did_nothing_but_wait_for_a_lock_says_so() {
+    let env = TestEnv::new();
+    env.insert(1, HOUR_AGO);
+    let args = ["process", "--ndays", "1", "--max-runtime", "200ms", "--", "true"];
+    let other = env.connection();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    env.run_at(MIDNIGHT, &args).fails(75, &["another process keeps it locked; try later"]);
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(env.count("NEW"), 1);
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
 /// The condition is asked again when a record is claimed.
 #[test]
 fn a_claim_that_does_not_end_is_ended_by_a_signal_and_loses_no_outcome() {

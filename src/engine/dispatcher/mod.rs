@@ -140,12 +140,19 @@ impl Dispatcher {
 
     /// What runs goes on, and its outcomes are written. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
-        if self.pass.stop.is_asked() {
+        if self.pass.stop.is_asked() && !self.has_waited_for_nothing(&error) {
             log::debug!("{}", chain(&error));
         } else {
             self.error.get_or_insert(error);
         }
         self.handlers.stop.begin_no_more();
+    }
+
+    /// Whether --max-runtime was over before the lock of another program was: a pass that did nothing
+    /// but wait has not done its job. A signal ends a wait that nobody is to hear of.
+    fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
+        let is_locked = exit::of(error) == Exit::TryLater;
+        is_locked && self.pass.stop.signalled().is_none() && !self.tally.has_settled()
     }
 
     pub fn is_idle(&self) -> bool {

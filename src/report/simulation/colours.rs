@@ -34,10 +34,10 @@ impl ColourScale {
         &self.0
     }
 
-    /// The colours as CSS has them, on paper of this kind.
-    pub fn on(&self, paper: Paper) -> impl Iterator<Item = String> {
+    /// The colours as CSS has them, in a theme.
+    pub fn on(&self, theme: Theme) -> impl Iterator<Item = String> {
         let last = self.0.len().saturating_sub(1).max(1) as f64;
-        (0..self.0.len()).map(move |colour| paper.ramp(colour as f64 / last).css())
+        (0..self.0.len()).map(move |colour| theme.ramp(colour as f64 / last).css())
     }
 }
 
@@ -52,7 +52,7 @@ fn round_down(number: u32, steps: &[u64]) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Paper {
+pub enum Theme {
     Light,
     Dark,
 }
@@ -61,9 +61,9 @@ pub enum Paper {
 const HUES: (f64, f64) = (300.0, 70.0);
 const CHROMA: f64 = 0.14;
 
-impl Paper {
+impl Theme {
     /// Lightness grows with the number, so that the order can be seen without the hues as well. Each
-    /// range keeps a contrast of 3 to its paper.
+    /// range keeps a contrast of 3 to its background.
     fn lightness(self) -> (f64, f64) {
         match self {
             Self::Light => (0.30, 0.67),
@@ -126,23 +126,23 @@ mod tests {
         assert!(bands(&wide).len() <= MOST, "{:?}", bands(&wide));
         let scale = ColourScale::of(all.into_iter());
         assert_eq!([1, 2, 4, 5, 60].map(|number| scale.colour(number)), [0, 1, 2, 3, 9]);
-        for paper in [Paper::Light, Paper::Dark] {
-            assert_eq!(scale.on(paper).collect::<BTreeSet<_>>().len(), 10);
+        for theme in [Theme::Light, Theme::Dark] {
+            assert_eq!(scale.on(theme).collect::<BTreeSet<_>>().len(), 10);
         }
     }
 
     #[test]
-    fn every_colour_is_seen_on_its_paper_and_the_next_is_lighter() {
+    fn every_colour_is_seen_on_its_background_and_the_next_is_lighter() {
         let luminance =
             |Rgb([red, green, blue])| 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
         // White, and #0d1117.
-        for (paper, of_paper) in [(Paper::Light, 1.05), (Paper::Dark, 0.0555)] {
-            let ramp = (0..MOST).map(|step| paper.ramp(step as f64 / (MOST - 1) as f64));
+        for (theme, background) in [(Theme::Light, 1.05), (Theme::Dark, 0.0555)] {
+            let ramp = (0..MOST).map(|step| theme.ramp(step as f64 / (MOST - 1) as f64));
             let seen: Vec<f64> = ramp.map(luminance).collect();
             assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
             for light in seen {
-                let contrast = f64::max(light / of_paper, of_paper / light);
-                assert!(contrast >= 3.0, "{paper:?}: {contrast}");
+                let contrast = f64::max(light / background, background / light);
+                assert!(contrast >= 3.0, "{theme:?}: {contrast}");
             }
         }
     }

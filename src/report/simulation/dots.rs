@@ -27,9 +27,9 @@ fn strides() -> impl Iterator<Item = usize> {
     [1, 2].into_iter().chain(pairs.map(|(fibonacci, _)| fibonacci + 1))
 }
 
-/// How many retries each panel may draw so that all draw no more than `most`: those that have fewer leave
-/// the rest to the others.
-pub fn level(retries: &[usize], most: usize) -> usize {
+/// The max-min fair share of each panel, of `most` dots for all: those that have fewer retries leave the
+/// rest to the others.
+pub fn fair_share(retries: &[usize], most: usize) -> usize {
     let mut retries = retries.to_vec();
     retries.sort_unstable();
     let mut left = most;
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn panels_with_few_retries_leave_their_share_to_the_others() {
-        assert_eq!(level(&[10, 20, 30], 60), 60);
-        assert_eq!(level(&[10, 1_000, 100], 100), 45);
-        assert_eq!(level(&[1_000, 1_000], 100), 50);
-        assert_eq!(level(&[], 100), 100);
+        assert_eq!(fair_share(&[10, 20, 30], 60), 60);
+        assert_eq!(fair_share(&[10, 1_000, 100], 100), 45);
+        assert_eq!(fair_share(&[1_000, 1_000], 100), 50);
+        assert_eq!(fair_share(&[], 100), 100);
     }
 
     #[test]

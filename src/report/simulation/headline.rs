@@ -8,17 +8,21 @@ pub fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
     let Some(peak) = load.iter().copied().max().filter(|peak| *peak > 0) else {
         return "no retries".into();
     };
-    let shape = Shape::of(run, load).name();
+    let longest_idle = run.figures.longest_idle_secs;
+    // A load that is level and then absent for most of the time is not what a word for it would say.
+    let is_mostly_idle = 2 * longest_idle > bins.secs * load.len() as i64;
+    let shape = Some(Shape::of(run, load)).filter(|shape| !(is_mostly_idle && shape.is_level()));
+    let shape = shape.map(|shape| format!("{}, ", shape.name())).unwrap_or_default();
     let (peak, each) = (grouped(peak as u64), in_words(bins.secs));
     // As long as two bins, so that it holds a whole one and can be seen.
-    let idle = Some(run.figures.longest_idle_secs).filter(|secs| *secs >= 2 * bins.secs);
+    let idle = Some(longest_idle).filter(|secs| *secs >= 2 * bins.secs);
     let idle = idle.map(|secs| format!(", nothing for {}", roughly(secs)));
-    format!("{shape}, peak {peak} in {each}{}", idle.unwrap_or_default())
+    format!("{shape}peak {peak} in {each}{}", idle.unwrap_or_default())
 }
 
 /// How level a load is, by the part of the time that it fills: a load that is level for a part of the time,
 /// and nothing for the rest, fills that part. With the mean m and the standard deviation s of the counts
-/// in equal bins it is m² / (m² + s²).
+/// in equal bins it is m² / (m² + s²), Jain's fairness index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Never two retries in one bin: too few for any other shape.
@@ -42,7 +46,7 @@ impl Shape {
         // unevenness s / m, which the table shows, is that in bins which grow as well.
         let evenness = run.figures.evenness;
         let part = evenness.map(|evenness| 1.0 / (1.0 + evenness.unevenness.powi(2)));
-        Self::filling(part.unwrap_or_else(|| filled(load)))
+        Self::filling(part.unwrap_or_else(|| fairness(load)))
     }
 
     fn filling(part: f64) -> Self {
@@ -52,6 +56,10 @@ impl Shape {
             0.1.. => Self::Waves,
             _ => Self::Bursts,
         }
+    }
+
+    fn is_level(self) -> bool {
+        matches!(self, Self::Even | Self::Uneven)
     }
 
     fn name(self) -> &'static str {
@@ -68,8 +76,9 @@ impl Shape {
 /// In so many bins a load that changes for good is still level.
 const WINDOW: usize = 24;
 
-/// Which part of the time from the first retry to the last is filled, one window after the other.
-fn filled(load: &[usize]) -> f64 {
+/// Jain's fairness index of the load from the first retry to the last, one window after the other: 1 if it
+/// is level, 1/n if all of n bins comes in one.
+fn fairness(load: &[usize]) -> f64 {
     let holds = |count: &usize| *count > 0;
     let (Some(first), Some(last)) = (load.iter().position(holds), load.iter().rposition(holds))
     else {
@@ -122,7 +131,7 @@ mod tests {
     #[test]
     fn a_load_is_named_by_the_part_of_the_time_that_it_fills() {
         use Shape::{Bursts, Even, Uneven, Waves};
-        let shape = |load: &[usize]| Shape::filling(filled(load));
+        let shape = |load: &[usize]| Shape::filling(fairness(load));
         let every = |each: usize, of: usize| -> Vec<usize> {
             (0..240).map(|bin| if bin % of < each { 7 } else { 0 }).collect()
         };

@@ -2,8 +2,8 @@
 //! the dots. The panels share their axes, the load's too. It is light or dark as the reader's screen is.
 
 use super::axis::{round_secs, unit};
-use super::colours::{ColourScale, Paper};
-use super::dots::{Sample, level};
+use super::colours::{ColourScale, Theme};
+use super::dots::{Sample, fair_share};
 use super::headline::{headline, in_words, shortened};
 use super::scales::{PIXEL, PLOT_HEIGHT, PLOT_WIDTH, Scales, compact};
 use crate::record::one_line;
@@ -73,8 +73,9 @@ impl<'a> Picture<'a> {
     fn svg(&self, most_dots: usize) -> String {
         let height = HEADER + PANEL * self.runs.len() as i64 + FOOTER;
         let retries: Vec<_> = self.runs.iter().map(|run| run.retries().count()).collect();
-        let level = level(&retries, most_dots);
-        let panels: String = (0..self.runs.len()).map(|number| self.panel(number, level)).collect();
+        let fair_share = fair_share(&retries, most_dots);
+        let panels: String =
+            (0..self.runs.len()).map(|number| self.panel(number, fair_share)).collect();
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
              viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title description\">\n\
@@ -117,14 +118,14 @@ impl<'a> Picture<'a> {
 
     /// Properties of classes alone: not every reader of SVG knows variables.
     fn style(&self) -> String {
-        let colours = |paper| {
+        let colours = |theme| {
             let rule = |(number, colour)| format!(".c{number}{{stroke:{colour}}}");
-            self.colours.on(paper).enumerate().map(rule).collect::<String>()
+            self.colours.on(theme).enumerate().map(rule).collect::<String>()
         };
         format!(
             "<style>\n{STYLE}\n{}\n@media (prefers-color-scheme: dark) {{\n{DARK}\n{}\n}}\n</style>\n",
-            colours(Paper::Light),
-            colours(Paper::Dark)
+            colours(Theme::Light),
+            colours(Theme::Dark)
         )
     }
 
@@ -208,9 +209,9 @@ impl<'a> Picture<'a> {
         )
     }
 
-    fn panel(&self, number: usize, level: usize) -> String {
+    fn panel(&self, number: usize, fair_share: usize) -> String {
         let run = &self.runs[number];
-        let sample = Sample::new(run, self.scenario.rows.len(), level);
+        let sample = Sample::new(run, self.scenario.rows.len(), fair_share);
         let (name, headline, note) = (self.name(number), self.headline(number), sample.in_words());
         let place = |row: usize, at: i64| (self.scales.x(at), -self.scales.y(row));
         format!(

@@ -61,7 +61,13 @@ impl Table {
 
 /// `no table "order"; did you mean orders?; tables here: mails, orders`
 pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
-    let hint = hint(name, others.iter().copied());
+    let bare = |other: &&'_ str| other.rsplit_once('.').map_or(*other, |(_, bare)| bare) == name;
+    // A table of another schema is meant more often than one of a name that is near.
+    let of_a_schema = others.iter().find(|other| bare(other));
+    let hint = of_a_schema.map_or_else(
+        || hint(name, others.iter().copied()),
+        |meant| format!("; did you mean {meant}?"),
+    );
     let others =
         if others.is_empty() { "none".into() } else { listed(name, others.iter().copied()) };
     format!("no {what} {name:?}{hint}; {what}s here: {others}")

@@ -44,7 +44,7 @@ const COLUMNS: &str = "table of columns and what they are set to";
 /// All keys, in sections.
 pub const SECTIONS: [(&str, &[Key]); 5] = [
     (
-        "Where the records are",
+        "Database and table",
         &[
             Key::new(
                 "db",
@@ -69,7 +69,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
         ],
     ),
     (
-        "What the table means",
+        "Mapping",
         &[
             Key::new("id", "column, or several", "ID", "[\"message_id\", \"user_id\"]").of_the_file(
                 "The column that identifies a record: a unique integer, text or uuid. The values of \

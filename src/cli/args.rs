@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::options::Pace;
-use crate::options::value::{Attempts, Percent, Records, Since, WholeSecs};
+use crate::options::value::{AgeSecs, Attempts, Percent, Records, Since, WholeSecs};
 use crate::query::Order;
 use crate::record;
 
@@ -160,7 +160,7 @@ pub struct Edit {
 
     /// Records inserted longer ago than this: 7days, 12h
     #[arg(long, value_name = "DURATION")]
-    pub older_than: Option<WholeSecs>,
+    pub older_than: Option<AgeSecs>,
 
     /// Only records that are NEW, ERROR or ARCHIVED
     #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]

@@ -327,6 +327,9 @@ pub struct Layers {
     pub conditions: Vec<String>,
 }
 
+/// Keys whose values no message repeats.
+pub const MAY_HOLD_A_PASSWORD: [&str; 3] = ["db", "header", "post"];
+
 #[derive(Default)]
 struct Complaint {
     key: String,
@@ -429,7 +432,7 @@ impl Layers {
 }
 
 fn shown(key: &str, value: &Value) -> String {
-    if ["db", "header", "post"].contains(&key) || value.is_array() || value.is_table() {
+    if MAY_HOLD_A_PASSWORD.contains(&key) || value.is_array() || value.is_table() {
         return String::new();
     }
     format!(" = {}", one_line(&value.to_string()))

@@ -11,7 +11,7 @@ use super::command_line::command_line;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{
-    self, Attempts, CommandLine, Grace, Limit, Records, Restarts, Runtime, Several, Size, UpTo1024,
+    self, Attempts, CommandLine, Exits, Grace, Limit, Records, Restarts, Runtime, Size, UpTo1024,
 };
 use super::{Environment, Queue, Resolved, Schedule};
 use crate::engine::{PassLimits, RateLimit};
@@ -219,7 +219,7 @@ pub struct HandlerOptions {
     /// Exit codes of the command that archive a record at once
     #[arg(long, value_name = "EXIT,...", hide_short_help = true)]
     #[serde(deserialize_with = "value::text_or_array")]
-    pub give_up_on: Option<Several>,
+    pub give_up_on: Option<Exits>,
 
     /// With --post: archive a record at once that is refused with 4xx
     ///
@@ -371,14 +371,8 @@ impl Handler {
         }
         value::require_program(&argv).map_err(usage)?;
         if !args.stream {
-            let exit = |text: &String| match text.trim().parse::<u8>() {
-                Ok(code) if code > 0 => Ok(code.into()),
-                _ => Err(usage(format!(
-                    "--give-up-on: {text:?} is no exit of a failure; legal are 1 to 255"
-                ))),
-            };
-            let exits = args.give_up_on.iter().flat_map(|it| &it.0).map(exit);
-            return Ok(Some(Self::Exec { argv, give_up_on: exits.collect::<Result<_, _>>()? }));
+            let give_up_on = args.give_up_on.clone().map_or_else(Vec::new, |exits| exits.0);
+            return Ok(Some(Self::Exec { argv, give_up_on }));
         }
         Ok(Some(Self::Stream(StreamSettings {
             argv,

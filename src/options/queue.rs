@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use super::Environment;
 use super::keys::require_known;
-use super::value::{self, Several, text, text_or_number};
+use super::value::{self, QUOTED, Several, text, text_or_number};
 use crate::date::Zone;
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
@@ -116,14 +116,25 @@ impl FromStr for Setting {
         let mut path = path.split('.').map(str::trim);
         let key = path.next().unwrap_or_default();
         require_known(key)?;
+        let path: Vec<_> = path.collect();
         // A bare word is a text.
         let value = match format!("value = {value}").parse::<Table>() {
             Ok(table) if table.len() == 1 => table["value"].clone(),
+            _ if is_structured(key, &path) && value.trim_start().starts_with(['{', '[']) => {
+                return Err(format!("{value} is not TOML: {QUOTED}"));
+            }
             _ => Value::String(value.into()),
         };
         let part = |value, name: &str| Value::Table(Table::from_iter([(name.into(), value)]));
-        Ok(Self { text: text.into(), key: key.into(), value: path.rfold(value, part) })
+        Ok(Self { text: text.into(), key: key.into(), value: path.into_iter().rfold(value, part) })
     }
+}
+
+/// Whether a value that begins with a bracket is a table or an array, and no text: what a column is
+/// set to may be JSON, a condition may begin with a quoted name, and a URL with a column.
+fn is_structured(key: &str, path: &[&str]) -> bool {
+    let is_table = ["on_success", "on_failure", "on_archive"].contains(&key) && path.is_empty();
+    is_table || ["id", "status", "date_inserted", "exec", "header", "allow_hosts"].contains(&key)
 }
 
 /// The schemes of databases that are none of ours.
@@ -207,6 +218,9 @@ impl TableOptions {
             "table" => mapping.table = Name::given(text_or_number(value)?),
             "id" => {
                 let Several(columns) = Several::try_from(value)?;
+                if columns.is_empty() {
+                    return Err("write a column, or several".into());
+                }
                 mapping.id = columns.into_iter().map(Name::given).collect();
             }
             "status" if value.as_bool() == Some(false) => mapping.status = StatusColumn::None,
@@ -227,9 +241,9 @@ impl TableOptions {
                 let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?;
                 mapping.dates.zone = zone.unwrap_or(Zone::UTC);
             }
-            "failures" => mapping.failures = Name::given(text_or_number(value)?),
-            "last_failure" => mapping.last_failure = Name::given(text_or_number(value)?),
-            "last_error" => mapping.last_error = Name::given(text_or_number(value)?),
+            "failures" => mapping.failures = column_or_none(value)?,
+            "last_failure" => mapping.last_failure = column_or_none(value)?,
+            "last_error" => mapping.last_error = column_or_none(value)?,
             "payload" => mapping.payload = Some(text_or_number(value)?),
             "on_success" if value.as_str() == Some("delete") => mapping.deletes_finished = true,
             "on_success" => {
@@ -254,6 +268,14 @@ impl TableOptions {
         }
         Ok(mapping)
     }
+}
+
+/// A column that a table need not have. Whoever has none may write false, as of the status.
+fn column_or_none(value: Value) -> Result<Name, String> {
+    if value.is_str() || value.is_integer() {
+        return text(value).map(Name::given);
+    }
+    Err("write a column, or \"\" for none".into())
 }
 
 const ASSIGNMENTS: &str = "write columns to set, { tried_at = \"{now}\" }";

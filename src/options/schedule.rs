@@ -6,7 +6,9 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::keys;
-use super::value::{self, Attempts, Days, DaysAboveZero, Number, Percent, WholeSecs, truth};
+use super::value::{
+    self, AgeSecs, Attempts, Days, DaysAboveZero, Number, Percent, WholeSecs, truth,
+};
 use crate::exit::{ExitError, usage};
 use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::secure_file;
@@ -79,7 +81,7 @@ pub struct ScheduleOptions {
 
     /// Archive a record that fails when it is older than this
     #[arg(long, value_name = "DURATION", hide_short_help = true)]
-    pub max_age: Option<WholeSecs>,
+    pub max_age: Option<AgeSecs>,
 }
 
 /// The tick, the spread and the salt of a policy.

@@ -15,8 +15,9 @@ use toml::{Table, Value};
 
 use super::keys::variable;
 use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, successor};
-use super::layers::{Layers, Origin, TypedOptions};
-use super::value::text;
+use super::layers::{Layers, MAY_HOLD_A_PASSWORD, Origin, TypedOptions};
+use super::reference::Key;
+use super::value::{QUOTED, text};
 use crate::exit::{ExitError, usage};
 use crate::nearest::{hint, unknown};
 use crate::record::one_line;
@@ -186,8 +187,11 @@ impl File {
         let shown = path.display();
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-            usage(format!("{shown}: line {line}: {}", one_line(error.message())))
+            let span = error.span().unwrap_or_default();
+            let line = text[..span.start].matches('\n').count();
+            let at = text.lines().nth(line).unwrap_or_default();
+            let why = syntax_error(error.message(), &text[span], at.trim());
+            usage(format!("{shown}: line {}: {}", line + 1, one_line(&why)))
         })?;
         let parsed = parse(table, path.parent().unwrap_or(Path::new("/")));
         let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
@@ -222,6 +226,33 @@ impl File {
         }
         Ok(defaults)
     }
+}
+
+/// Why a line is not TOML: the parser's words, with the key that they are about, or the line as it was
+/// meant where quotes are missing.
+fn syntax_error(message: &str, place: &str, line: &str) -> String {
+    if message == "duplicate key" {
+        return format!("{message} {place:?}");
+    }
+    if let Some(meant) = with_quotes(line) {
+        return format!("write {meant}");
+    }
+    let is_bare = message.starts_with("string values must be quoted") && !line.ends_with('=');
+    if is_bare { QUOTED.into() } else { message.into() }
+}
+
+/// The line with its value in quotes, if it is TOML then and was not before. A password may be in the
+/// value of a key that is not known.
+fn with_quotes(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let (key, value) = (key.trim(), value.split(" #").next().unwrap_or_default().trim());
+    let is_toml = |line: &str| line.parse::<Table>().is_ok();
+    let meant = format!("{key} = \"{value}\"");
+    if value.is_empty() || value.starts_with(['{', '[']) || is_toml(line) || !is_toml(&meant) {
+        return None;
+    }
+    let is_shown = Key::named(key).is_some() && !MAY_HOLD_A_PASSWORD.contains(&key);
+    Some(if is_shown { meant } else { format!("{key} = \"...\"") })
 }
 
 /// The text of a file that was named. What root is to do must be root's word, also behind a link.

@@ -44,6 +44,8 @@ values! {
     DaysAboveZero(i64) = days_above_zero;
     /// A duration of whole seconds, from one to a year.
     WholeSecs(i64) = whole_secs;
+    /// The same of an age, which is mostly one of days.
+    AgeSecs(i64) = age;
     Percent(u8) = percent;
     Attempts(u32) = at_least_one;
     Records(u64) = at_least_one;
@@ -90,6 +92,10 @@ impl FromStr for Since {
 #[derive(Debug, Clone)]
 pub struct Several(pub Vec<String>);
 
+/// Exit codes of failures.
+#[derive(Debug, Clone)]
+pub struct Exits(pub Vec<i32>);
+
 /// A command and its arguments, in one text as for a shell, or as words.
 #[derive(Debug, Clone)]
 pub struct CommandLine(pub Vec<OsString>);
@@ -132,12 +138,22 @@ fn whole_secs(text: &str) -> Result<i64, String> {
         .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
 }
 
+fn age(text: &str) -> Result<i64, String> {
+    whole_secs(text).map_err(|why| match text.trim().parse::<u64>() {
+        Ok(age) => format!("not a duration: write {age}days, {age}h, {age}m or {age}s"),
+        Err(_) => why,
+    })
+}
+
 fn whole<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| WHOLE.into())
 }
 
 /// What is said of what is no number, or one that is far too large.
 pub const WHOLE: &str = "write a whole number";
+
+/// What is said of a table or an array with bare words in it, which TOML does not know.
+pub const QUOTED: &str = "put each text in quotes, as in {column=\"state\"} or [\"a\",\"b\"]";
 
 fn at_least_one<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
     let number = text.parse().map_err(|_| format!("{WHOLE}, at least 1"))?;
@@ -197,6 +213,26 @@ impl TryFrom<Value> for Several {
         let values = texts(value)?;
         let is_empty = values.iter().any(String::is_empty);
         if is_empty { Err("a value is empty".into()) } else { Ok(Self(values)) }
+    }
+}
+
+impl FromStr for Exits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::try_from(Value::from(split(text)))
+    }
+}
+
+impl TryFrom<Value> for Exits {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let exit = |text: &String| match text.trim().parse::<u8>() {
+            Ok(code) if code > 0 => Ok(code.into()),
+            _ => Err(format!("{text:?} is no exit of a failure; legal are 1 to 255")),
+        };
+        Several::try_from(value)?.0.iter().map(exit).collect::<Result<_, _>>().map(Self)
     }
 }
 

@@ -345,6 +345,15 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--ndays", "1", "--max-runtime", "4m30", "--", "true"], "write 4m30s\n"),
         (&["process", "--fibonacci", "--every", "5", "--", "true"], "write 5s, 5m or 5h\n"),
         (&["process", "--policy", "constant:delay=1h5", "--", "true"], "write 1h5m\n"),
+        (&["process", "--fibonacci", "--max-age", "30", "--", "true"], "30days, 30h, 30m or 30s\n"),
+        (&["archive", "--older-than", "3"], "write 3days, 3h, 3m or 3s\n"),
+        (&["process", "--fibonacci", "--spread", "0.5", "--", "true"], "0% to 100%: write 50%\n"),
+        (&["process", "--fibonacci", "--spread", "101", "--", "true"], "from 0% to 100%\n"),
+        (
+            &["list", "--set", "status={column=state}"],
+            "{column=state} is not TOML: put each text in quotes, as in {column=\"state\"}",
+        ),
+        (&["list", "--set", "id=[a,b]"], "[a,b] is not TOML: put each text in quotes"),
         (&["process", "--ndays", "1", "--grace", "x", "--", "true"], "write 30s, 4m30s, 12h or"),
         (
             &["process", "--ndays", "1", "--stream", "--restarts", "x", "--", "true"],

@@ -291,7 +291,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         (&["--rate", "fast"][..], "\"fast\" is no rate; write 50/s, 100/m or 1000/h"),
         (&["--rate", "0/s"], "is no rate"),
         (&["--max-consecutive-failures", "0"], "must be at least 1"),
-        (&["--give-up-on", "0"], "\"0\" is no exit of a failure; legal are 1 to 255"),
+        (&["--give-up-on", "0"], "\"0\" is no exit of a failure; legal are 1 to 255\n"),
         (&["--give-up-on", "256"], "legal are 1 to 255"),
         (&["--give-up-on", "EX_DATAERR"], "legal are 1 to 255"),
         (&["--on-archive", "'"], "is no command"),

@@ -176,6 +176,15 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queue.a]\non_success = { x = '{noww}' }", "legal are {now}, {error}, {null} and {+1}"),
         ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
+        ("[defaults]\r\nevery = 5m\r\n", "line 2: write every = \"5m\"\n"),
+        ("[defaults]\nfailures = fails # n\n", "line 2: write failures = \"fails\"\n"),
+        ("[defaults]\nwhere = kind = 1", "line 2: write where = \"kind = 1\"\n"),
+        ("[defaults]\ndb = postgres://u:secret@h/d", "line 2: write db = \"...\"\n"),
+        ("[defaults]\npassword = secret", "line 2: write password = \"...\"\n"),
+        ("[defaults]\nid = [a, b]", "line 2: put each text in quotes, as in {column=\"state\"}"),
+        ("[defaults]\nndays =\n", "line 2: string values must be quoted"),
+        ("[defaults]\nndays = 1\nevery = '5m'\nndays = 2", "line 4: duplicate key \"ndays\"\n"),
+        ("[queue.a]\nndays = 1\n\n[queue.a]\n", "line 4: duplicate key \"a\"\n"),
         ("[defaults]\nndays = 'soon'", "ndays = \"soon\": not a number of days"),
         ("[defaults]\norder = 'random'", "order = \"random\": "),
         ("[defaults]\nndays = 1\nstatus = { new = 2, error = 3 }", "say status.success as well"),
@@ -204,6 +213,10 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     std::fs::write(env.path("backlog.toml"), "[queue.a]\nexec = 'true'").unwrap();
     let ran = env.run(&["process", "--queue", "a"]);
     ran.fails(2, &["queue a: ", "exec: write the command and its arguments"]);
+    let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
+    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    let says = "toml: give_up_on: \"0\" is no exit of a failure; legal are 1 to 255\n";
+    env.run(&["process", "--queue", "a"]).fails(2, &[says]);
     let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
     let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
     ran.fails(2, &["queue a: BACKLOG_JOBS = \"many\": write a whole number from 1 to 1,024\n"]);
@@ -901,7 +914,13 @@ fn the_first_mistakes_are_told_what_to_say() {
         env.run(&["status"]).fails(2, &[says]);
     };
     config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; did you mean id?");
-    config("[defaults]\nfailures = true", "failures = true: write text or a number");
+    for key in ["failures", "last_failure", "last_error"] {
+        for value in ["true", "false"] {
+            let says = format!("{key} = {value}: write a column, or \"\" for none\n");
+            config(&format!("[defaults]\n{key} = {value}"), &says);
+        }
+    }
+    config("[defaults]\nid = []", "queue default: id: write a column, or several\n");
     config("[defaults]\nstatus = true", "status = true: write a column, or a table of its parts");
 }
 

@@ -289,7 +289,7 @@ impl Work<'_> {
                 // Whoever types an id twice means one record.
                 Ok(record) if ids.contains(&record.id) => {}
                 Ok(record) => ids.push(record.id),
-                Err(why) => self.tell(&one_line(id), Exit::Failed, why)?,
+                Err(why) => self.tell(&one_line(id), Exit::Failed, &why)?,
             }
         }
         Ok(ids)

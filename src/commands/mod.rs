@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use crate::cli::{self, Command, Format, Process, Typed};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
-use crate::record::{Id, Record, one_line};
+use crate::record::{Id, Record, one_line, split};
 use crate::report::{self, Screen};
 use crate::schedule::Policy;
 use crate::store::{self, Access, Database, Found, Reader, Table};
@@ -225,15 +225,27 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
 }
 
 /// The record with an id of so many columns, as it is typed; or why there is none.
-fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, &'static str>> {
+fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, String>> {
     for id in Id::typed(id, columns) {
         match reader.read(&id)? {
             Found::Record(record) => return Ok(Ok(*record)),
-            Found::Ambiguous => return Ok(Err(AMBIGUOUS)),
+            Found::Ambiguous => return Ok(Err(AMBIGUOUS.into())),
             Found::Gone => {}
         }
     }
-    Ok(Err(GONE))
+    Ok(Err(gone(id, columns)))
+}
+
+/// Why there is no record with an id that was typed.
+fn gone(id: &str, columns: usize) -> String {
+    let parts = split(id).len();
+    if columns == 1 || parts == columns {
+        return GONE.into();
+    }
+    format!(
+        "{GONE}: an id has {columns} columns with commas between them, not {parts}; a comma within a \
+         value has a backslash before it"
+    )
 }
 
 const AMBIGUOUS: &str = "more than one row has this id";

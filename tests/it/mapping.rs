@@ -898,11 +898,11 @@ fn the_first_mistakes_are_told_what_to_say() {
     for (args, says) in [
         (
             &[][..],
-            "no column STATUS; did you mean State?; it has Id, At, State; say which with --set status=COLUMN, or with --where",
+            "no column STATUS; did you mean State?; it has Id, At, State; write status = \"COLUMN\" into backlog.toml, or --set status=COLUMN, or say with --where",
         ),
         (
             &["--set", "status.column=State"],
-            "no column DATE_INSERTED; it has Id, At, State; say which with --set date_inserted=COLUMN",
+            "no column DATE_INSERTED; it has Id, At, State; write date_inserted = \"COLUMN\" into backlog.toml, or --set date_inserted=COLUMN\n",
         ),
         (
             &["--set", "status.column=Sate"],

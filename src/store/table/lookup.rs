@@ -73,10 +73,15 @@ pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
     format!("no {what} {name:?}{hint}; {what}s here: {others}")
 }
 
+/// How a column is named that has not its usual name.
+pub fn naming(key: &str) -> String {
+    format!("write {key} = \"COLUMN\" into backlog.toml, or --set {key}=COLUMN")
+}
+
 /// The table with its columns, the conditions as yet unseen.
 fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     let lookup = Lookup { catalog, table: catalog.table(&mapping.table.text)? };
-    let id = mapping.id.iter().map(|name| lookup.expected(name, "--set id=COLUMN"));
+    let id = mapping.id.iter().map(|name| lookup.expected(name, "id", ""));
     let id: Vec<_> = id.collect::<Result<_>>()?;
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
@@ -157,11 +162,11 @@ impl Lookup<'_> {
         })
     }
 
-    /// What is just usual may have to be said; `how` says by what.
-    fn expected(&self, name: &Name, how: &str) -> Result<Column> {
+    /// What is just usual may have to be said, by a key, or as `else_how` says.
+    fn expected(&self, name: &Name, key: &str, else_how: &str) -> Result<Column> {
         self.required(&name.text).map_err(|error| match name.is_given {
             true => error,
-            false => anyhow!("{error}; say which with {how}"),
+            false => anyhow!("{error}; {}{else_how}", naming(key)),
         })
     }
 
@@ -182,8 +187,8 @@ impl Lookup<'_> {
                 Statuses::new(Some(self.required(&column.text)?), values.clone())
             }
             StatusColumn::Usual => {
-                let how = "--set status=COLUMN, or with --where what is pending";
-                match self.expected(&Name::usual(STATUS), how) {
+                let how = ", or say with --where what is pending";
+                match self.expected(&Name::usual(STATUS), "status", how) {
                     Err(_) if !mapping.conditions.is_empty() => by_condition(),
                     found => Statuses::new(Some(found?), usual_values()),
                 }
@@ -193,7 +198,7 @@ impl Lookup<'_> {
 
     /// The insertion date, in the spelling of the newest rows. One that the user names must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
-        let mut column = self.expected(&mapping.inserted, "--set date_inserted=COLUMN")?;
+        let mut column = self.expected(&mapping.inserted, "date_inserted", "")?;
         let what = format!("column {} of table {}", column.name, self.table.name);
         ensure!(column.holds.dates(), "{what} holds no date: it is {}", column.declared);
         let samples = self.catalog.samples(&self.table, &column)?;

@@ -161,8 +161,9 @@ impl Table {
         }
         ensure!(
             names.is_empty(),
-            "{wanted_by} goes by {}, and table {} has no such column; name one that it has \
-             (--set failures=COLUMN, --set last_failure=COLUMN) or add them with: {}",
+            "{wanted_by} goes by {}, and table {} has no such column; name one that it has (failures \
+             or last_failure in backlog.toml, or --set failures=COLUMN, --set last_failure=COLUMN) or \
+             add them with: {}",
             names.join(" and "),
             self.name,
             added.join(" ")
@@ -224,10 +225,8 @@ impl Table {
             );
         }
         self.payload.as_ref().with_context(|| {
-            format!(
-                "table {table} has no column PAYLOAD to add records with; say which with \
-                 --set payload=COLUMN"
-            )
+            let how = lookup::naming("payload");
+            format!("table {table} has no column PAYLOAD to add records with; {how}")
         })
     }
 }

@@ -126,8 +126,10 @@ impl Causes {
         }
         let wanted = meant.to_lowercase();
         let holding = self.ranked().into_iter().map(|(cause, _)| cause);
+        // Nobody means records without an error by a text of one.
+        let told = holding.filter(|cause| cause.0 != UNKNOWN);
         let holding: Vec<_> =
-            holding.filter(|cause| cause.0.to_lowercase().contains(&wanted)).collect();
+            told.filter(|cause| cause.0.to_lowercase().contains(&wanted)).collect();
         let shown = |cause: &&Cause| format!("{} {}", cause.id(), cut_line(&cause.0));
         match holding[..] {
             [cause] => Ok(cause.clone()),

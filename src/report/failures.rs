@@ -30,7 +30,7 @@ fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
         grouped(group.records),
         at(group.since),
         at(group.until),
-        samples(&group.samples),
+        samples(group),
         one_line(cause.text()),
     ]
 }
@@ -38,14 +38,16 @@ fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
 /// How many characters of ids are shown, if not of one alone.
 const IDS: usize = 24;
 
-fn samples(ids: &[Id]) -> String {
-    let mut text = ids.first().map_or_else(String::new, Id::full);
-    for id in ids.iter().skip(1).map(Id::full) {
+fn samples(group: &Group) -> String {
+    let mut ids = group.samples.iter().map(Id::full);
+    let (mut text, mut shown) = (ids.next().unwrap_or_default(), 1);
+    for id in ids {
         if text.len() + id.len() < IDS {
             text += &format!(" {id}");
+            shown += 1;
         }
     }
-    text
+    if shown < group.records { text + " ..." } else { text }
 }
 
 fn groups_table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {

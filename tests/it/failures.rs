@@ -39,8 +39,8 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     assert_eq!(
         ran.stdout,
         "GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR\n\
-         0b5de352        9  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  1 2 3         could not connect to *: connection refused\n\
-         cdf66eff        4  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  10 11 12      HTTP 503 Service Unavailable\n\
+         0b5de352        9  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  1 2 3 ...     could not connect to *: connection refused\n\
+         cdf66eff        4  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  10 11 12 ...  HTTP 503 Service Unavailable\n\
          c7a652f8        1  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  14            HTTP 422 Unprocessable Entity\n"
     );
     // Status has the same below, and as JSON.
@@ -104,6 +104,8 @@ fn an_error_that_is_kept_ends_with_its_record() {
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     assert!(!listed().contains("no route"));
     assert_eq!(groups_unknown(&env), "(no error is known)");
+    // These are no words of an error.
+    env.run(&["list", "--failure", "no"]).fails(2, &["no cause matches \"no\""]);
 }
 
 fn groups_unknown(env: &TestEnv) -> String {

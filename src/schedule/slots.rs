@@ -154,7 +154,12 @@ impl Tiers {
             if interval_secs % every_secs != 0 {
                 let every = duration(every_secs);
                 let why = format!("its interval is no multiple of the tick, --every {every}");
-                return Err(wrong(&why));
+                let other = format!("name tiers whose intervals are, as in 1d/{every},...");
+                return Err(wrong(&format!("{why}; leave out --every, or {other}")));
+            }
+            if interval_secs > max_age_secs {
+                let swapped = format!("did you mean {interval}/{age}?");
+                return Err(wrong(&format!("its interval is longer than its age; {swapped}")));
             }
             let interval = interval_secs / every_secs;
             if let Some(younger) = tiers.last() {

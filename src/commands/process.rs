@@ -142,7 +142,9 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
             }
         }
     }
+    let mut is_pending = false;
     reader.scan(&Status::PENDING, settings.order, &mut |record| {
+        is_pending = true;
         if told.contains(&record.id) {
             return Ok(Continue(()));
         }
@@ -158,6 +160,9 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
         writeln!(console.out, "{}", console.screen.fit(&line))?;
         Ok(Continue(()))
     })?;
+    if !is_pending && let Some(why) = unmapped(&mut *reader, console.clock.now())? {
+        log::error!("nothing is pending: {why}");
+    }
     Ok(Exit::Done)
 }
 
@@ -180,23 +185,31 @@ fn say_if_unmapped(
     }
     let mut database = open(queue, Access::ReadOnly)?;
     database.leave_alone()?;
-    let foreign = if database.any_mapped()? { Vec::new() } else { database.census(&[], now)? };
-    let rows: u64 = foreign.iter().map(|count| count.rows).sum();
-    if rows > 0 {
-        let quoted = |count: &Count| format!("'{}'", cut_line(&count.text));
-        let values: Vec<_> = foreign.iter().take(UNMAPPED_NAMED).map(quoted).collect();
-        let more = if foreign.len() > UNMAPPED_NAMED { ", ..." } else { "" };
-        log::error!(
-            "nothing was due: all {} of table {} have a status that is mapped to nothing: {}{more}; \
-             map it as status.new, see `backlog check`",
-            counted(rows, "row"),
-            database.table().name,
-            values.join(", ")
-        );
+    if let Some(why) = unmapped(&mut *database, now)? {
+        log::error!("nothing was due: {why}");
     }
     state.unmapped_sought_at = Some(now);
     directory.save_line_state(&line, &state);
     Ok(())
+}
+
+/// What the rows have for a status, if none of it is mapped to one of ours.
+fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>> {
+    let foreign = if database.any_mapped()? { Vec::new() } else { database.census(&[], now)? };
+    let rows: u64 = foreign.iter().map(|count| count.rows).sum();
+    if rows == 0 {
+        return Ok(None);
+    }
+    let quoted = |count: &Count| format!("'{}'", cut_line(&count.text));
+    let values: Vec<_> = foreign.iter().take(UNMAPPED_NAMED).map(quoted).collect();
+    let more = if foreign.len() > UNMAPPED_NAMED { ", ..." } else { "" };
+    Ok(Some(format!(
+        "all {} of table {} have a status that is mapped to nothing: {}{more}; map it as status.new, \
+         see `backlog check`",
+        counted(rows, "row"),
+        database.table().name,
+        values.join(", ")
+    )))
 }
 
 /// A hangup is heeded unless whoever started the program has had it ignored, as nohup does.

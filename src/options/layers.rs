@@ -218,7 +218,25 @@ impl Resolved<'_> {
         ];
         let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
         let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();
-        if missing.is_empty() { Ok(()) } else { Err(usage(missing.join("; "))) }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(usage(format!("{}{}", missing.join("; "), self.unused_queues().unwrap_or_default())))
+    }
+
+    /// What is to be known where something is missing that backlog.toml may say: that another table is
+    /// meant, so that none of its queues counts.
+    fn unused_queues(&self) -> Option<String> {
+        let file = self.sources.file.as_ref()?;
+        let key = ["db", "table", "pgmq"].into_iter().find(|key| {
+            let origin = self.layers.values.get(*key).map(|(_, origin)| origin);
+            matches!(origin, Some(Origin::CommandLine | Origin::Set | Origin::Environment))
+        })?;
+        let is_unused = file.queues().next().is_some() && file.queues().all(|it| it != self.name);
+        let (path, option) = (file.path.display(), long(key));
+        is_unused.then(|| {
+            format!("; with --{option} no queue of {path} counts, unless --queue names it")
+        })
     }
 
     /// The same where there is no database, without which nothing else can be looked at.

@@ -116,3 +116,29 @@ fn what_looks_at_one_queue_looks_at_all() {
     run(&env, &["failures"])
         .fails(2, &["no queue chosen: ", "describes orders, mails; use --queue or --all-queues"]);
 }
+
+#[test]
+fn a_queue_that_does_not_count_is_told_where_something_is_missing() {
+    let env = TestEnv::new();
+    let toml = "[queue.mails]\nprogressive = true\nexec = ['true']\n";
+    std::fs::write(env.path("backlog.toml"), toml).unwrap();
+    let db = env.db().display().to_string();
+    let says = ["no handler", "no schedule", "with --db no queue of", "unless --queue names it"];
+    env.run(&["process", "--db", &db]).fails(2, &says);
+    env.run(&["process", "--db", &db, "--queue", "mails"]).silent();
+    std::fs::remove_file(env.path("backlog.toml")).unwrap();
+    let ran = env.run(&["process", "--db", &db]).fails(2, &["no handler"]);
+    assert!(!ran.stderr.contains("counts"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_dry_run_says_that_no_status_is_mapped() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'open', '2026-11-20'), (2, 'shut', '2026-11-20')",
+    );
+    let ran = env.run_at(crate::testenv::MIDNIGHT, &["process", "--ndays", "7", "--dry-run"]);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), ""));
+    assert!(ran.stderr.contains("nothing is pending: all 2 rows of table BACKLOG"), "{ran:?}");
+    assert!(ran.stderr.contains("'open', 'shut'"), "{ran:?}");
+}

@@ -137,7 +137,7 @@ fn a_dry_run_says_that_no_status_is_mapped() {
         "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES (1, 'open', '2026-11-20'), (2, 'shut', '2026-11-20')",
     );
-    let ran = env.run_at(crate::testenv::MIDNIGHT, &["process", "--ndays", "7", "--dry-run"]);
+    let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "7", "--dry-run"]);
     assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), ""));
     assert!(ran.stderr.contains("nothing is pending: all 2 rows of table BACKLOG"), "{ran:?}");
     assert!(ran.stderr.contains("'open', 'shut'"), "{ran:?}");

@@ -1,8 +1,9 @@
 //! Bad input: a clear message, the right exit code, and nothing lost.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
 
 const PROCESS: [&str; 5] = ["process", "--ndays", "1", "--", "true"];
 
@@ -37,34 +38,53 @@ fn what_is_no_database_is_said_to_be_none() {
     env.run(&PROCESS).fails(1, &["no table \"BACKLOG\"", "tables here: none"]);
 }
 
-#[test]
-fn a_read_only_database_is_found_out_before_the_first_handler() {
-    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
-    env.insert(2, MIDNIGHT);
-    // Root may write everything; somebody else may not.
+/// What a command says of a database that its user may only read; `None` where nobody can be another
+/// user. Root may write everything.
+fn by_nobody(env: &TestEnv, args: &str) -> Option<Ran> {
     let nobody = "65534";
     let script = format!(
         "chmod 755 {dir}; chmod 644 {db}; exec setpriv --reuid {nobody} --regid {nobody} --clear-groups \
-         {program} process --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch {dir}/ran",
+         {program} {args}",
         dir = env.path("").display(),
         db = env.db().display(),
         program = env!("CARGO_BIN_EXE_backlog"),
-        state = "/tmp/backlog-test-state-of-nobody",
     );
     let output =
         Command::new("sh").args(["-c", &script]).env("BACKLOG_DB", env.db()).output().unwrap();
-    let _ = std::fs::remove_dir_all("/tmp/backlog-test-state-of-nobody");
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("setpriv")
         || said.contains("not found")
         || said.contains("ermission denied") && !said.contains("backlog:")
     {
-        return skipped(&format!("a read-only database as another user: {said}"));
+        skipped(&format!("a read-only database as another user: {said}"));
+        return None;
     }
-    ran(&output)
-        .fails(1, &["could not write to", "readonly database", "must be writable for this user"]);
+    Some(ran(&output))
+}
+
+#[test]
+fn a_read_only_database_is_found_out_before_the_first_handler() {
+    let env = TestEnv::with_schema(include_str!("../../schema.sql"));
+    env.insert(2, MIDNIGHT);
+    let (state, touch) =
+        ("/tmp/backlog-test-state-of-nobody", env.path("ran").display().to_string());
+    let args = format!("process --now @{MIDNIGHT} --ndays 1 --state-dir {state} -- touch {touch}");
+    let ran = by_nobody(&env, &args);
+    let _ = std::fs::remove_dir_all(state);
+    let Some(ran) = ran else { return };
+    ran.fails(1, &["could not write to", "readonly database", "must be writable for this user"]);
     assert_eq!(env.count("NEW"), 2);
     assert!(!env.path("ran").exists());
+}
+
+#[test]
+fn who_may_not_make_files_beside_a_database_in_wal_mode_is_told_so() {
+    let env = TestEnv::new();
+    let Some(ran) = by_nobody(&env, "status") else { return };
+    let owner = std::fs::metadata(env.db()).unwrap().uid();
+    let says =
+        format!("in WAL mode makes files beside it, too: run this as user {owner}, its owner");
+    ran.fails(1, &["could not read", &says]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rusqlite::{Error as SqlError, ErrorCode};
+use rusqlite::{Error as SqlError, ErrorCode, ffi};
 
 use crate::secure_file::is_root;
 use crate::store::error::{DbError, Kind};
@@ -13,6 +13,7 @@ impl From<SqlError> for DbError {
         let code = error.sqlite_error_code();
         let (kind, hint) = match code {
             _ if is_busy(&error) => (Kind::Busy, "another process keeps it locked"),
+            Some(ErrorCode::ReadOnly) if is_of_a_wal(&error) => (Kind::Forbidden, OF_A_WAL),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
                 (Kind::Forbidden, "")
             }
@@ -39,10 +40,15 @@ impl From<SqlError> for DbError {
 pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Error {
     let mut error = error.into();
     if error.kind == Kind::Forbidden {
-        error.hint = match std::fs::metadata(path).map_or(0, |found| found.uid()) {
+        let owner = std::fs::metadata(path).map_or(0, |found| found.uid());
+        error.hint = match owner {
             owner if is_root() && owner != 0 => format!(
                 "; root works on it with the rights of its owner, user {owner}, for whom the file \
                  and its directory must be writable"
+            ),
+            _ if error.hint == OF_A_WAL => format!(
+                "{OF_A_WAL}: run this as user {owner}, its owner, or make the file and its directory \
+                 writable for this user"
             ),
             _ => "; the file and its directory must be writable for this user".into(),
         };
@@ -51,6 +57,19 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
         error.hint = format!("; its disk is full{MAKE_ROOM}");
     }
     error.explain(&path.display().to_string(), verb)
+}
+
+/// Why somebody who may only read a file may not read a database.
+const OF_A_WAL: &str = "; a reader of a database in WAL mode makes files beside it, too";
+
+/// Whether the index of the write-ahead log could not be made, shared memory in a file of its own.
+fn is_of_a_wal(error: &SqlError) -> bool {
+    const CODES: [i32; 3] = [
+        ffi::SQLITE_READONLY_RECOVERY,
+        ffi::SQLITE_READONLY_CANTINIT,
+        ffi::SQLITE_READONLY_DIRECTORY,
+    ];
+    error.sqlite_error().is_some_and(|error| CODES.contains(&error.extended_code))
 }
 
 const MAKE_ROOM: &str = "; make room and run the same command again";

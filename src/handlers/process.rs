@@ -290,6 +290,9 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
         Some(Errno::NOENT) if file.is_some() => {
             "; the file is there, but not what loads it: was it built for this system?"
         }
+        Some(Errno::NOENT) if is_here(program) => {
+            return format!("could not run {shown}: it is not in PATH, but here: write ./{shown}");
+        }
         Some(Errno::NOENT) if Path::new(program).is_relative() => {
             "; is it in PATH, or its path absolute?"
         }
@@ -299,6 +302,12 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
         _ => "",
     };
     format!("could not run {shown}: {}{hint}", words(error))
+}
+
+/// Whether a name without a slash, which is looked for in PATH alone, is that of a file in the current
+/// directory.
+fn is_here(program: &OsStr) -> bool {
+    !program.as_bytes().contains(&b'/') && Path::new(program).is_file()
 }
 
 /// What is wrong with the file of a command that was started and could not go on, if it shows.

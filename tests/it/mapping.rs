@@ -426,7 +426,10 @@ fn a_wrong_mapping_touches_no_row() {
             good.replace("'state'", "'stat'"),
             "table t has no column stat; did you mean state?; it has id, state, at, name, total, tries",
         ),
-        (good.replace("'at'", "'name'"), "column name of table t holds no date, but 'Bob'"),
+        (
+            good.replace("'at'", "'name'"),
+            "column name of table t holds no date, but 'Bob'; dates are read as 2026-11-21 03:40, 20261121034000 or",
+        ),
         (
             good.replace("'at'", "{ column = 'at', format = 'epoch' }"),
             "holds no date in format epoch",

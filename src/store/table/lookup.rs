@@ -16,6 +16,11 @@ use crate::store::sql::Dialect;
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
 
+/// What is said of a column whose dates are written in another way.
+const READABLE: &str = "dates are read as 2026-11-21 03:40, 20261121034000 or seconds since 1970 \
+                        (docs/tables.md#dates): name another column, or add a generated one that \
+                        has them so";
+
 /// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
 const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
 
@@ -209,7 +214,7 @@ impl Lookup<'_> {
         } else if let Some(value) = other.filter(|_| mapping.inserted.is_given) {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-            bail!("{what} holds no date{format}, but {}", value.shown());
+            bail!("{what} holds no date{format}, but {}; {READABLE}", value.shown());
         }
         Ok(column)
     }

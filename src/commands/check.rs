@@ -53,7 +53,7 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
     let queue = resolved.queue()?;
     let schedule = resolved.schedule()?;
     if schedule.is_none() {
-        findings.warning("schedule", "none is configured: it stands in each line");
+        findings.warning("schedule", "none is configured: write it into each line");
     }
     if let Some(file) = &sources.file {
         let shown = file.path.display();
@@ -117,7 +117,7 @@ const CRON_PATH: &str = "/usr/bin:/bin";
 
 fn the_handler(handler: Option<&Handler>, environment: &Environment) -> (Level, String) {
     match handler {
-        None => (Level::Warning, "none is configured: it stands behind `--` in each line".into()),
+        None => (Level::Warning, "none is configured: write it behind `--` in each line".into()),
         Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
             the_program(argv, environment)
         }

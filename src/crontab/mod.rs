@@ -209,8 +209,9 @@ impl Period {
         let skipping = |unit, count| Some(format!("expr $(date +%s) / {unit} % {count}"));
         let (fields, calendar, skip_condition) = match secs {
             _ if secs < 60 || secs % 60 != 0 => {
+                let minutes = (secs + 59) / 60;
                 return Err(format!(
-                    "cron starts a line in whole minutes, and {secs} seconds are none"
+                    "cron starts a line in whole minutes: write {minutes}m, not {secs}s"
                 ));
             }
             60 => ("* * * * *", "*:*:00", None),

@@ -239,7 +239,8 @@ fn missing_indexes(
         missing.push((finds, Index { kind, suffix, columns, condition }));
     };
     if !engine.finds_pending(table)? {
-        let columns = names([&table.inserted].into_iter().chain(&table.id));
+        let others = table.id.iter().filter(|column| column.name != table.inserted.name);
+        let columns = names([&table.inserted].into_iter().chain(others));
         lacks("pending records", "INDEX", "backlog", columns, condition.clone());
     }
     if by_count && let Some(columns) = engine.columns_of_waiting(table)? {

@@ -384,7 +384,7 @@ fn what_a_pass_would_refuse_is_seen_before() {
     let nothing = "error it sets no column that `where` reads: the row stays pending";
     assert_eq!(findings(&env, "on_success", &[]), [nothing]);
     let schedule = findings(&env, "schedule", &[]);
-    assert_eq!(schedule, ["warning none is configured: it stands in each line"]);
+    assert_eq!(schedule, ["warning none is configured: write it into each line"]);
     // It stands beside the file, wherever cron starts.
     let handler =
         format!("error {} is no file that can be executed", env.path("./handler").display());
@@ -429,11 +429,20 @@ fn a_schedule_by_count_wants_its_own_index() {
         "last_failure=last",
     ];
     let args = |schedule: &[&'static str]| [&table[..], schedule].concat();
-    let statements = statements(&env, &args(&["--fibonacci"]));
-    assert_eq!(statements.len(), 2, "{statements:?}");
-    env.sql(&statements.join("\n"));
+    let missing = statements(&env, &args(&["--fibonacci"]));
+    assert_eq!(missing.len(), 2, "{missing:?}");
+    env.sql(&missing.join("\n"));
     let fine = "ok pending records and single ones are found by an index";
     assert_eq!(findings(&env, "index", &args(&["--fibonacci"])), [fine]);
+}
+
+#[test]
+fn a_column_stands_in_a_proposed_index_once() {
+    let env = TestEnv::with_schema("CREATE TABLE t (s TEXT, at TEXT)");
+    with_crontab(&env, "");
+    let proposed =
+        statements(&env, &["--table=t", "--set=status=s", "--set=date_inserted=at", "--set=id=at"]);
+    assert!(proposed[0].contains("\"t_backlog\" ON \"t\" (\"at\") WHERE "), "{proposed:?}");
 }
 
 #[test]
@@ -485,7 +494,7 @@ fn printed_lines_carry_what_was_said_anywhere() {
         env.run(&["crontab", "--min-ndays", "1", "--ndays", "7", "--", "x"]).success().stdout;
     assert!(ages.contains("# 1 to 7 days old, every 1 hour.\n0 * * * * "), "{ages}");
     let odd = ["crontab", "--policy", "even", "--every", "90s", "--", "x"];
-    env.run(&odd).fails(2, &["cron starts a line in whole minutes, and 90 seconds are none"]);
+    env.run(&odd).fails(2, &["cron starts a line in whole minutes: write 2m, not 90s\n"]);
 }
 
 #[test]

@@ -200,8 +200,8 @@ fn an_answer_that_comes_before_the_body_is_read_may_be_lost() {
 #[test]
 fn a_record_may_have_no_url() {
     let server = Server::new(&[]);
-    let client = client(&server.url("/{id}/x"));
-    for values in [&[][..], &[("id", "..")]] {
+    let client = client(&server.url("/{nr}/x"));
+    for values in [&[][..], &[("nr", "..")]] {
         let sent = client.send(&record("7", values), BODY, NOW).outcome;
         assert!(matches!(sent, Outcome::Unanswered { reach: Reach::NotSent, .. }), "{sent:?}");
     }

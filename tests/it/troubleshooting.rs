@@ -119,6 +119,19 @@ fn messages_about_a_command_line_are_those_of_the_page() {
                 "... would run the record's {...} as code, in ...; give it as an argument of its own",
                 |env| pass(env, &[], &["sh", "-c", "echo {id}"]),
             ),
+            ("--... goes with --...", |env| pass(env, &["--by-age"], &["true"])),
+            ("which records? name their ids, or choose them by ...", |env| run(env, &["archive"])),
+            ("no cause matches \"...\"; `backlog failures` lists them", |env| {
+                env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', LAST_ERROR = 'no route'");
+                run(env, &["retry", "--failure", "timeout"])
+            }),
+            ("payload ... is not JSON (...); nothing was added: ...", |env| {
+                run(env, &["add", "{order: 17}"])
+            }),
+            ("...: no such record", |env| run(env, &["explain", "99"])),
+            ("... is not TOML: put each text in quotes, as in ...", |env| {
+                run(env, &["list", "--set", "status={column=state}"])
+            }),
             ("... is retired; use ...", |env| run(env, &["status", "--unit", "1m"])),
             ("no policy \"...\"; did you mean ...?; legal are ...", |env| {
                 run(env, &["status", "--policy", "evn"])
@@ -186,6 +199,13 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
             ("column ... of table ... holds no date, but ...", |env| {
                 run(env, &["list", "--set", "date_inserted.column=STATUS"])
             }),
+            ("\"...\" is no format of dates; legal are ...", |env| {
+                run(env, &["list", "--set", "date_inserted.format=%Y-%m-%d"])
+            }),
+            (
+                "\"...\" is no time zone of this system; write UTC, +02:00 or a name such as ...",
+                |env| run(env, &["list", "--set", "date_inserted.zone=Mars"]),
+            ),
             ("`...` is no condition: it ends too early", |env| {
                 run(env, &["list", "--where", "ID > "])
             }),
@@ -202,6 +222,18 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                     pass(env, &["--set", status], &["true"])
                 },
             ),
+            ("... left alone, mapped to no status", |env| {
+                env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED'");
+                let status = "status={new=\"NEW\",error=\"ERROR\",success=\"SUCCESS\"}";
+                run(env, &["check", "--set", status])
+            }),
+            ("... cannot mean both that a record is pending and that it is not", |env| {
+                run(env, &["list", "--set", "status={new=1,error=2,success=1}"])
+            }),
+            ("no index finds ...: the whole table is read for that", |env| {
+                let table = "CREATE TABLE BACKLOG (ID INTEGER, STATUS, DATE_INSERTED)";
+                with_table(env, table, &["check"])
+            }),
             ("... goes by FAILURES and LAST_FAILURE, and table ... has no such column", |env| {
                 let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED)";
                 with_table(env, table, &["process", "--fibonacci", "--", "true"])
@@ -240,6 +272,11 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
             ("waiting for a lock on ...", |env| {
                 while_locked(env, || pass(env, &["-v", "--max-runtime", "2200ms"], &["true"]))
             }),
+            (
+                "could not read ...: attempt to write a readonly database; a reader of a \
+                 database in WAL mode makes files beside it, too: ...",
+                by_nobody,
+            ),
             ("... was moved or removed while the pass ran", |env| {
                 pass(env, &[], &["mv", "test.db", "moved.db"])
             }),
@@ -250,6 +287,16 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
             }),
         ],
     );
+}
+
+/// What a user is told who may read the file of a database and nothing else.
+fn by_nobody(env: &TestEnv) -> Option<String> {
+    fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.args([env!("CARGO_BIN_EXE_backlog"), "list"]).env("BACKLOG_DB", env.db());
+    let said = ran(&command.output().ok()?).stderr;
+    Some(said).filter(|said| said.contains("backlog: "))
 }
 
 /// What is said while another connection has the database to itself.
@@ -285,6 +332,10 @@ fn messages_about_a_handler_are_those_of_the_page() {
                 "could not run ...: no such file or directory; is it in PATH, or its path absolute?",
                 |env| pass(env, &[], &["./nosuch"]),
             ),
+            ("could not run ...: it is not in PATH, but here: write ./...", |env| {
+                env.script("nox.sh", "true");
+                pass(env, &[], &["nox.sh"])
+            }),
             ("could not run ...: its interpreter ... does not exist", |env| {
                 script(env, "#!/no/such/python\n")
             }),
@@ -590,6 +641,15 @@ fn messages_about_backlog_toml_are_those_of_the_page() {
     every_message_is_said(
         "backlog.toml",
         &[
+            ("line ...: write ... = \"...\"", |env| {
+                with_file(env, "[defaults]\nevery = 5m\n", &["list"])
+            }),
+            ("line ...: put each text in quotes, as in ...", |env| {
+                with_file(env, "[defaults]\nid = [order_id]\n", &["list"])
+            }),
+            ("line ...: duplicate key \"...\"", |env| {
+                with_file(env, "[defaults]\nndays = 1\nndays = 2\n", &["list"])
+            }),
             ("no section \"...\"; write a key below [defaults] or [queue.NAME]", |env| {
                 with_file(env, "db = 'test.db'\n", &["list"])
             }),
@@ -607,6 +667,9 @@ fn messages_about_backlog_toml_are_those_of_the_page() {
                 fs::write(env.path("backlog.toml"), QUEUES).unwrap();
                 with(env, &["list"], &[("BACKLOG_DB", "")])
             }),
+            ("exec and post are two handlers: pick one", |env| {
+                with_file(env, "[defaults]\nexec = ['true']\npost = 'https://h/'\n", &["list"])
+            }),
             ("some values of ... are given, but not those for ...: say status... as well", |env| {
                 with_file(env, "[defaults]\nstatus = { new = 2, error = 3 }\n", &["list"])
             }),
@@ -616,6 +679,14 @@ fn messages_about_backlog_toml_are_those_of_the_page() {
                 |env| {
                     fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o777)).unwrap();
                     with_file(env, "[defaults]\nndays = 1\n", &["list"])
+                },
+            ),
+            (
+                "... is not read, because it belongs to user ...; to use it all the same: ...--config ...",
+                |env| {
+                    fs::write(env.path("backlog.toml"), "[defaults]\nndays = 1\n").unwrap();
+                    std::os::unix::fs::chown(env.path("backlog.toml"), Some(65_534), None).ok()?;
+                    run(env, &["list"])
                 },
             ),
             ("... and root would do what it says: ...", |env| {

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::handlers::HandlerContext;
 use crate::handlers::process::{Process, Tail, read};
 use crate::record::{Id, Outcome, Record, one_line};
+use crate::time::parse_duration;
 
 /// How much is read of its output at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;
@@ -244,9 +245,7 @@ pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
         Said::GiveUp => Outcome::GiveUp { error: error("given up") },
         Said::Snooze => {
             let duration = |text: String| {
-                humantime::parse_duration(&text).map_err(|error| {
-                    format!("after: {text:?} is no duration such as \"10m\": {error}")
-                })
+                parse_duration(&text).map_err(|error| format!("after: {text:?} is {error}"))
             };
             Outcome::Snooze { error: error("snoozed"), after: after.map(duration).transpose()? }
         }
@@ -318,7 +317,7 @@ mod tests {
             (r#"{"id":null,"outcome":"success"}"#, "its id is null"),
             (r#"{"id":[],"outcome":"success"}"#, "its id is []"),
             (r#"{"id":7,"outcome":"succes"}"#, "expected one of `success`, `failure`, `snooze`"),
-            (r#"{"id":7,"outcome":"snooze","after":"soon"}"#, "\"soon\" is no duration"),
+            (r#"{"id":7,"outcome":"snooze","after":"soon"}"#, "\"soon\" is not a duration"),
             (r#"{"id":7,"outcome":"failure","error":5}"#, "invalid type: integer `5`"),
         ] {
             let error = reply(line.as_bytes()).unwrap_err();

@@ -233,7 +233,10 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
         ("{\"id\":2}", "missing field `outcome`: {\"id\":2}"),
         ("{\"id\":2,\"outcome\":\"done\"}", "unknown variant `done`, "),
         ("{\"id\":2,\"outcome\":\"failure\",\"error\":5}", "invalid type: integer `5`, "),
-        ("{\"id\":2,\"outcome\":\"snooze\",\"after\":\"soon\"}", "after: \"soon\" is not a duration: write"),
+        (
+            "{\"id\":2,\"outcome\":\"snooze\",\"after\":\"soon\"}",
+            "after: \"soon\" is not a duration: write",
+        ),
         ("{\"id\":9,\"outcome\":\"success\"}", "no record 9 was handed to it: {\"id\":9,"),
         ("{\"id\":3,\"outcome\":\"failure\"}", "record 3 was answered before: {\"id\":3,"),
         ("{\"id\":\"3\",\"outcome\":\"failure\"}", "record 3 was answered before: {\"id\":\"3\","),

@@ -31,7 +31,11 @@ impl Typed {
             typed.options.words = argv.iter().skip(1).cloned().collect();
             typed
         });
-        typed.map_err(|error| explained(error, &mut command, &argv))
+        let typed = typed.map_err(|error| explained(error, &mut command, &argv));
+        // The texts of all options are left to the end of the process: to free them one by one takes
+        // longer than to parse the line.
+        std::mem::forget(command);
+        typed
     }
 
     fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {

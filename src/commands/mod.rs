@@ -64,7 +64,9 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
     if command.is_about_all() {
         return all_queues(command, &sources, &options, console);
     }
+    // The passes are those of one queue.
     if let QueueCommand::Status(args) = command
+        && args.passes == 0
         && let Some(queues) = sources.undecided(&options)?
         && queues.len() > 1
     {

@@ -251,7 +251,10 @@ impl TableOptions {
                 mapping.on_success = all_assigned(value, legal)?;
             }
             "on_failure" => mapping.on_failure = all_assigned(value, ASSIGNMENTS)?,
-            "on_archive" => mapping.on_archive = all_assigned(value, ASSIGNMENTS)?,
+            "on_archive" => {
+                let legal = format!("{ASSIGNMENTS}; a command is exec_on_archive = [\"...\"]");
+                mapping.on_archive = all_assigned(value, &legal)?;
+            }
             _ => {}
         }
         Ok(())

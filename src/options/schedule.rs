@@ -79,7 +79,9 @@ pub struct ScheduleOptions {
     #[arg(long, value_name = "N")]
     pub max_attempts: Option<Attempts>,
 
-    /// Archive a record that fails when it is older than this
+    /// Archive a failed record that is older than this
+    ///
+    /// It has no further attempt; a NEW one is tried first.
     #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub max_age: Option<AgeSecs>,
 }

@@ -1053,3 +1053,19 @@ fn a_cursor_of_ids_of_other_columns_is_none() {
     }
     assert_eq!(env.count("SUCCESS"), 3);
 }
+
+#[test]
+fn digits_in_a_column_of_text_need_a_format() {
+    let env = TestEnv::with_schema(&format!(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, at TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '{}')",
+        MIDNIGHT - 60
+    ));
+    let pass = |format: &str| {
+        let date = format!("date_inserted={{column=\"at\"{format}}}");
+        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--set", &date, "--", "true"])
+    };
+    pass("").fails(1, &["column at of table BACKLOG holds text of digits", "format = \"epoch\""]);
+    pass(",format=\"epoch\"").silent();
+    assert_eq!(env.count("SUCCESS"), 1);
+}

@@ -142,3 +142,10 @@ fn a_dry_run_says_that_no_status_is_mapped() {
     assert!(ran.stderr.contains("nothing is pending: all 2 rows of table BACKLOG"), "{ran:?}");
     assert!(ran.stderr.contains("'open', 'shut'"), "{ran:?}");
 }
+
+#[test]
+fn the_passes_of_several_queues_are_those_of_one_that_is_named() {
+    let env = env(&format!("{ORDERS}{MAILS}"));
+    run(&env, &["status", "--passes", "3"]).fails(2, &["no queue chosen", "--queue"]);
+    run(&env, &["status", "--passes", "3", "--queue", "mails"]).success();
+}

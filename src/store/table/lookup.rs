@@ -214,7 +214,15 @@ impl Lookup<'_> {
         } else if let Some(value) = other.filter(|_| mapping.inserted.is_given) {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-            bail!("{what} holds no date{format}, but {}; {READABLE}", value.shown());
+            let shown = value.shown();
+            // Digits in a column of text may be of any kind of date.
+            if mapping.dates.format.is_none() && is_digits(value) {
+                bail!(
+                    "{what} holds text of digits, {shown}: say which dates they are, format = \"epoch\", \
+                     \"epoch-ms\" or \"compact\" beside the column in date_inserted"
+                );
+            }
+            bail!("{what} holds no date{format}, but {shown}; {READABLE}");
         }
         Ok(column)
     }
@@ -305,6 +313,10 @@ pub fn is_never(value: &Value) -> bool {
     let is_never = |text: &str| text.is_empty() || text.starts_with("0000-00-00");
     matches!(value, Value::Null | Value::Integer(0))
         || matches!(value, Value::Text(text) if is_never(text))
+}
+
+fn is_digits(value: &Value) -> bool {
+    matches!(value, Value::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 const BEHIND: &str = "THEN 1 END FROM";

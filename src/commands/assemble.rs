@@ -11,7 +11,7 @@ use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, is_the_id, misspelt,
+    Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, is_replaced, misspelt,
 };
 use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
@@ -167,9 +167,7 @@ pub fn context(
 /// Fails if a command would run what a record says, or if a column in it is misspelt.
 pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
     let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
-    let is_column = |name: &str| {
-        is_the_id(name) || columns.iter().any(|column| column.eq_ignore_ascii_case(name))
-    };
+    let is_column = |name: &str| is_replaced(name, &columns);
     // The arguments of the others hold no columns.
     let exec = if let options::Handler::Exec { argv, .. } = handler { Some(argv) } else { None };
     let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
@@ -207,9 +205,10 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
     let secret = webhook.signing.column();
     let secret = secret.map(|column| (column, "--secret-column", "the secrets"));
     let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    // A secret is in a column; `{id}` may be none.
     let is_missing = |column: &str| !names.iter().any(|name| name.eq_ignore_ascii_case(column));
-    let mut missing = url.chain(key).filter(|(name, ..)| !is_the_id(name)).chain(secret);
-    let missing = missing.find(|(column, ..)| is_missing(column));
+    let missing = url.chain(key).find(|(name, ..)| !is_replaced(name, &names));
+    let missing = missing.or_else(|| secret.filter(|(column, ..)| is_missing(column)));
     let Some((column, option, wanted_for)) = missing else { return Ok(()) };
     let table = &table.name;
     let (hint, legal) = (hint(column, names.clone()), listed(column, names));

@@ -38,13 +38,6 @@ pub struct Tally {
     pub progress: bool,
 }
 
-impl Tally {
-    /// Whether the outcome of any attempt was written.
-    pub fn has_settled(&self) -> bool {
-        self.succeeded + self.failed + self.snoozed + self.archived + self.expired > 0
-    }
-}
-
 /// Why a pass ended before everything due was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {

@@ -250,6 +250,11 @@ pub fn is_the_id(name: &str) -> bool {
     name.eq_ignore_ascii_case("id")
 }
 
+/// Whether a name in braces is replaced, in a table of these columns.
+pub fn is_replaced(name: &str, columns: &[&str]) -> bool {
+    is_the_id(name) || columns.iter().any(|column| column.eq_ignore_ascii_case(name))
+}
+
 /// The first column that a word holds, and whether the word begins with it.
 pub fn first_column<'a>(
     word: &'a (impl AsRef<OsStr> + ?Sized),
@@ -262,9 +267,8 @@ pub fn first_column<'a>(
 /// The first name in braces that is no column's but nearly one's, and that column.
 pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let meant = |name: &str| {
-        let is_column = columns.iter().any(|column| column.eq_ignore_ascii_case(name));
-        let is_column = is_column || is_the_id(name);
-        columns.iter().copied().find(|column| !is_column && is_near(name, column))
+        let is_known = is_replaced(name, columns);
+        columns.iter().copied().find(|column| !is_known && is_near(name, column))
     };
     let (name, _) = first_column(word, &|name| meant(name).is_some())?;
     Some((name, meant(name)?))

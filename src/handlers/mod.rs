@@ -26,7 +26,9 @@ use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 #[cfg(feature = "webhook")]
 pub use post::{Post, Proxy};
 
-pub use exec::{Exec, is_the_id, misspelt};
+#[cfg(feature = "webhook")]
+use exec::is_the_id;
+pub use exec::{Exec, is_replaced, misspelt};
 pub use injection::check as check_injection;
 pub use process::{cannot_run, in_one_word, is_executable, obstacle};
 pub use stream::{Stream, StreamSettings};

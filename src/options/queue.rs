@@ -273,7 +273,7 @@ impl TableOptions {
     }
 }
 
-/// A column that a table need not have. Whoever has none may write false, as of the status.
+/// A column that a table need not have. `false` stands for no status column only, so it is refused.
 fn column_or_none(value: Value) -> Result<Name, String> {
     if value.is_str() || value.is_integer() {
         return text(value).map(Name::given);

@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::keys::variable;
-use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, successor};
+use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, successor, variable};
 use super::layers::{Layers, MAY_HOLD_A_PASSWORD, Origin, TypedOptions};
 use super::reference::Key;
 use super::value::{QUOTED, text};

@@ -152,7 +152,8 @@ impl Dispatcher {
     /// but wait has not done its job. A signal ends a wait that nobody is to hear of.
     fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
         let is_locked = exit::of(error) == Exit::TryLater;
-        is_locked && self.pass.stop.signalled().is_none() && !self.tally.has_settled()
+        let did_nothing = self.tally.attempts() + self.tally.expired == 0;
+        is_locked && did_nothing && self.pass.stop.signalled().is_none()
     }
 
     pub fn is_idle(&self) -> bool {

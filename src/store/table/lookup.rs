@@ -9,7 +9,7 @@ use crate::date::{Dates, Spelling};
 use crate::mapping::{
     Assigned, Assignment, Mapping, Name, STATUS, StatusColumn, StatusValues, usual_values,
 };
-use crate::nearest::{hint, listed};
+use crate::nearest::{hint, listed, nearest};
 use crate::record::Value;
 use crate::store::sql::Dialect;
 
@@ -66,16 +66,18 @@ impl Table {
 
 /// `no table "order"; did you mean orders?; tables here: mails, orders`
 pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
-    let bare = |other: &&'_ str| other.rsplit_once('.').map_or(*other, |(_, bare)| bare) == name;
-    // A table of another schema is meant more often than one of a name that is near.
-    let of_a_schema = others.iter().find(|other| bare(other));
-    let hint = of_a_schema.map_or_else(
-        || hint(name, others.iter().copied()),
-        |meant| format!("; did you mean {meant}?"),
-    );
+    let meant = nearest(name, others.iter().copied()).or_else(|| of_a_schema(name, others));
+    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
     let others =
         if others.is_empty() { "none".into() } else { listed(name, others.iter().copied()) };
     format!("no {what} {name:?}{hint}; {what}s here: {others}")
+}
+
+/// The table of another schema that was meant by a name without one.
+fn of_a_schema<'a>(name: &str, others: &[&'a str]) -> Option<&'a str> {
+    let bare = |other: &'a str| other.rsplit_once('.').map_or(other, |(_, bare)| bare);
+    let near = nearest(name, others.iter().copied().map(bare))?;
+    others.iter().copied().find(|other| bare(other) == near)
 }
 
 /// How a column is named that has not its usual name.
@@ -352,6 +354,26 @@ impl<'a> Trial<'a> {
             anyhow!("`{condition}` is no condition: it ends too early")
         } else {
             anyhow!("{condition:?} is no condition in SQL: {words}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_another_schema_is_meant_by_its_bare_name() {
+        let others = ["app.orders", "mails"];
+        for (name, hint) in [
+            ("Orders", "; did you mean app.orders?"),
+            ("order", "; did you mean app.orders?"),
+            ("app.order", "; did you mean app.orders?"),
+            ("mail", "; did you mean mails?"),
+            ("users", ""),
+        ] {
+            let expected = format!("no table {name:?}{hint}; tables here: app.orders, mails");
+            assert_eq!(missing("table", name, &others), expected);
         }
     }
 }

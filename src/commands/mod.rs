@@ -12,6 +12,7 @@ mod passes;
 mod process;
 mod progress;
 mod simulate;
+mod status;
 
 use std::io::Write;
 
@@ -70,7 +71,7 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         && let Some(queues) = sources.undecided(&options)?
         && queues.len() > 1
     {
-        return look::overview(&queues, &sources, &options, args, console);
+        return status::overview(&queues, &sources, &options, args, console);
     }
     command.run(&one()?, true, console)
 }
@@ -123,7 +124,7 @@ impl QueueCommand<'_> {
     ) -> Result<Exit> {
         match self {
             Self::Process(args) => pass(args, resolved, console),
-            Self::Status(args) => look::status(resolved, args, console),
+            Self::Status(args) => status::run(resolved, args, console),
             Self::Failures(args) => failures::run(resolved, args, console),
             Self::Check(args) => check::run(resolved, args.json, console),
             Self::Crontab(args) => crontab::run(resolved, args, is_first, console),
@@ -155,7 +156,7 @@ fn all_queues(
     }
     let queues = sources.queues()?;
     if let QueueCommand::Status(args) = command {
-        return look::overview(&queues, sources, typed, args, console);
+        return status::overview(&queues, sources, typed, args, console);
     }
     let mut worst = Exit::Done;
     for (queue, number) in queues.iter().zip(0..) {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -14,8 +14,8 @@ use std::sync::Mutex;
 
 use nix::unistd::{Group, User, getgrouplist, setfsgid, setfsuid};
 use rustix::fs::{
-    CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fcntl_getfl, fcntl_setfl, fstat,
-    fstatfs, openat, readlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl,
+    fcntl_setfl, fstat, fstatfs, openat, readlinkat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::getgroups;
@@ -73,6 +73,28 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
 
 pub fn create(path: &Path) -> io::Result<File> {
     open(path, OFlags::TRUNC | OFlags::CREATE | OFlags::WRONLY, 0o666)
+}
+
+/// Replaces a file at once, so that nobody reads a half of it, or makes one with this mode, less the umask.
+/// One that is there keeps its permissions, which may keep others from reading it. Nothing is synced:
+/// what is replaced so is soon made again.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let followed = Followed::new(path)?;
+    let found = followed.target.as_ref().map(fstat).transpose()?;
+    if followed.is_kernels || found.as_ref().is_some_and(|it| !is_regular(it)) {
+        // /dev/null would be a file from then on.
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let new = [OsStr::new("."), &followed.name, OsStr::new(".new")].join(OsStr::new(""));
+    // Of a process that was killed, or somebody else's, where it is found below.
+    let _ = unlinkat(&followed.directory, &new, AtFlags::empty());
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
+    let file = openat(&followed.directory, &new, flags, Mode::from_bits_retain(mode))?;
+    let kept = found.map_or(Ok(()), |it| fchmod(&file, Mode::from_raw_mode(it.st_mode)));
+    let written = kept.map_err(io::Error::from).and_then(|()| followed.put(&new, file, bytes));
+    written.inspect_err(|_| {
+        let _ = unlinkat(&followed.directory, &new, AtFlags::empty());
+    })
 }
 
 fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
@@ -162,6 +184,18 @@ impl Followed {
         let no_follow = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
         let mode = Mode::from_bits_retain(mode);
         openat(&self.directory, &self.name, flags | no_follow | OPEN, mode)
+    }
+
+    /// Writes a new file in the same directory, and gives it the name that the path ends in. Another
+    /// process that replaces it as well has made its own meanwhile, which is newer.
+    fn put(&self, new: &OsStr, file: OwnedFd, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::from(file);
+        file.write_all(bytes)?;
+        let (own, there) = (fstat(&file)?, statat(&self.directory, new, AtFlags::SYMLINK_NOFOLLOW));
+        if there.is_ok_and(|there| there.st_ino == own.st_ino) {
+            renameat(&self.directory, new, &self.directory, &self.name)?;
+        }
+        Ok(())
     }
 
     pub fn read(&self) -> io::Result<(Vec<u8>, Standing)> {
@@ -393,7 +427,47 @@ fn groups_of(uid: u32) -> io::Result<Vec<Gid>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
+
+    #[test]
+    fn a_file_is_replaced_at_once_and_keeps_its_permissions() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().mode() & 0o777;
+        replace(&path("page"), b"one", 0o600).unwrap();
+        assert_eq!((fs::read(path("page")).unwrap(), mode("page")), (b"one".to_vec(), 0o600));
+        fs::set_permissions(path("page"), fs::Permissions::from_mode(0o640)).unwrap();
+        let reader = File::open(path("page")).unwrap();
+        // What a killed process has left, and what leads elsewhere.
+        symlink(path("elsewhere"), path(".page.new")).unwrap();
+        symlink("page", path("link")).unwrap();
+        replace(&path("link"), b"two", 0o644).unwrap();
+        assert_eq!((fs::read(path("page")).unwrap(), mode("page")), (b"two".to_vec(), 0o640));
+        assert_eq!(io::read_to_string(reader).unwrap(), "one");
+        assert!(path("link").is_symlink());
+        let mut names: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["link", "page"]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, why) in [
+            (dir.path().to_path_buf(), "no regular file"),
+            ("/dev/null".into(), "no regular file"),
+            ("/proc/self/fd/1".into(), "no regular file"),
+            (dir.path().join("none/page"), "No such file"),
+        ] {
+            let error = replace(&path, b"", 0o644).unwrap_err();
+            assert!(error.to_string().contains(why), "{}: {error}", path.display());
+        }
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
 
     #[test]
     fn rights_are_taken_for_a_while() {

@@ -14,6 +14,10 @@ pub enum Exit {
     Failed,
     Usage,
     Signal(i32),
+    /// What `status` says of limits, as monitoring plugins do.
+    Warning,
+    Critical,
+    Unknown,
 }
 
 impl Exit {
@@ -23,6 +27,9 @@ impl Exit {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::TryLater => 75,
+            Self::Warning => 1,
+            Self::Critical => 2,
+            Self::Unknown => 3,
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
         }
     }

@@ -25,6 +25,8 @@ mod manual;
 mod mapping;
 mod nearest;
 mod options;
+#[cfg(feature = "webhook")]
+mod ping;
 mod query;
 mod record;
 mod report;

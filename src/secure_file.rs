@@ -11,11 +11,13 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use nix::unistd::{Group, User, getgrouplist, setfsgid, setfsuid};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl,
-    fcntl_setfl, fstat, fstatfs, openat, readlinkat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod,
+    fcntl_getfl, fcntl_setfl, flock, fstat, fstatfs, openat, readlinkat, renameat, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::getgroups;
@@ -38,6 +40,10 @@ const ACL: &str = "system.posix_acl_access";
 /// What somebody else has put at a path must not block, become the terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// How often, and after which pause, the lock of a directory is tried.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// As many links on a path as the kernel follows.
 const MOST_LINKS: usize = 40;
@@ -95,6 +101,28 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     written.inspect_err(|_| {
         let _ = unlinkat(&followed.directory, &new, AtFlags::empty());
     })
+}
+
+/// Replaces a file by what is made of it; of several processes that do so one after the other. For
+/// those who read, see [`replace`].
+pub fn update(path: &Path, mode: u32, change: impl FnOnce(&[u8]) -> Vec<u8>) -> io::Result<()> {
+    let followed = Followed::new(path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(&followed.directory, ".", flags, Mode::empty())?;
+    // The lock goes with the descriptor. Whoever may read the directory can take it.
+    let mut tries = 0;
+    while let Err(errno) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        tries += 1;
+        if errno != Errno::WOULDBLOCK || tries == LOCK_TRIES {
+            return Err(errno.into());
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    let bytes = match followed.read() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read?.0,
+    };
+    replace(path, &change(&bytes), mode)
 }
 
 fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {

@@ -9,6 +9,7 @@ use crate::options::Pace;
 use crate::options::value::{AgeSecs, Attempts, Percent, Records, Since, WholeSecs};
 use crate::query::Order;
 use crate::record;
+use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
 pub struct Init {
@@ -69,8 +70,50 @@ pub struct Status {
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub passes: usize,
 
+    /// Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h
+    #[arg(long, long_help = warn_if(), value_name = "LIMITS", conflicts_with_all = ["json", "watch"])]
+    pub warn_if: Option<String>,
+
+    /// Exit 2 if a figure is beyond its limit: archived_24h>0
+    ///
+    /// With --warn-if the same; it counts first.
+    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["json", "watch"])]
+    pub fail_if: Option<String>,
+
+    /// Write the figures for Prometheus as well
+    ///
+    /// The file is one of node_exporter's textfile collector. Passes and tables may share it.
+    #[arg(long = "metrics", id = "table_metrics", value_name = "FILE", conflicts_with = "watch")]
+    pub table_metrics: Option<PathBuf>,
+
+    /// Show it again and again on a terminal [default: 2s]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "2s")]
+    #[arg(conflicts_with = "json")]
+    pub watch: Option<WholeSecs>,
+
     #[command(flatten)]
     pub format: Format,
+}
+
+/// The help of `--warn-if`, with all figures.
+fn warn_if() -> String {
+    let mut text = String::from(
+        "Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h\n\n\
+         One line says which, as monitoring plugins have it, and nothing else is shown; exit 3 says \
+         that it cannot be told. A limit is >, >=, < or <= with a number, or of the figures oldest_... \
+         and last_... with a duration: 90s, 15m, 1h30m, 2days. The figures:\n",
+    );
+    for Figure { name, says, .. } in &FIGURES {
+        text += &format!("\n- {name}: {says}");
+    }
+    text
+}
+
+impl Status {
+    /// Whether it is asked by monitoring, which gets a line and an exit code of its own.
+    pub fn has_limits(&self) -> bool {
+        self.warn_if.is_some() || self.fail_if.is_some()
+    }
 }
 
 #[derive(Args)]

@@ -7,7 +7,8 @@ use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
 use super::examples::CommandHelp;
-use crate::options::keys::{key_of, variable};
+use super::typed::key_of_option;
+use crate::options::keys::variable;
 use crate::options::{DEFAULT_QUEUE, Key};
 
 /// Columns of the help, at most: also in a pipe, and in a window as wide as the screen.
@@ -33,7 +34,7 @@ fn described(arg: Arg) -> Arg {
     };
     let help = help.to_string();
     // Other options are called like keys that only backlog.toml has: --status filters.
-    let key = key_of(&long).or_else(|| ELSEWHERE.into_iter().find(|it| *it == long));
+    let key = key_of_option(&arg).or_else(|| ELSEWHERE.into_iter().find(|it| *it == long));
     let key = key.and_then(Key::named);
     let default = default(&long, key);
     let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));

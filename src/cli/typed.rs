@@ -47,7 +47,7 @@ impl Typed {
         let (mut layer, mut known) = (Layers::default(), HashSet::new());
         let command = command.find_subcommand(name);
         for arg in command.into_iter().flat_map(clap::Command::get_arguments) {
-            let Some(key) = arg.get_long().and_then(key_of) else { continue };
+            let Some(key) = key_of_option(arg) else { continue };
             known.insert(key);
             if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
                 layer.insert(key, value(arg, matches), Origin::CommandLine);
@@ -75,6 +75,12 @@ impl Typed {
         };
         Ok(Self { cli, options })
     }
+}
+
+/// The key of an option, unless it is one of its subcommand's own, which has an id of its own then.
+pub fn key_of_option(arg: &Arg) -> Option<&'static str> {
+    let long = arg.get_long().filter(|_| arg.get_id() != "table_metrics")?;
+    key_of(long)
 }
 
 fn value(arg: &Arg, matches: &ArgMatches) -> Value {

@@ -1,26 +1,20 @@
 //! `backlog crontab`: the lines that a queue needs, ready to paste. Their arguments make `process`
 //! mean the same under cron, from any directory and without the environment of who typed it.
 
-use std::ffi::OsString;
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
-use toml::Value;
 
 use super::assemble::refuse_injection;
+use super::words::{make_absolute, utf8, words};
 use super::{Console, open};
 use crate::cli::Crontab;
 use crate::crontab::Period;
-use crate::exit::{Exit, ExitError, usage};
+use crate::exit::{Exit, usage};
 use crate::handlers::{Signing, without_login};
-use crate::options::keys::{FLAGS, PATHS, is_of_the_choice, long, variable};
-use crate::options::value::truth;
-use crate::options::{Environment, Handler, Origin, Queue, Resolved, WEBHOOK_SECRET};
+use crate::options::keys::{is_of_the_choice, variable};
+use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
 use crate::record::{counted, one_line};
-use crate::schedule::{
-    self, AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers,
-};
-use crate::store::{self, Access};
+use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
+use crate::store::Access;
 use crate::system_error::chain;
 use crate::time::days;
 
@@ -49,7 +43,7 @@ pub fn run(
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command.extend(words(resolved, &queue, !args.classic)?);
+    command.extend(words(resolved, &queue, |key| !args.classic || !is_of_the_choice(key))?);
     let environment = &resolved.sources.environment;
     // What stands in backlog.toml stays there.
     let typed = resolved.typed.handler.iter().cloned().map(utf8);
@@ -117,6 +111,9 @@ fn variables(
     if has_login || webhook.is_some() && environment.option("header")?.is_some() {
         variables.push((variable("header"), "...".into()));
     }
+    if environment.option("ping")?.is_some() {
+        variables.push((variable("ping"), "...".into()));
+    }
     Ok(variables)
 }
 
@@ -167,10 +164,6 @@ fn ages(age: &AgeWindow) -> String {
     format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
 }
 
-fn utf8(word: OsString) -> Result<String> {
-    word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
-}
-
 /// The name of a queue as a part of a unit's: what may not stand there is written as systemd-escape
 /// has it. So is a hyphen before a number at the end, which would be that of another queue's line.
 fn unit_name(queue: &str) -> String {
@@ -190,107 +183,6 @@ fn span(secs: i64) -> String {
     let unit = units.into_iter().find(|(_, length)| secs % length == 0);
     let (unit, length) = unit.unwrap_or(("second", 1));
     counted((secs / length).unsigned_abs(), unit)
-}
-
-/// The options that were typed, those of the environment, and where the file is, seen from anywhere.
-/// `with_schedule` says whether the schedule is among them.
-fn words(
-    resolved: &Resolved<'_>,
-    queue: &Queue,
-    with_schedule: bool,
-) -> Result<Vec<String>, ExitError> {
-    let (typed, environment) = (resolved.typed, &resolved.sources.environment);
-    let mut words = Vec::new();
-    if let Some(file) = &resolved.sources.file {
-        words.extend(option("config", Some(absolute(environment, &file.path)?)));
-    }
-    if let Some(name) = resolved.named() {
-        words.extend(option("queue", Some(name.into())));
-    }
-    // Every user of the machine sees a command line, so a token stays in the environment.
-    let mut layers = environment.layer(&queue.name)?;
-    layers.retain(|key| key != "header");
-    layers = typed.layer.clone().over(layers);
-    layers.retain(|key| key != "exec" && (with_schedule || !is_of_the_choice(key)));
-    // Where cron and systemd start it, no variable may say so.
-    if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
-        let place = Value::String(absolute(environment, place)?);
-        layers.insert("state_dir", place, Origin::CommandLine);
-    }
-    for (key, value, _) in layers.iter() {
-        for value in values(key, value) {
-            let value = value.map(|value| self::value(environment, key, value)).transpose()?;
-            words.extend(option(&long(key), value));
-        }
-    }
-    for setting in &typed.set {
-        words.extend(option("set", Some(setting.text.clone())));
-    }
-    let condition = match &layers.conditions[..] {
-        [] => return Ok(words),
-        [one] => one.clone(),
-        several => format!("({})", several.join(") AND (")),
-    };
-    words.extend(option("where", Some(condition)));
-    Ok(words)
-}
-
-/// A value as it is from anywhere, and for everybody to read.
-fn value(environment: &Environment, key: &str, value: &str) -> Result<String, ExitError> {
-    let file = schedule::file_of(value).filter(|_| key == "policy");
-    Ok(match key {
-        // A password is no word for a command line, which every user of the machine sees.
-        _ if store::is_url(value) => store::without_password(value),
-        "post" => without_login(value),
-        "exec_on_archive" => {
-            let mut words = shlex::split(value).unwrap_or_default();
-            make_absolute(environment, &mut words)?;
-            let joined = shlex::try_join(words.iter().map(String::as_str));
-            joined.map_err(|error| usage(format!("{value:?} is no command: {error}")))?
-        }
-        _ if PATHS.contains(&key) => absolute(environment, Path::new(value))?,
-        _ => match file {
-            Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
-            None => value.into(),
-        },
-    })
-}
-
-/// Has a command be one that can be started from anywhere.
-fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<(), ExitError> {
-    if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
-        *program = absolute(environment, Path::new(program))?;
-    }
-    Ok(())
-}
-
-fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
-    let path = environment.directory.join(path);
-    let path = path.canonicalize().unwrap_or(path);
-    path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
-}
-
-/// The values of an option, each of which is typed with the option; none for a flag.
-fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
-    if let Value::Array(values) = value {
-        return values.iter().map(Value::as_str).collect();
-    }
-    // A flag may be turned on by a word.
-    let is_on = |text| key != "progressive" || truth(text) == Some(true);
-    match value.as_str() {
-        Some(text) if FLAGS.contains(&key) && is_on(text) => vec![None],
-        Some(text) if ["header", "allow_hosts"].contains(&key) => text.lines().map(Some).collect(),
-        one => vec![one],
-    }
-}
-
-fn option(long: &str, value: Option<String>) -> Vec<String> {
-    match value {
-        None => vec![format!("--{long}")],
-        // It would look like an option of its own.
-        Some(value) if value.starts_with('-') => vec![format!("--{long}={value}")],
-        Some(value) => vec![format!("--{long}"), value],
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A function for each subcommand: it acquires, calls one function of a layer below, and reports.
 
+mod archived;
 mod assemble;
 mod cadence;
 mod check;
@@ -8,17 +9,19 @@ mod edit;
 mod failures;
 mod look;
 mod manual;
+mod monitoring;
 mod passes;
 mod process;
 mod progress;
 mod simulate;
 mod status;
+mod words;
 
 use std::io::Write;
 
 use anyhow::{Result, bail};
 
-use crate::cli::{self, Command, Format, Process, Typed};
+use crate::cli::{self, Cli, Command, Format, Process, Typed};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line, split};
@@ -38,12 +41,25 @@ pub struct Console<'a> {
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
     let Typed { cli, options } = typed;
+    let result = run_command(&cli, &options, environment, console);
+    match (&cli.command, &result) {
+        (Command::Status(args), Err(error)) if args.has_limits() => status::unknown(error, console),
+        _ => result,
+    }
+}
+
+fn run_command(
+    cli: &Cli,
+    options: &TypedOptions,
+    environment: Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     let sources = if cli.command.is_about_a_queue() {
         Sources::find(cli.global.config.as_deref(), environment)?
     } else {
         Sources { environment, file: None }
     };
-    let one = || resolve(&sources, &options);
+    let one = || resolve(&sources, options);
     let command = match &cli.command {
         Command::Process(args) => QueueCommand::Process(args),
         Command::Status(args) => QueueCommand::Status(args),
@@ -63,15 +79,15 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         Command::Watchdog => return store::run_watchdog().map(|()| Exit::Done),
     };
     if command.is_about_all() {
-        return all_queues(command, &sources, &options, console);
+        return all_queues(command, &sources, options, console);
     }
     // The passes are those of one queue.
     if let QueueCommand::Status(args) = command
         && args.passes == 0
-        && let Some(queues) = sources.undecided(&options)?
+        && let Some(queues) = sources.undecided(options)?
         && queues.len() > 1
     {
-        return status::overview(&queues, &sources, &options, args, console);
+        return status::overview(&queues, &sources, options, args, console);
     }
     command.run(&one()?, true, console)
 }
@@ -195,7 +211,7 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     if args.dry_run {
         process::dry_run(&queue, &settings, console)
     } else {
-        process::run(&queue, &settings, console)
+        process::run(resolved, &queue, &settings, console)
     }
 }
 

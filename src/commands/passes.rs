@@ -18,7 +18,7 @@ use crate::record::{Attempt, Causes, Outcome, Status};
 use crate::report::{LinePasses, Passes};
 use crate::schedule::Policy;
 use crate::store::{
-    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
+    Complaint, Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
 };
 use crate::system_error::chain;
 use crate::time::{Instant, rough_span};
@@ -90,6 +90,11 @@ impl PassLog {
                 log::warn!("{}; {INCOMPLETE}", chain(&error));
             }
         }
+    }
+
+    /// All attempts of the line so far, if they are recorded.
+    pub fn totals(&self) -> Option<Counts> {
+        lock(&self.notes).record.as_ref().map(PassRecord::totals)
     }
 
     /// The causes of the failures of this pass.
@@ -244,7 +249,7 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
     let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
-    let may_complain = assembly.state.may_complain(&assembly.name, now);
+    let may_complain = assembly.state.may_complain(&assembly.name, Complaint::Hung, now);
     if !may_complain.inspect_err(|error| log::warn!("{}", chain(error))).unwrap_or(true) {
         return Ok(Exit::Done);
     }

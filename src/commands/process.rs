@@ -10,16 +10,18 @@ use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::archived::ArchivedRecords;
 use super::assemble::{self, Assembly, handlers, require};
+use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
 use super::progress::Progress;
 use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
-use crate::exit::Exit;
-use crate::handlers::HandlerContext;
-use crate::options::{Handler, PassSettings, Queue};
+use crate::exit::{self, Exit};
+use crate::handlers::{HandlerContext, cannot_run};
+use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::query::Cursor;
-use crate::record::{Cause, Outcome, Status, counted, cut_line};
+use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
 use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
@@ -27,29 +29,67 @@ use crate::store::{Access, Count, Database, Found, LineState, Purpose, StateDir}
 use crate::terminal::Terminal;
 use crate::time::{Clock, DAY, Instant};
 
-pub fn run(queue: &Queue, settings: &PassSettings, console: &Console<'_>) -> Result<Exit> {
+pub fn run(
+    resolved: &Resolved<'_>,
+    queue: &Queue,
+    settings: &PassSettings,
+    console: &Console<'_>,
+) -> Result<Exit> {
+    let (clock, run) = (console.clock, random_hex::<8>()?);
+    let began = clock.monotonic();
+    let archived = ArchivedRecords::new(settings.on_archive_digest.is_some());
+    let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal.attended);
+    let result = locked(queue, settings, console, run, &archived, &mut monitoring);
+    let summed_up = archived.sum_up(queue, resolved);
+    summed_up.unwrap_or_else(|error| log::error!("{error}"));
+    let took = clock.monotonic().saturating_duration_since(began);
+    monitoring.end(&result, took, clock.now());
+    result
+}
+
+/// The pass under the lock of its line, which is free when this returns.
+fn locked(
+    queue: &Queue,
+    settings: &PassSettings,
+    console: &Console<'_>,
+    run: String,
+    archived: &ArchivedRecords,
+    monitoring: &mut Monitoring<'_>,
+) -> Result<Exit> {
     let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
     let database = open(queue, Access::Pass(most_wait))?;
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
+    if let Some(why) = settings.on_archive_digest.as_deref().and_then(cannot_run) {
+        bail!("--on-archive-digest: {why}");
+    }
     let (assembly, lock) = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
     if lock.is_none() {
+        monitoring.is_busy = true;
         return find_busy(&assembly, clock.now());
     }
+    monitoring.begin(&assembly);
     let began = clock.monotonic();
-    let log = PassLog::open(&assembly, settings, database.table(), random_hex::<8>()?, clock.now());
-    let result = pass(queue, settings, console, database, assembly, &log);
+    let log = PassLog::open(&assembly, settings, database.table(), run, clock.now());
+    let result = pass(queue, settings, console, database, assembly, &log, archived);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     log.end(clock.now(), elapsed, &result);
-    let tally = result?;
-    if terminal.attended {
-        terminal.say(&report::summary(&tally, elapsed));
-        let screen = Screen { width: terminal.width, now: clock.now() };
-        terminal.say_lines(&report::top_failures(&log.causes(), &screen));
-    }
-    exit(&tally, settings.strict)
+    let result = result.and_then(|tally| {
+        let summary = report::summary(&tally, elapsed);
+        let causes = |screen: &Screen| report::top_failures(&log.causes(), screen);
+        if terminal.attended {
+            terminal.say(&summary);
+            terminal.say_lines(&causes(&Screen { width: terminal.width, now: clock.now() }));
+        }
+        let in_full = Screen { width: None, now: clock.now() };
+        monitoring.sum_up(format!("{summary}\n{}", causes(&in_full)));
+        outcome(&tally, settings.strict)
+    });
+    let exit = result.as_ref().map_or_else(exit::of, |exit| *exit);
+    monitoring.measure(exit, elapsed, log.totals(), clock.now());
+    result
 }
 
 /// The pass of a line that is locked.
@@ -60,6 +100,7 @@ fn pass(
     database: Box<dyn Database>,
     mut assembly: Assembly,
     log: &PassLog,
+    archived: &ArchivedRecords,
 ) -> Result<Tally> {
     let (clock, terminal, now) = (console.clock, console.terminal, log.began);
     let token = random_hex::<16>()?;
@@ -86,6 +127,7 @@ fn pass(
         },
         is_saved: false,
         log: log.clone(),
+        archived: archived.clone(),
         clock,
         terminal: terminal.clone(),
         most: settings.limits.max_records.unwrap_or(u64::MAX),
@@ -100,8 +142,12 @@ fn pass(
         heed_signals(wake)?;
         log.begin();
         _running = assembly.state.begin_pass(&token)?;
-        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop)
-    })?;
+        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
+    });
+    if let Some(argv) = &settings.on_archive_digest {
+        archived.hand_over(argv, &context, &stop);
+    }
+    let tally = tally?;
     if tally.found_nothing {
         say_if_unmapped(queue, &assembly, now, terminal)?;
     }
@@ -252,7 +298,7 @@ fn joblog_context(context: &HandlerContext, policy: &Policy, log: &PassLog) -> J
     }
 }
 
-fn exit(tally: &Tally, strict: bool) -> Result<Exit> {
+fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
     match &tally.stopped {
         Some(Stopped::Signal(signal)) => return Ok(Exit::Signal(*signal)),
         Some(Stopped::Stuck(error) | Stopped::Failures(error)) => bail!(error.clone()),
@@ -284,6 +330,7 @@ struct PassObserver {
     line_state: LineState,
     is_saved: bool,
     log: PassLog,
+    archived: ArchivedRecords,
     clock: Clock,
     terminal: Terminal,
     /// How many attempts there may be.
@@ -323,6 +370,10 @@ impl Observer for PassObserver {
 
     fn wants_log_line(&mut self, error: &str) -> bool {
         !self.terminal.folds || self.told.insert(Cause::of(Some(error)))
+    }
+
+    fn archived(&mut self, record: &Record, attempts: u32, error: Option<&str>) -> bool {
+        self.archived.add(record, attempts, error, &self.log.run, self.clock.now())
     }
 
     fn shown(&self, at: Instant) -> String {

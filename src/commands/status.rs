@@ -1,28 +1,56 @@
-//! `backlog status`: how many records there are, what is due, the passes, and why records fail.
+//! `backlog status`: how many records there are, what is due, the passes, and why records fail; on a
+//! screen, as JSON, as figures for Prometheus, and held to limits.
 
 use std::ops::ControlFlow::Continue;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::assemble::look;
 use super::failures::Failed;
+use super::monitoring::update_metrics;
 use super::{Console, passes};
 use crate::cli;
-use crate::exit::{self, Exit};
-use crate::options::{Resolved, Sources, TypedOptions};
+use crate::exit::{self, Exit, usage};
+use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::query::Order;
 use crate::record::{Causes, Status, json_line};
-use crate::report::{self, BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older};
+use crate::report::{
+    self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Screen, Severity,
+    StatusReport, Thresholds, keep_older, severity_line,
+};
+use crate::store::PASSES_OF_A_DAY;
+use crate::system_error::chain;
+use crate::terminal;
 use crate::time::{DAY, Instant};
 
+/// What was found of a queue, which is known as far as its options make sense.
+struct Looked {
+    queue: Option<Queue>,
+    status: QueueStatus,
+}
+
+/// The status of one queue.
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
-    let found = report_on(resolved, args.passes, console.clock.now())?;
-    let text = match args.format.json {
-        true => json_line(&found),
-        false => report::status_text(&found, &console.screen),
-    };
-    console.out.write_all(text.as_bytes())?;
-    Ok(Exit::Done)
+    if args.watch.is_some() {
+        return watch(args, console, |screen| {
+            let report = report_on(&resolved.queue()?, resolved, args, screen.now)?;
+            Ok(report::status_text(&report, screen))
+        });
+    }
+    let looked = look_at(resolved, args, console.clock.now());
+    answer(vec![looked], args, console, |mut found, console| {
+        let (_, report) = found.swap_remove(0);
+        let report = report?;
+        let text = match args.format.json {
+            true => json_line(&report),
+            false => report::status_text(&report, &console.screen),
+        };
+        console.out.write_all(text.as_bytes())?;
+        Ok(Exit::Done)
+    })
 }
 
 /// All queues on one screen. One that cannot be looked at says why in its place.
@@ -33,41 +61,152 @@ pub fn overview(
     args: &cli::Status,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let now = console.clock.now();
-    let mut exit = Exit::Done;
-    let mut found: Vec<QueueStatus> = Vec::new();
-    for queue in queues {
-        let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
-        let report = resolved.and_then(|resolved| report_on(&resolved, args.passes, now));
-        exit = exit.max(report.as_ref().err().map_or(Exit::Done, exit::of));
-        found.push((queue.clone(), report));
+    let look = |now| {
+        queues.iter().map(move |queue| match sources.resolve(typed, Some(queue)) {
+            Ok(resolved) => look_at(&resolved, args, now),
+            Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
+        })
+    };
+    if args.watch.is_some() {
+        return watch(args, console, |screen| {
+            let found: Vec<_> = look(screen.now).map(|it| it.status).collect();
+            Ok(report::overview_text(&found, screen))
+        });
     }
-    if !args.format.json {
-        console.out.write_all(report::overview_text(&found, &console.screen).as_bytes())?;
-        return Ok(exit);
-    }
-    for (queue, report) in &found {
-        let line = match report {
-            Ok(report) => json_line(report),
-            Err(error) => report::unknown_queue_json(queue, error),
+    answer(look(console.clock.now()).collect(), args, console, |found, console| {
+        let exits = found.iter().map(|(_, it)| it.as_ref().err().map_or(Exit::Done, exit::of));
+        let exit = exits.max().unwrap_or(Exit::Done);
+        let text = match args.format.json {
+            true => found.iter().map(queue_json).collect(),
+            false => report::overview_text(&found, &console.screen),
         };
-        console.out.write_all(line.as_bytes())?;
-    }
-    Ok(exit)
+        console.out.write_all(text.as_bytes())?;
+        Ok(exit)
+    })
 }
 
-/// The status of a queue, with its last passes, so many.
-fn report_on(resolved: &Resolved<'_>, recent: usize, now: Instant) -> Result<StatusReport> {
-    let queue = resolved.queue()?;
-    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
-    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+fn queue_json((queue, report): &QueueStatus) -> String {
+    match report {
+        Ok(report) => json_line(report),
+        Err(error) => report::unknown_queue_json(queue, error),
+    }
+}
+
+/// Writes what was found wherever it is wanted, and shows it, or holds it to the limits that are set.
+fn answer(
+    looked: Vec<Looked>,
+    args: &cli::Status,
+    console: &mut Console<'_>,
+    show: impl FnOnce(Vec<QueueStatus>, &mut Console<'_>) -> Result<Exit>,
+) -> Result<Exit> {
+    let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
+    let thresholds = thresholds.map_err(usage)?;
+    let mut least = Exit::Done;
+    if let Some(path) = &args.table_metrics
+        && let Err(error) = write_metrics(path, &looked, console.clock.now())
+    {
+        log::error!("{}", chain(&error));
+        least = Exit::Failed;
+    }
+    let found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
+    if !args.has_limits() {
+        return Ok(show(found, console)?.max(least));
+    }
+    let (severity, line) = thresholds.judge(&found);
+    console.out.write_all(line.as_bytes())?;
+    Ok(match severity {
+        Severity::Ok => least,
+        Severity::Warning => Exit::Warning,
+        Severity::Critical => Exit::Critical,
+        Severity::Unknown => Exit::Unknown,
+    })
+}
+
+/// The answer to monitoring that cannot be given.
+pub fn unknown(error: &anyhow::Error, console: &mut Console<'_>) -> Result<Exit> {
+    console.out.write_all(severity_line(Severity::Unknown, &chain(error)).as_bytes())?;
+    Ok(Exit::Unknown)
+}
+
+fn write_metrics(path: &Path, looked: &[Looked], now: Instant) -> Result<()> {
+    update_metrics(path, |metrics| {
+        for Looked { queue, status: (_, report) } in looked {
+            let Some(queue) = queue else { continue };
+            let db = queue.db.identity();
+            match report {
+                Ok(it) => metrics.of_table(&Labels::of_table(&db, &it.queue, &it.table), it),
+                Err(_) => {
+                    let labels = Labels::of_table(&db, &queue.name, queue.table_name());
+                    metrics.of_unreadable_table(&labels, now);
+                }
+            }
+        }
+    })
+}
+
+/// Shows something again and again, until the program is ended.
+fn watch(
+    args: &cli::Status,
+    console: &mut Console<'_>,
+    text: impl Fn(&Screen) -> Result<String>,
+) -> Result<Exit> {
+    if !console.screen.is_terminal() {
+        bail!(usage("--watch needs a terminal: leave it out"));
+    }
+    let secs = args.watch.map_or(0, |interval| interval.0);
+    let interval = Duration::from_secs(secs.unsigned_abs());
+    loop {
+        console.screen =
+            Screen { width: terminal::width(&std::io::stdout()), now: console.clock.now() };
+        // A database may be locked for a moment.
+        let text = text(&console.screen).unwrap_or_else(|error| format!("{}\n", chain(&error)));
+        let head = format!("every {} s, at {}\n\n", secs, console.screen.at(console.screen.now));
+        let lines = head.lines().chain(text.lines()).map(|line| format!("{line}{CLEAR_LINE}\n"));
+        let screen = lines.collect::<String>();
+        write!(console.out, "{HOME}{screen}{CLEAR_REST}")?;
+        console.out.flush()?;
+        thread::sleep(interval);
+    }
+}
+
+/// Control sequences of terminals (ECMA-48): what is written over does not flicker.
+const HOME: &str = "\x1b[H";
+const CLEAR_LINE: &str = "\x1b[K";
+const CLEAR_REST: &str = "\x1b[J";
+
+fn look_at(resolved: &Resolved<'_>, args: &cli::Status, now: Instant) -> Looked {
+    match resolved.queue() {
+        Ok(queue) => {
+            let report = report_on(&queue, resolved, args, now);
+            Looked { status: (queue.name.clone(), report), queue: Some(queue) }
+        }
+        Err(error) => {
+            let name = resolved.name().into();
+            Looked { queue: None, status: (name, Err(error.into())) }
+        }
+    }
+}
+
+fn report_on(
+    queue: &Queue,
+    resolved: &Resolved<'_>,
+    args: &cli::Status,
+    now: Instant,
+) -> Result<StatusReport> {
+    let (mut database, assembly) = look(queue, resolved.schedule()?.as_ref())?;
+    let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
     let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
     let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
     let state = database.state_dir(queue.state_dir.as_deref())?;
-    let (histories, unread) = state.histories(recent);
+    let least = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
+    let (histories, unread) = state.histories(args.passes.max(least));
     let known = Failed::new(&state, database.table(), &histories);
+    let environment = &resolved.sources.environment;
+    let lines = passes::of_queue(queue, database.table(), histories, environment);
+    let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
+    let next_pass = own.and_then(LinePasses::next);
     let mut causes = Causes::default();
     let [mut snoozed, mut failed, mut in_hand] = [0; 3];
     database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
@@ -82,14 +221,15 @@ fn report_on(resolved: &Resolved<'_>, recent: usize, now: Instant) -> Result<Sta
         }
         in_hand += u64::from(known.has_in_hand(&record));
         if let (Some(due), Some(verdict)) = (&mut due, verdict) {
-            due.add(&record, verdict, now);
+            let since = verdict.reason().zip(rule.as_ref());
+            let since =
+                since.and_then(|(why, rule)| rule.due_since(record.facts(), why, next_pass));
+            due.add(&record, verdict, since, now);
         }
         Ok(Continue(()))
     })?;
     known.known.date(&mut causes);
-    let environment = &resolved.sources.environment;
-    let lines = passes::of_queue(&queue, database.table(), histories, environment);
-    let passes = passes::report(&state, lines, &unread, recent, now);
+    let passes = passes::report(&state, lines, &unread, args.passes, now);
     Ok(StatusReport {
         db: database.place(),
         table: database.table().name.clone(),
@@ -102,6 +242,6 @@ fn report_on(resolved: &Resolved<'_>, recent: usize, now: Instant) -> Result<Sta
         snoozed,
         failed,
         in_hand,
-        failures: Failures { queue: queue.name, causes },
+        failures: Failures { queue: queue.name.clone(), causes },
     })
 }

@@ -25,7 +25,7 @@ use anyhow::{Context, Result};
 use crate::handlers::{Handler, Script, Submit};
 use crate::lock;
 use crate::query::{Cursor, Order};
-use crate::record::Attempt;
+use crate::record::{Attempt, Record};
 use crate::stop::Stop;
 use crate::store::Store;
 use crate::time::{Clock, Instant};
@@ -67,6 +67,11 @@ pub trait Observer {
 
     /// Whether the log gets a line for this error: at a terminal one for each cause is enough.
     fn wants_log_line(&mut self, _error: &str) -> bool {
+        true
+    }
+
+    /// A record was archived, after so many attempts. Says whether the log gets a line for it.
+    fn archived(&mut self, _record: &Record, _attempts: u32, _error: Option<&str>) -> bool {
         true
     }
 

@@ -64,6 +64,13 @@ impl Exec {
         (job.submit)(vec![Attempt { duration, ..attempt }]);
     }
 
+    /// Runs the command once, for no record, with this on its standard input.
+    pub fn once(&self, input: &[u8]) -> Outcome {
+        let command = || process::command(&self.argv, &self.context.env);
+        let ended = complete(input).and_then(|input| self.run(command(), input));
+        ended.map_or_else(|error| self.spawn_failure(&error), |ended| self.outcome(&ended).0)
+    }
+
     /// The error is the outcome of a command that was not started.
     fn attempt(&self, job: &Job) -> Result<Attempt, Outcome> {
         let mut body = self.context.body(&job.record, None).map_err(failure)?;

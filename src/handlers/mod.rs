@@ -24,7 +24,7 @@ use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 
 #[cfg(feature = "webhook")]
-pub use post::{Post, Proxy};
+pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
 #[cfg(feature = "webhook")]
 use exec::is_the_id;
@@ -33,7 +33,8 @@ pub use injection::check as check_injection;
 pub use process::{cannot_run, in_one_word, is_executable, obstacle};
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
-    Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, Target, Webhook, without_login,
+    Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
+    without_login,
 };
 
 /// A handler of records, some at a time. It is made with the [`Stop`](crate::stop::Stop) that it

@@ -28,7 +28,7 @@ const LEFTOVER: usize = 1024 * 1024;
 /// How long a handler that has had its grace gets between SIGTERM and SIGKILL.
 pub const KILL_DELAY: Duration = Duration::from_secs(1);
 
-const NOT_INHERITED: [&str; 8] = [
+const NOT_INHERITED: [&str; 9] = [
     // What handlers may be told of their record. One pass may be in the handler of another.
     "BACKLOG_ID",
     "BACKLOG_STATUS",
@@ -39,6 +39,8 @@ const NOT_INHERITED: [&str; 8] = [
     // What webhooks are sent with: no command of a record's needs to know it.
     "BACKLOG_WEBHOOK_SECRET",
     "BACKLOG_HEADER",
+    // Whoever knows it can report in the place of a pass.
+    "BACKLOG_PING",
 ];
 
 /// A shell's words for a command that cannot be run, and for one that is not there.

@@ -1,5 +1,5 @@
 //! The command line as it is kept in the record of passes: as a shell would have it, without the logins
-//! of URLs, the passwords of connection strings, and headers that are credentials.
+//! of URLs, the passwords of connection strings, the URLs of pings, and headers that are credentials.
 
 use std::ffi::OsString;
 
@@ -7,12 +7,34 @@ use crate::handlers::Header;
 
 /// Words as a shell would have them.
 pub fn command_line(words: &[OsString]) -> String {
-    let words = words.iter().map(|word| without_credentials(&word.to_string_lossy()));
+    let mut before = String::new();
+    let words = words.iter().map(|word| {
+        let word = word.to_string_lossy().into_owned();
+        let shown = without_ping(&before, &word).unwrap_or_else(|| without_credentials(&word));
+        before = word;
+        shown
+    });
     let quoted = words.map(|word| match shlex::try_quote(&word) {
         Ok(quoted) => quoted.into_owned(),
         Err(_) => word,
     });
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// A word that is the URL of a ping, or sets it, without that.
+fn without_ping(before: &str, word: &str) -> Option<String> {
+    let is_set = |setting: &str| setting.split(['=', '.']).next().map(str::trim) == Some("ping");
+    let (option, value) = match before {
+        "--ping" => return Some(HIDDEN.into()),
+        "--set" => ("", word),
+        _ => word.split_once('=').filter(|(option, _)| ["--ping", "--set"].contains(option))?,
+    };
+    match option {
+        "--ping" => Some(format!("{option}={HIDDEN}")),
+        "--set" if is_set(value) => Some(format!("{option}=ping={HIDDEN}")),
+        _ if option.is_empty() && is_set(value) => Some(format!("ping={HIDDEN}")),
+        _ => None,
+    }
 }
 
 /// A word without the logins of URLs, the passwords of connection strings, and the value of a header
@@ -116,6 +138,11 @@ mod tests {
                 &["--", "sh", "-c", "curl https://joe:secret@host/ ftp://a:secret@b"],
                 "-- sh -c 'curl https://host/ ftp://b'",
             ),
+            (&["--ping", "https://hc/S3krit", "--strict"], "--ping ... --strict"),
+            (&["--ping=https://hc/S3krit"], "'--ping=...'"),
+            (&["--set", "ping={start='https://hc/S3krit'}"], "--set 'ping=...'"),
+            (&["--set=ping.start='https://hc/S3krit'"], "'--set=ping=...'"),
+            (&["--set", "pings=1", "--set", "jobs=2"], "--set 'pings=1' --set 'jobs=2'"),
             (&["it's", "a b"], "\"it's\" 'a b'"),
         ] {
             let words: Vec<_> = words.iter().map(OsString::from).collect();

@@ -11,7 +11,7 @@ pub const TABLES: [(&str, &[&str]); 2] = [
 ];
 
 /// Paths, relative to the file in which they stand.
-pub const PATHS: [&str; 4] = ["db", "state_dir", "joblog", "ca_file"];
+pub const PATHS: [&str; 5] = ["db", "state_dir", "joblog", "metrics", "ca_file"];
 
 /// Options that are on or off.
 pub const FLAGS: [&str; 6] =
@@ -27,7 +27,7 @@ pub const EXEC: &str = "exec";
 pub const POST: &str = "post";
 pub const OF_A_COMMAND: [&str; 6] =
     ["stream", "window", "window_bytes", "restarts", "give_up_on", EXEC];
-pub const OF_A_WEBHOOK: [&str; 8] = [
+pub const OF_A_WEBHOOK: [&str; 9] = [
     POST,
     "header",
     "allow_hosts",
@@ -36,6 +36,7 @@ pub const OF_A_WEBHOOK: [&str; 8] = [
     "idempotency_key",
     "ca_file",
     "give_up_on_4xx",
+    "give_up_on_status",
 ];
 
 /// Options of earlier versions, what is typed instead, and the key of backlog.toml.
@@ -78,6 +79,7 @@ pub fn long(key: &str) -> String {
     match key {
         "allow_hosts" => "allow-host".into(),
         "exec_on_archive" => "on-archive".into(),
+        "exec_on_archive_digest" => "on-archive-digest".into(),
         key => key.replace('_', "-"),
     }
 }
@@ -87,6 +89,7 @@ pub fn key_of(long: &str) -> Option<&'static str> {
     options().find(|option| match *option {
         "allow_hosts" => key == "allow_host",
         "exec_on_archive" => key == "on_archive",
+        "exec_on_archive_digest" => key == "on_archive_digest",
         option => key == option,
     })
 }

@@ -156,6 +156,10 @@ impl Sources {
 }
 
 impl Resolved<'_> {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The name of the queue, if it is not the usual one.
     pub fn named(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
@@ -295,7 +299,8 @@ impl Resolved<'_> {
 
     pub fn pass(&self) -> Result<PassOptions, ExitError> {
         let read: PassOptions = self.read()?;
-        Ok(PassOptions { joblog: self.path("joblog", read.joblog), ..read })
+        let joblog = self.path("joblog", read.joblog);
+        Ok(PassOptions { joblog, metrics: self.path("metrics", read.metrics), ..read })
     }
 
     /// What a pass would say of the options that were not typed.
@@ -346,7 +351,7 @@ pub struct Layers {
 }
 
 /// Keys whose values no message repeats.
-pub const MAY_HOLD_A_PASSWORD: [&str; 3] = ["db", "header", "post"];
+pub const MAY_HOLD_A_PASSWORD: [&str; 4] = ["db", "header", "ping", "post"];
 
 #[derive(Default)]
 struct Complaint {
@@ -440,6 +445,9 @@ impl Layers {
         }
         if self.text(POST).is_some_and(|url| without_login(url) != url) {
             return Some("a login in `post`");
+        }
+        if self.says("ping") {
+            return Some("a URL in `ping`");
         }
         let is_credential = |line: &str| Header::parse(line).is_ok_and(|it| it.is_credential());
         let header = self.get("header")?;

@@ -5,6 +5,7 @@ mod command_line;
 pub mod keys;
 mod layers;
 mod pass;
+mod ping;
 mod queue;
 mod reference;
 mod schedule;
@@ -13,6 +14,7 @@ pub mod value;
 
 pub use layers::{Layers, Origin, Resolved, TypedOptions};
 pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRET};
+pub use ping::{Event, Ping};
 pub use queue::{Queue, QueueOptions};
 pub use reference::{Key, SECTIONS};
 pub use schedule::{Pace, ScheduleOptions};

@@ -11,9 +11,10 @@ use super::command_line::command_line;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{
-    self, Attempts, CommandLine, Exits, Grace, Limit, Records, Restarts, Runtime, Size, UpTo1024,
+    self, Attempts, CommandLine, Exits, Grace, HttpStatuses, Limit, Records, Restarts, Runtime,
+    Size, UpTo1024,
 };
-use super::{Environment, Queue, Resolved, Schedule};
+use super::{Environment, Ping, Queue, Resolved, Schedule};
 use crate::engine::{PassLimits, RateLimit};
 use crate::exit::{ExitError, usage};
 use crate::handlers::{
@@ -77,6 +78,13 @@ pub struct PassOptions {
     #[serde(rename = "exec_on_archive", deserialize_with = "value::text_or_array")]
     pub on_archive: Option<CommandLine>,
 
+    /// Run a command once for the records that a pass archived
+    ///
+    /// It gets a line of JSON for each of them on standard input.
+    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
+    #[serde(rename = "exec_on_archive_digest", deserialize_with = "value::text_or_array")]
+    pub on_archive_digest: Option<CommandLine>,
+
     /// Which records go first
     #[arg(long, value_enum, hide_short_help = true)]
     #[serde(deserialize_with = "value::choice")]
@@ -93,6 +101,21 @@ pub struct PassOptions {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub joblog: Option<PathBuf>,
+
+    /// Report each pass to a monitoring service, as healthchecks.io has it
+    ///
+    /// URL/start when the pass begins, and URL/EXIT with its exit status when it has ended. {line} is
+    /// replaced by the name of the crontab line. The URL is a secret, and does not belong on a command
+    /// line, which every user of the machine sees: backlog.toml may have it, or the variable.
+    #[arg(long, value_name = "URL", hide_short_help = true)]
+    pub ping: Option<Ping>,
+
+    /// Write figures of the pass for Prometheus
+    ///
+    /// The file is one of node_exporter's textfile collector, and lines may share it.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[serde(deserialize_with = "value::typed")]
+    pub metrics: Option<PathBuf>,
 }
 
 pub struct PassSettings {
@@ -102,6 +125,10 @@ pub struct PassSettings {
     pub wait: bool,
     pub strict: bool,
     pub joblog: Option<PathBuf>,
+    pub on_archive_digest: Option<Vec<OsString>>,
+    pub ping: Option<Ping>,
+    pub proxies: Proxies,
+    pub metrics: Option<PathBuf>,
     /// None if nothing is to be handled.
     pub handler: Option<Handler>,
     pub jobs: usize,
@@ -118,6 +145,7 @@ impl PassSettings {
         resolved.require_all(is_dry)?;
         let usual_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
         let pass = resolved.pass()?;
+        require_ping(pass.ping.as_ref())?;
         Ok(Self {
             schedule: schedule.ok_or_else(Schedule::none)?,
             limits: PassLimits {
@@ -132,12 +160,24 @@ impl PassSettings {
             wait: false,
             strict: pass.strict,
             joblog: pass.joblog,
+            on_archive_digest: pass.on_archive_digest.map(|command| command.0),
+            ping: pass.ping,
+            proxies: Proxies::from_env(&|name| resolved.sources.environment.text(name)),
+            metrics: pass.metrics,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
             typed: command_line(&resolved.typed.words),
             timeout: pass.timeout.map_or(Some(Duration::from_secs(usual_secs)), |limit| limit.0),
         })
     }
+}
+
+fn require_ping(ping: Option<&Ping>) -> Result<(), ExitError> {
+    if ping.is_some() && cfg!(not(feature = "webhook")) {
+        return Err(usage("--ping: this program was built without webhooks, the feature webhook"));
+    }
+    let checked = ping.map_or(Ok(()), Ping::check);
+    checked.map_err(|error| usage(format!("--ping: {}", chain(&error))))
 }
 
 #[derive(Default, Args, Deserialize)]
@@ -228,6 +268,13 @@ pub struct HandlerOptions {
     #[serde(deserialize_with = "value::flag")]
     pub give_up_on_4xx: bool,
 
+    /// With --post: HTTP statuses that archive a record at once
+    ///
+    /// Those that are no success, from 300 to 599, also with a Retry-After.
+    #[arg(long, value_name = "STATUS,...", hide_short_help = true)]
+    #[serde(deserialize_with = "value::text_or_array")]
+    pub give_up_on_status: Option<HttpStatuses>,
+
     /// The handler: a command and its arguments
     ///
     /// It is started without a shell. It gets the record as JSON on standard input; {column} in an
@@ -267,6 +314,7 @@ fn webhook(
         headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
         ca_file: args.ca_file.clone(),
         give_up_on_4xx: args.give_up_on_4xx,
+        give_up_on: args.give_up_on_status.clone().map_or_else(Vec::new, |statuses| statuses.0),
         signing: signing(args, environment)?,
         hosts: hosts.map_err(wrong("--allow-host"))?,
         key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
@@ -398,7 +446,10 @@ impl Handler {
     pub fn gives_up(&self) -> Option<&'static str> {
         match self {
             Self::Exec { give_up_on, .. } => (!give_up_on.is_empty()).then_some("--give-up-on"),
-            Self::Post(webhook) => webhook.give_up_on_4xx.then_some("--give-up-on-4xx"),
+            Self::Post(webhook) if webhook.give_up_on_4xx => Some("--give-up-on-4xx"),
+            Self::Post(webhook) => {
+                (!webhook.give_up_on.is_empty()).then_some("--give-up-on-status")
+            }
             Self::Stream(_) => None,
         }
     }

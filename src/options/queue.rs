@@ -39,6 +39,11 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// The table as it was typed, or the queue of pgmq.
+    pub fn table_name(&self) -> &str {
+        self.db.queue().unwrap_or(&self.mapping.table.text)
+    }
+
     pub fn holds(&self, id: &Id) -> bool {
         self.shard.is_none_or(|shard| shard.holds(id))
     }

@@ -42,7 +42,7 @@ const SWITCH: &str = "true or false";
 const COLUMNS: &str = "table of columns and what they are set to";
 
 /// All keys, in sections.
-pub const SECTIONS: [(&str, &[Key]); 5] = [
+pub const SECTIONS: [(&str, &[Key]); 6] = [
     (
         "Database and table",
         &[
@@ -186,6 +186,29 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
                 "",
                 "[\"/usr/local/bin/notify\", \"{id}\"]",
             ),
+            Key::new(
+                "exec_on_archive_digest",
+                "command and arguments",
+                "",
+                "[\"/usr/local/bin/mail-digest\"]",
+            ),
+        ],
+    ),
+    (
+        "Monitoring",
+        &[
+            Key::new(
+                "ping",
+                "URL, or { start, success, failure }",
+                "",
+                "\"https://hc-ping.com/0d0eca76\"",
+            ),
+            Key::new(
+                "metrics",
+                "path of a file",
+                "",
+                "\"/var/lib/prometheus/node-exporter/backlog.prom\"",
+            ),
         ],
     ),
     (
@@ -214,6 +237,7 @@ pub const SECTIONS: [(&str, &[Key]); 5] = [
             Key::new("idempotency_key", "text", "the table, the id, the date", "\"order-{id}\""),
             Key::new("ca_file", "path of a file", "those of the system", "\"/etc/ssl/intranet.pem\""),
             Key::new("give_up_on_4xx", SWITCH, "false", "true"),
+            Key::new("give_up_on_status", "HTTP statuses, from 300 to 599", "", "[410, 422]"),
         ],
     ),
 ];

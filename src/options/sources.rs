@@ -377,7 +377,7 @@ fn with_parts(key: &str, value: Value) -> Result<Value, String> {
 
 /// Has a path begin at the directory of its file, unless it is a URL, or a program in PATH.
 fn make_absolute(key: &str, value: &mut Value, directory: &Path) -> Result<(), String> {
-    let is_program = [EXEC, "exec_on_archive"].contains(&key);
+    let is_program = [EXEC, "exec_on_archive", "exec_on_archive_digest"].contains(&key);
     let place = if is_program {
         value.as_array_mut().and_then(|words| words.first_mut())
     } else {

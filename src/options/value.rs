@@ -96,6 +96,10 @@ pub struct Several(pub Vec<String>);
 #[derive(Debug, Clone)]
 pub struct Exits(pub Vec<i32>);
 
+/// Statuses of HTTP answers that are no success.
+#[derive(Debug, Clone)]
+pub struct HttpStatuses(pub Vec<u16>);
+
 /// A command and its arguments, in one text as for a shell, or as words.
 #[derive(Debug, Clone)]
 pub struct CommandLine(pub Vec<OsString>);
@@ -233,6 +237,26 @@ impl TryFrom<Value> for Exits {
             _ => Err(format!("{text:?} is no exit of a failure; legal are 1 to 255")),
         };
         Several::try_from(value)?.0.iter().map(exit).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl FromStr for HttpStatuses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::try_from(Value::from(split(text)))
+    }
+}
+
+impl TryFrom<Value> for HttpStatuses {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let status = |text: &String| match text.trim().parse::<u16>() {
+            Ok(status) if (300..600).contains(&status) => Ok(status),
+            _ => Err(format!("{text:?} is no status of a refusal; legal are 300 to 599")),
+        };
+        Several::try_from(value)?.0.iter().map(status).collect::<Result<_, _>>().map(Self)
     }
 }
 

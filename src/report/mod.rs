@@ -2,11 +2,13 @@
 
 mod columns;
 mod failures;
+mod metrics;
 mod passes;
 mod record;
 mod screen;
 mod simulation;
 mod status;
+mod thresholds;
 
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use crate::stop::signal_name;
 use crate::time::Instant;
 
 pub use failures::{failures_json, failures_text, top_failures};
+pub use metrics::{Labels, Metrics, PassFigures};
 pub use passes::{LinePasses, Passes};
 pub use record::{Listing, dry_run_line, explanation, list_json, unscheduled, verdict_line};
 pub use screen::{Screen, grouped};
@@ -27,6 +30,7 @@ pub use status::{
     BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
     unknown_queue_json,
 };
+pub use thresholds::{FIGURES, Figure, Severity, Thresholds, line as severity_line};
 
 /// The first column to the left, the others to the right.
 fn aligned(rows: &[Vec<String>]) -> String {

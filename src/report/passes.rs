@@ -47,7 +47,7 @@ pub struct LinePasses {
 
 impl LinePasses {
     /// For how long no pass has begun, if that is longer than it should be; and how often one does.
-    fn overdue(&self, now: Instant) -> Option<(i64, String)> {
+    pub fn overdue(&self, now: Instant) -> Option<(i64, String)> {
         let last = self.history.last()?;
         let silent = now.0.saturating_sub(last.last_began().0);
         let usual = usual_gap(&self.history.entries);
@@ -60,6 +60,13 @@ impl LinePasses {
         };
         let is_overdue = silent > expected.max(usual.unwrap_or(0)).saturating_mul(2);
         (is_overdue && !self.history.is_running).then_some((silent, how))
+    }
+
+    /// When the next pass is expected, as far as is known: none while one runs.
+    pub fn next(&self) -> Option<Instant> {
+        let last = self.history.last().filter(|_| !self.history.is_running)?;
+        let every = self.every.or_else(|| usual_gap(&self.history.entries))?;
+        Some(last.last_began().saturating_add(every))
     }
 
     fn text(&self, screen: &Screen) -> Vec<String> {

@@ -73,17 +73,21 @@ pub struct DueReport {
     /// Pending, but never due under this policy.
     pub never_due: u64,
     pub oldest_due: Option<Oldest>,
+    /// For how long the record has waited that has been due the longest, as far as that is known.
+    pub oldest_due_secs: Option<i64>,
     pub next_due_at: Option<Instant>,
 }
 
 impl DueReport {
-    /// Takes one more pending record into account.
-    pub fn add(&mut self, record: &Record, verdict: Verdict, now: Instant) {
+    /// Takes one more pending record into account, and since when it has been due, if it is.
+    pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
         match verdict {
             Verdict::Due(_) => {
                 self.due += 1;
                 self.next_due_at = Some(now);
                 keep_older(&mut self.oldest_due, record);
+                let secs = since.map(|since| now.0.saturating_sub(since.0).max(0));
+                self.oldest_due_secs = self.oldest_due_secs.max(secs);
             }
             Verdict::Archive(_) => self.to_be_archived += 1,
             Verdict::Wait { until } => {
@@ -101,6 +105,11 @@ pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
     {
         *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
     }
+}
+
+/// The rows of each status, ours first, also without any.
+pub fn status_totals(counts: &[Count]) -> impl Iterator<Item = (String, u64)> {
+    status_lines(counts).into_iter().map(|(status, cells)| (status, cells.iter().sum()))
 }
 
 /// The rows of each status by band, older than all, and undated: ours first, also without any.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{End, Obstacle, PassTime, Reason, RetryLimits, Schedule};
+use super::{End, Obstacle, PassTime, Policy, Reason, RetryLimits, Schedule};
 use super::{charge, exhausted, expire, settle};
 use crate::query::{Kept, Slot};
 use crate::record::{Capabilities, Counter, Facts, Id, Outcome, Record, Settlement, Status};
@@ -29,6 +29,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    pub fn reason(self) -> Option<Reason> {
+        if let Self::Due(reason) = self { Some(reason) } else { None }
+    }
+
     pub fn slot(self) -> Option<Slot> {
         if let Self::Due(Reason::Slot(slot)) = self { Some(slot) } else { None }
     }
@@ -64,6 +68,31 @@ impl DueRule {
             (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
             (Some(End::Attempts) | None, verdict) => verdict,
         }
+    }
+
+    /// Since when a record has been due, where it is due for this reason. By plain age a failed one is due
+    /// at each pass: then since the next one is expected, `None` if nobody knows when that is.
+    pub fn due_since(
+        &self,
+        facts: Facts<'_>,
+        reason: Reason,
+        next_pass: Option<Instant>,
+    ) -> Option<Instant> {
+        let policy = &self.schedule.policy;
+        let since = facts.due_at.or_else(|| match (reason, policy) {
+            (Reason::New, _) => facts.inserted_at,
+            (Reason::WithinAge, Policy::Age(age)) if facts.status == Status::New => {
+                facts.inserted_at.map(|at| at.saturating_add(age.min_secs))
+            }
+            (Reason::WaitOver, Policy::Counted(backoff)) => {
+                let failed_at = facts.last_failure_at?;
+                Some(backoff.next_attempt_at(facts.id, facts.failures, failed_at))
+            }
+            (Reason::Slot(slot), Policy::Slots(slots)) => Some(slots.instant(slot.tick)),
+            // What cannot be reckoned is due at each pass as well.
+            _ => next_pass,
+        });
+        since.max(facts.snoozed_until)
     }
 
     /// What a pass may come to write for a record, which a table must take before a handler runs.

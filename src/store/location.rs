@@ -101,6 +101,15 @@ impl Location {
         }
     }
 
+    /// The queue of pgmq, if it is one.
+    pub fn queue(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Server(_, queue) => queue.as_deref(),
+        }
+    }
+
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),

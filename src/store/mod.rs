@@ -43,8 +43,8 @@ pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{
-    Counts, Failures, LineHistory, LineName, LineState, NewFailures, PassEnd, PassEntry,
-    PassRecord, Purpose, StateDir,
+    Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
+    PassEnd, PassEntry, PassRecord, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending};
 pub use table::{Charged, Table};

@@ -217,8 +217,11 @@ impl Dispatcher {
         match self.pass.store.apply(&[change])?.first() {
             Some(WriteResult::Written) => {
                 self.tally.expired += 1;
-                log_expired(record, end);
-                self.tell_of_archived(record, record.failures, record.last_error.as_deref());
+                let (attempts, error) = (record.failures, record.last_error.as_deref());
+                if self.pass.observer.archived(record, attempts, error) {
+                    log_expired(record, end);
+                }
+                self.tell_of_archived(record, attempts, error);
             }
             Some(WriteResult::Refused(error)) => self.refused(record, Status::Archived, error),
             Some(

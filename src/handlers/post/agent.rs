@@ -16,7 +16,6 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Error};
 
-use crate::handlers::HandlerContext;
 use crate::handlers::webhook::Proxies;
 use crate::record::Reach;
 use crate::system_error::words;
@@ -29,7 +28,8 @@ const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
 /// An agent that connects through the proxy if there is one, or only to hosts of the internet.
 pub fn agent(
-    context: &HandlerContext,
+    timeout: Option<Duration>,
+    connections: usize,
     tls: &TlsConfig,
     proxy: Option<&Proxy>,
     is_public_only: bool,
@@ -38,10 +38,10 @@ pub fn agent(
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
-        .timeout_global(context.timeout)
+        .timeout_global(timeout)
         .timeout_recv_body(Some(BODY_TIMEOUT))
-        .max_idle_connections(context.jobs)
-        .max_idle_connections_per_host(context.jobs)
+        .max_idle_connections(connections)
+        .max_idle_connections_per_host(connections)
         .max_idle_age(LONGEST_IDLE)
         .proxy(proxy.map(|proxy| proxy.proxy.clone()))
         .tls_config(tls.clone())

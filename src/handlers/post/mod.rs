@@ -26,9 +26,10 @@ use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
 use crate::system_error::chain;
 use crate::time::Instant;
-use outcome::{Reply, Request, of_failure, of_reply};
+use outcome::{GivesUp, Reply, of_reply};
 
-pub use agent::Proxy;
+pub use agent::{Proxy, agent, tls_config};
+pub use outcome::{Exchange, of_failure};
 
 /// So many requests in a row for which there is no connection: then nobody is there.
 const UNREACHABLE: u32 = 3;
@@ -181,13 +182,14 @@ impl Client {
         let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
         let is_secure = |it: &Proxy| it.proxy.protocol() == ProxyProtocol::Https;
         let needs_tls = is_https || proxy.as_ref().is_some_and(is_secure);
-        let tls = needs_tls.then(|| agent::tls_config(webhook.ca_file.as_deref())).transpose()?;
+        let tls = needs_tls.then(|| tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
         // A host that a proxy looks up is for the proxy to judge.
-        let through = |proxy: &Proxy| agent::agent(&context, &tls, Some(proxy), false);
+        let (timeout, jobs) = (context.timeout, context.jobs);
+        let through = |proxy: &Proxy| agent(timeout, jobs, &tls, Some(proxy), false);
         let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
         let common = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
-        let direct = agent::agent(&context, &tls, None, webhook.names_any_host());
+        let direct = agent(timeout, jobs, &tls, None, webhook.names_any_host());
         Ok(Self { direct, proxied, common, webhook, context })
     }
 
@@ -211,7 +213,9 @@ impl Client {
         let timeout = self.context.timeout;
         Ok(match agent.unwrap_or(&self.direct).run(request) {
             Ok(response) => self.answered(response, now),
-            Err(error) => of_failure(&error, &Request { uri: &uri, timeout, proxy }).into(),
+            Err(error) => {
+                of_failure(&error, &Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" }).into()
+            }
         })
     }
 
@@ -248,7 +252,9 @@ impl Client {
             location: header("location"),
             body: &body,
         };
-        let outcome = of_reply(&reply, self.webhook.give_up_on_4xx, now);
+        let Webhook { give_up_on_4xx, give_up_on, .. } = &self.webhook;
+        let gives_up = GivesUp { on_4xx: *give_up_on_4xx, on: give_up_on };
+        let outcome = of_reply(&reply, gives_up, now);
         Sent { outcome, http_status: Some(reply.status) }
     }
 }

@@ -32,15 +32,24 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
 }
 
-pub fn of_reply(reply: &Reply<'_>, give_up_on_4xx: bool, now: Instant) -> Outcome {
+/// The answers by which a record is given up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GivesUp<'a> {
+    pub on_4xx: bool,
+    /// These as well, whatever else is said of them.
+    pub on: &'a [u16],
+}
+
+pub fn of_reply(reply: &Reply<'_>, gives_up: GivesUp<'_>, now: Instant) -> Outcome {
     let error = error(reply);
     let wait = reply.retry_after.and_then(|text| wait(text, now));
     match (reply.status, wait) {
         (200..=299, _) => Outcome::Success,
+        (status, _) if gives_up.on.contains(&status) => Outcome::GiveUp { error },
         (429 | 503, Some(after)) => Outcome::Snooze { error, after: Some(after) },
         // Words about the moment or the proxy, not about the request.
         (407 | 408 | 425 | 429, _) => Outcome::Failure { error },
-        (400..=499, _) if give_up_on_4xx => Outcome::GiveUp { error },
+        (400..=499, _) if gives_up.on_4xx => Outcome::GiveUp { error },
         _ => Outcome::Failure { error },
     }
 }
@@ -102,15 +111,18 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
+/// A request, as far as a failure of it is told by that.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct Exchange<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
     pub proxy: Option<&'a Proxy>,
+    /// What names the authorities that certify the server.
+    pub ca: &'static str,
 }
 
 /// Nothing was sent for sure only where there was no connection: those failures cannot come later.
-pub fn of_failure(error: &Error, request: &Request<'_>) -> Outcome {
+pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
     // A message about the first connection, with the variable that names whom it leads to.
     let of_proxy = |message: String| match request.proxy {
         Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
@@ -156,11 +168,11 @@ fn of_tls(error: &Error) -> Option<&TlsError> {
     if let Error::Io(error) = error { error.get_ref()?.downcast_ref() } else { None }
 }
 
-fn message(error: &Error, request: &Request<'_>) -> String {
+fn message(error: &Error, request: &Exchange<'_>) -> String {
     let place = place(request.uri);
     if let Some(TlsError::InvalidCertificate(error)) = of_tls(error) {
         let host = request.uri.host().unwrap_or_default();
-        format!("could not verify the certificate of {host}: {}", distrust(error))
+        format!("could not verify the certificate of {host}: {}", distrust(error, request.ca))
     } else if let Some(error) = of_tls(error) {
         format!("could not agree on TLS with {place}: {error}")
     } else if let Error::Tls(error) = error {
@@ -188,11 +200,11 @@ fn message(error: &Error, request: &Request<'_>) -> String {
     }
 }
 
-fn distrust(error: &CertificateError) -> String {
+fn distrust(error: &CertificateError, ca: &str) -> String {
     use CertificateError as Wrong;
     // An authority of the same name and another key makes a bad signature.
     let words = if matches!(error, Wrong::UnknownIssuer | Wrong::BadSignature) {
-        "its authority is unknown; name its authority with --ca-file"
+        return format!("its authority is unknown; name its authority with {ca}");
     } else if matches!(error, Wrong::Expired | Wrong::ExpiredContext { .. }) {
         "it has expired; is the clock right?"
     } else if matches!(error, Wrong::NotValidYet | Wrong::NotValidYetContext { .. }) {
@@ -202,7 +214,7 @@ fn distrust(error: &CertificateError) -> String {
     } else if tls_roots::is_own(error) {
         "it is an authority's own; give the server one that the authority has signed"
     } else {
-        return format!("{error}; name its authority with --ca-file");
+        return format!("{error}; name its authority with {ca}");
     };
     words.into()
 }

@@ -30,6 +30,8 @@ pub struct Webhook {
     /// The authorities that are believed, instead of the system's.
     pub ca_file: Option<PathBuf>,
     pub give_up_on_4xx: bool,
+    /// Statuses by which a record is given up besides.
+    pub give_up_on: Vec<u16>,
     pub signing: Signing,
     pub hosts: Hosts,
     pub key: IdempotencyKey,
@@ -45,7 +47,7 @@ impl Webhook {
     }
 }
 
-const PROGRAM: HeaderValue =
+pub const PROGRAM: HeaderValue =
     HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
 
 /// Headers that only the program can get right.

@@ -37,6 +37,8 @@ pub const CURSOR: &str = ".cursor";
 pub const HISTORY: &str = ".history";
 pub const FAILURES: &str = ".failures";
 pub const HUNG: &str = ".hung";
+pub const UNREPORTED: &str = ".unreported";
+pub const UNMEASURED: &str = ".unmeasured";
 pub const PASSES: &str = "passes";
 
 /// A state directory that is fit for use.

@@ -15,13 +15,15 @@ use serde::{Deserialize, Serialize};
 
 use super::LINES;
 use super::StateDir;
-use super::directory::{HISTORY, HUNG, Purpose, TRIES};
+use super::directory::{HISTORY, HUNG, Purpose, TRIES, UNMEASURED, UNREPORTED};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
 
+/// How many passes with something to do a line has in a day, at most: cron counts in minutes.
+pub const PASSES_OF_A_DAY: usize = 1_440;
 /// How many entries a line keeps. The file is cut when it has twice as many.
-const KEPT: u32 = 1_000;
+const KEPT: u32 = 1_500;
 /// The most bytes of an entry: a write of one page is not cut in two by a kill.
 const ENTRY: usize = 4_096;
 /// How much is read of a file to find its last entries.
@@ -32,7 +34,7 @@ const ERRORS_KEPT: usize = 3;
 const TYPED: usize = 500;
 /// How often a running pass writes its counts, in seconds.
 const WRITE_INTERVAL: i64 = 60;
-/// How often a line is said to hang.
+/// How often the same is complained of.
 const COMPLAINT_INTERVAL: i64 = 3_600;
 
 /// A crontab line, as its passes note it.
@@ -76,6 +78,27 @@ impl Counts {
         ] {
             // What the file says may be anything.
             *total = total.saturating_add(more);
+        }
+    }
+}
+
+/// Something that passes find wrong again and again, and cron's mail need not say each time.
+#[derive(Debug, Clone, Copy)]
+pub enum Complaint {
+    /// The running pass of the line hangs.
+    Hung,
+    /// The pass could not be reported to its service.
+    Ping,
+    /// Its metrics could not be written.
+    Metrics,
+}
+
+impl Complaint {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Hung => HUNG,
+            Self::Ping => UNREPORTED,
+            Self::Metrics => UNMEASURED,
         }
     }
 }
@@ -224,6 +247,11 @@ impl PassRecord {
         self.write()?;
         self.set_time(self.entry.began);
         Ok(())
+    }
+
+    /// All attempts of the line, those of this pass among them.
+    pub fn totals(&self) -> Counts {
+        self.entry.totals
     }
 
     /// The attempts of the pass so far.
@@ -435,9 +463,9 @@ impl StateDir {
         Ok(history)
     }
 
-    /// Whether a line is to be said to hang now: once an hour.
-    pub fn may_complain(&self, line: &LineName, now: Instant) -> Result<bool> {
-        let name = format!("{}{HUNG}", self.file_name(&line.to_string()));
+    /// Whether something is to be complained of now: of each line once an hour.
+    pub fn may_complain(&self, line: &LineName, of: Complaint, now: Instant) -> Result<bool> {
+        let name = format!("{}{}", self.file_name(&line.to_string()), of.suffix());
         let file = self.file(&name)?;
         let (_, said) = tail(&file, 32)?;
         let said: Option<Instant> =
@@ -521,7 +549,7 @@ mod tests {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(entries.len(), KEPT as usize);
         let last = entries.last().unwrap();
-        assert_eq!((last.totals.failed, last.began), (3_000, Instant(3_000)));
+        assert_eq!((last.totals.failed, last.began), (4_500, Instant(4_500)));
         assert!(longest < u64::from(2 * KEPT) * 600, "{longest}");
     }
 

@@ -24,12 +24,16 @@ use crate::record::{Id, Key, Value};
 use crate::secure_file::is_same;
 use crate::system_error::chain;
 use crate::time::Instant;
-use directory::{CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES};
+use directory::{
+    CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES, UNMEASURED, UNREPORTED,
+};
 use place::Place;
 
 pub use directory::Purpose;
 pub use failures::{Failures, NewFailures};
-pub use history::{Counts, LineHistory, LineName, PassEnd, PassEntry, PassRecord};
+pub use history::{
+    Complaint, Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord,
+};
 pub use pass_note::PassNote;
 
 /// What is remembered of a line takes a multiple of this many bytes.
@@ -88,7 +92,7 @@ impl StateDir {
             let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
             own.push(self.claims_name(table));
             if !self.place.is_named {
-                for end in [CURSOR, HISTORY, FAILURES, HUNG] {
+                for end in [CURSOR, HISTORY, FAILURES, HUNG, UNREPORTED, UNMEASURED] {
                     own.extend(directory.with_suffix(end)?);
                 }
             }

@@ -6,6 +6,9 @@ fn reply(status: u16) -> Reply<'static> {
     Reply { status, retry_after: None, location: None, body: b"" }
 }
 
+const ON_4XX: GivesUp = GivesUp { on_4xx: true, on: &[] };
+const NEVER: GivesUp = GivesUp { on_4xx: false, on: &[] };
+
 fn failure(error: &str) -> Outcome {
     Outcome::Failure { error: error.into() }
 }
@@ -17,7 +20,7 @@ fn give_up(error: &str) -> Outcome {
 #[test]
 fn every_status_has_an_outcome() {
     for status in [200, 201, 202, 204, 226, 299] {
-        assert_eq!(of_reply(&reply(status), true, NOW), Outcome::Success);
+        assert_eq!(of_reply(&reply(status), ON_4XX, NOW), Outcome::Success);
     }
     for (status, error) in [
         (500, "HTTP 500 Internal Server Error"),
@@ -31,12 +34,27 @@ fn every_status_has_an_outcome() {
         (999, "HTTP 999"),
         (304, "HTTP 304 Not Modified: redirects are not followed"),
     ] {
-        assert_eq!(of_reply(&reply(status), true, NOW), failure(error));
+        assert_eq!(of_reply(&reply(status), ON_4XX, NOW), failure(error));
     }
     for (status, error) in [(400, "HTTP 400 Bad Request"), (410, "HTTP 410 Gone")] {
-        assert_eq!(of_reply(&reply(status), true, NOW), give_up(error));
-        assert_eq!(of_reply(&reply(status), false, NOW), failure(error));
+        assert_eq!(of_reply(&reply(status), ON_4XX, NOW), give_up(error));
+        assert_eq!(of_reply(&reply(status), NEVER, NOW), failure(error));
     }
+}
+
+#[test]
+fn a_listed_status_gives_up_whatever_else_is_said() {
+    let listed = GivesUp { on_4xx: false, on: &[301, 410, 503] };
+    for (status, expected) in [
+        (410, give_up("HTTP 410 Gone")),
+        (422, failure("HTTP 422 Unprocessable Entity")),
+        (301, give_up("HTTP 301 Moved Permanently: redirects are not followed")),
+        (200, Outcome::Success),
+    ] {
+        assert_eq!(of_reply(&reply(status), listed, NOW), expected);
+    }
+    let later = Reply { retry_after: Some("60"), ..reply(503) };
+    assert_eq!(of_reply(&later, listed, NOW), give_up("HTTP 503 Service Unavailable"));
 }
 
 #[test]
@@ -44,7 +62,7 @@ fn a_redirect_is_named() {
     let moved = Reply { location: Some("https://x/\u{1b}y"), body: b"moved", ..reply(301) };
     let error = "HTTP 301 Moved Permanently: redirects are not followed; this one leads to \
                  https://x/y";
-    assert_eq!(of_reply(&moved, true, NOW), failure(error));
+    assert_eq!(of_reply(&moved, ON_4XX, NOW), failure(error));
 }
 
 #[test]
@@ -71,10 +89,13 @@ fn retry_after_is_heeded() {
         assert_eq!(wait(text, NOW), expected, "{text}");
         let busy = Reply { retry_after: Some(text), ..reply(429) };
         match expected {
-            None => assert_eq!(of_reply(&busy, true, NOW), failure("HTTP 429 Too Many Requests")),
+            None => assert_eq!(of_reply(&busy, ON_4XX, NOW), failure("HTTP 429 Too Many Requests")),
             Some(_) => {
                 let error = "HTTP 429 Too Many Requests".into();
-                assert_eq!(of_reply(&busy, true, NOW), Outcome::Snooze { error, after: expected });
+                assert_eq!(
+                    of_reply(&busy, ON_4XX, NOW),
+                    Outcome::Snooze { error, after: expected }
+                );
             }
         }
     }
@@ -84,10 +105,10 @@ fn retry_after_is_heeded() {
 fn retry_after_counts_only_where_it_belongs() {
     for status in [500, 502, 408, 425, 302] {
         let reply = Reply { retry_after: Some("5"), ..reply(status) };
-        assert!(matches!(of_reply(&reply, false, NOW), Outcome::Failure { .. }), "{status}");
+        assert!(matches!(of_reply(&reply, NEVER, NOW), Outcome::Failure { .. }), "{status}");
     }
     let reply = Reply { retry_after: Some("5"), ..reply(503) };
-    assert!(matches!(of_reply(&reply, false, NOW), Outcome::Snooze { .. }));
+    assert!(matches!(of_reply(&reply, NEVER, NOW), Outcome::Snooze { .. }));
 }
 
 #[test]
@@ -110,11 +131,11 @@ fn the_servers_words_are_one_short_line() {
     ] {
         let expected = failure(&format!("HTTP 500 Internal Server Error{expected}"));
         let reply = Reply { body: body.as_bytes(), ..reply(500) };
-        assert_eq!(of_reply(&reply, false, NOW), expected);
+        assert_eq!(of_reply(&reply, NEVER, NOW), expected);
     }
     let binary = Reply { body: b"\xff\xfe\0x", ..reply(500) };
     let error = "HTTP 500 Internal Server Error: \u{fffd}\u{fffd}x";
-    assert_eq!(of_reply(&binary, false, NOW), failure(error));
+    assert_eq!(of_reply(&binary, NEVER, NOW), failure(error));
 }
 
 const NGINX: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
@@ -148,12 +169,12 @@ fn of_a_page_the_title_is_said() {
     ] {
         let reply = Reply { body: page.as_bytes(), ..reply(502) };
         let error = failure(&format!("HTTP 502 Bad Gateway{expected}"));
-        assert_eq!(of_reply(&reply, false, NOW), error, "{page}");
+        assert_eq!(of_reply(&reply, NEVER, NOW), error, "{page}");
     }
     let down = CLOUDFLARE.replace("502: Bad gateway", "521: Web server is down");
     let reply = Reply { body: down.as_bytes(), ..reply(521) };
     let error = failure("HTTP 521: example.com | 521: Web server is down");
-    assert_eq!(of_reply(&reply, false, NOW), error);
+    assert_eq!(of_reply(&reply, NEVER, NOW), error);
 }
 
 #[test]
@@ -173,6 +194,6 @@ fn of_a_page_without_a_title_the_first_text_that_is_seen() {
     ] {
         let reply = Reply { body: page.as_bytes(), ..reply(500) };
         let error = failure(&format!("HTTP 500 Internal Server Error{expected}"));
-        assert_eq!(of_reply(&reply, false, NOW), error, "{page}");
+        assert_eq!(of_reply(&reply, NEVER, NOW), error, "{page}");
     }
 }

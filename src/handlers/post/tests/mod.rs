@@ -24,6 +24,7 @@ fn webhook(url: &str) -> Webhook {
         headers: Vec::new(),
         ca_file: None,
         give_up_on_4xx: false,
+        give_up_on: Vec::new(),
         signing: Signing::None,
         hosts: Hosts::default(),
         key: IdempotencyKey::Name,

@@ -1,0 +1,122 @@
+//! The options of a queue as words of a command line that mean the same from any directory, without
+//! the environment of who typed them, and for everybody to read.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::Result;
+use toml::Value;
+
+use crate::exit::{ExitError, usage};
+use crate::handlers::without_login;
+use crate::options::keys::{EXEC, FLAGS, PATHS, long};
+use crate::options::value::truth;
+use crate::options::{Environment, Origin, Queue, Resolved};
+use crate::{schedule, store};
+
+/// The options that were typed, those of the environment, and where the file is, seen from anywhere:
+/// the keys that are wanted of them.
+pub fn words(
+    resolved: &Resolved<'_>,
+    queue: &Queue,
+    wants: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, ExitError> {
+    let (typed, environment) = (resolved.typed, &resolved.sources.environment);
+    let mut words = Vec::new();
+    if let Some(file) = &resolved.sources.file {
+        words.extend(option("config", Some(absolute(environment, &file.path)?)));
+    }
+    if let Some(name) = resolved.named() {
+        words.extend(option("queue", Some(name.into())));
+    }
+    // Every user of the machine sees a command line, so what is secret stays in the environment.
+    let mut layers = environment.layer(&queue.name)?;
+    layers.retain(|key| !["header", "ping"].contains(&key));
+    layers = typed.layer.clone().over(layers);
+    layers.retain(|key| key != EXEC && wants(key));
+    // Where cron and systemd start it, no variable may say so.
+    if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
+        let place = Value::String(absolute(environment, place)?);
+        layers.insert("state_dir", place, Origin::CommandLine);
+    }
+    for (key, value, _) in layers.iter() {
+        for value in values(key, value) {
+            let value = value.map(|value| self::value(environment, key, value)).transpose()?;
+            words.extend(option(&long(key), value));
+        }
+    }
+    // Where cron starts it, what is set is a word of the line.
+    let is_meant = |key: &str| key != "ping" && wants(key);
+    for setting in typed.set.iter().filter(|setting| is_meant(&setting.key)) {
+        words.extend(option("set", Some(setting.text.clone())));
+    }
+    let condition = match &layers.conditions[..] {
+        [] => return Ok(words),
+        [one] => one.clone(),
+        several => format!("({})", several.join(") AND (")),
+    };
+    words.extend(option("where", Some(condition)));
+    Ok(words)
+}
+
+/// A value as it is from anywhere, and for everybody to read.
+fn value(environment: &Environment, key: &str, value: &str) -> Result<String, ExitError> {
+    let file = schedule::file_of(value).filter(|_| key == "policy");
+    Ok(match key {
+        // A password is no word for a command line, which every user of the machine sees.
+        _ if store::is_url(value) => store::without_password(value),
+        "post" => without_login(value),
+        "exec_on_archive" | "exec_on_archive_digest" => {
+            let mut words = shlex::split(value).unwrap_or_default();
+            make_absolute(environment, &mut words)?;
+            let joined = shlex::try_join(words.iter().map(String::as_str));
+            joined.map_err(|error| usage(format!("{value:?} is no command: {error}")))?
+        }
+        _ if PATHS.contains(&key) => absolute(environment, Path::new(value))?,
+        _ => match file {
+            Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
+            None => value.into(),
+        },
+    })
+}
+
+/// Has a command be one that can be started from anywhere.
+pub fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<(), ExitError> {
+    if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
+        *program = absolute(environment, Path::new(program))?;
+    }
+    Ok(())
+}
+
+fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
+    let path = environment.directory.join(path);
+    let path = path.canonicalize().unwrap_or(path);
+    path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
+}
+
+/// The values of an option, each of which is typed with the option; none for a flag.
+fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
+    if let Value::Array(values) = value {
+        return values.iter().map(Value::as_str).collect();
+    }
+    // A flag may be turned on by a word.
+    let is_on = |text| key != "progressive" || truth(text) == Some(true);
+    match value.as_str() {
+        Some(text) if FLAGS.contains(&key) && is_on(text) => vec![None],
+        Some(text) if ["header", "allow_hosts"].contains(&key) => text.lines().map(Some).collect(),
+        one => vec![one],
+    }
+}
+
+fn option(long: &str, value: Option<String>) -> Vec<String> {
+    match value {
+        None => vec![format!("--{long}")],
+        // It would look like an option of its own.
+        Some(value) if value.starts_with('-') => vec![format!("--{long}={value}")],
+        Some(value) => vec![format!("--{long}"), value],
+    }
+}
+
+pub fn utf8(word: OsString) -> Result<String> {
+    word.into_string().map_err(|word| usage(format!("{} is not UTF-8", word.display())).into())
+}

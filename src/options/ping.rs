@@ -1,0 +1,165 @@
+//! The URLs that passes are reported to: a check as healthchecks.io has it, or a URL for each event.
+//! Whoever knows one of them can report in the place of a pass, so no message shows them.
+
+use std::convert::Infallible;
+use std::str::FromStr;
+
+use anyhow::{Result, bail, ensure};
+use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
+
+use super::value;
+use crate::handlers::Target;
+use crate::nearest::unknown;
+
+/// What in a URL is replaced by the name of the crontab line.
+const LINE: &str = "line";
+const EVENTS: [&str; 3] = ["start", "success", "failure"];
+
+/// What a monitoring service is told of each pass, and where.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Ping {
+    /// The URL of a check, behind whose path the event stands.
+    Check(String),
+    /// A URL for each event; none for an event that the service does not hear of.
+    Each { start: Option<String>, success: Option<String>, failure: Option<String> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    Start,
+    /// With the exit status of the pass.
+    End(u8),
+}
+
+impl Ping {
+    /// Fails if a URL cannot be used. The error shows nothing of it.
+    pub fn check(&self) -> Result<()> {
+        let urls = match self {
+            Self::Check(url) => vec![url],
+            Self::Each { start, success, failure } => {
+                [start, success, failure].into_iter().flatten().collect()
+            }
+        };
+        ensure!(!urls.is_empty(), "there is no URL; legal are {}", EVENTS.join(", "));
+        for url in urls {
+            let target = Target::new(url)?;
+            if let Some(other) = target.columns().find(|name| *name != LINE) {
+                bail!("{{{other}}} is not replaced in the URL; legal is {{{LINE}}}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an event of a run is reported, if it is.
+    pub fn target(&self, event: Event, run: &str) -> Option<Result<Target>> {
+        let url = match (self, event) {
+            (Self::Check(url), Event::Start) => behind(url, "start", run),
+            (Self::Check(url), Event::End(exit)) => behind(url, &exit.to_string(), run),
+            (Self::Each { start, .. }, Event::Start) => start.clone()?,
+            (Self::Each { success, .. }, Event::End(0)) => success.clone()?,
+            (Self::Each { failure, .. }, Event::End(_)) => failure.clone()?,
+        };
+        Some(Target::new(&url))
+    }
+}
+
+/// `https://hc-ping.com/UUID/start?rid=...`: the event behind the path, the run behind the query.
+fn behind(url: &str, event: &str, run: &str) -> String {
+    let url = url.split('#').next().unwrap_or_default();
+    let (path, query) = url.split_once('?').map_or((url, ""), |(path, query)| (path, query));
+    let and = if query.is_empty() { "" } else { "&" };
+    format!("{}/{event}?{query}{and}rid={}", path.trim_end_matches('/'), as_uuid(run))
+}
+
+/// The 16 hexadecimal digits of a run at the end of a UUID, which is what the service takes.
+fn as_uuid(run: &str) -> String {
+    let (high, low) = run.split_at_checked(4).unwrap_or((run, ""));
+    format!("00000000-0000-0000-{high}-{low}")
+}
+
+impl FromStr for Ping {
+    type Err = Infallible;
+
+    /// The URL is looked at later: clap would show one that is wrong.
+    fn from_str(url: &str) -> Result<Self, Infallible> {
+        Ok(Self::Check(url.into()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Ping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        value::read(deserializer, |value| match value {
+            Value::String(url) => Ok(Self::Check(url)),
+            Value::Table(urls) => each(urls),
+            Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Array(_) => Err("write a URL, or { start, success, failure }".into()),
+        })
+    }
+}
+
+fn each(mut urls: Table) -> Result<Ping, String> {
+    if let Some(other) = urls.keys().find(|key| !EVENTS.contains(&key.as_str())) {
+        return Err(unknown("key", other, EVENTS));
+    }
+    let mut url = |event: &str| match urls.remove(event) {
+        None => Ok(None),
+        Some(Value::String(url)) => Ok(Some(url)),
+        Some(_) => Err(format!("{event} is no text; write its URL in quotes")),
+    };
+    Ok(Ping::Each { start: url("start")?, success: url("success")?, failure: url("failure")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(ping: &Ping, event: Event) -> Option<String> {
+        let target = ping.target(event, "0123456789abcdef")?.unwrap();
+        Some(target.fill(&|_| Some("orders-ndays-1".into())).unwrap().to_string())
+    }
+
+    #[test]
+    fn the_event_stands_behind_the_path_of_a_check() {
+        let rid = "rid=00000000-0000-0000-0123-456789abcdef";
+        for (check, start) in [
+            ("https://hc-ping.com/uuid", format!("https://hc-ping.com/uuid/start?{rid}")),
+            ("https://hc-ping.com/uuid/", format!("https://hc-ping.com/uuid/start?{rid}")),
+            (
+                "https://hc-ping.com/key/{line}?create=1#x",
+                format!("https://hc-ping.com/key/orders-ndays-1/start?create=1&{rid}"),
+            ),
+        ] {
+            let ping = Ping::Check(check.into());
+            ping.check().unwrap();
+            assert_eq!(url(&ping, Event::Start), Some(start.clone()));
+            assert_eq!(url(&ping, Event::End(75)), Some(start.replace("/start", "/75")));
+        }
+    }
+
+    #[test]
+    fn an_event_without_a_url_is_not_reported() {
+        let table: Table = "success = 'http://a/up'\nfailure = 'http://a/down'".parse().unwrap();
+        let ping = each(table).unwrap();
+        let urls = [Event::Start, Event::End(0), Event::End(1), Event::End(75)];
+        let urls = urls.map(|event| url(&ping, event));
+        let [none, up, down, later] = urls.each_ref().map(Option::as_deref);
+        assert_eq!((none, up), (None, Some("http://a/up")));
+        assert_eq!((down, later), (Some("http://a/down"), Some("http://a/down")));
+    }
+
+    #[test]
+    fn no_error_shows_the_url() {
+        for (text, says) in [
+            ("hc-ping.com/S3krit", "no scheme"),
+            ("https://hc-ping.com/S3krit/{id}", "{id} is not replaced"),
+            ("https://hc-ping.com/S3kritä", "cannot stand in the URL"),
+        ] {
+            let error = format!("{:#}", Ping::Check(text.into()).check().unwrap_err());
+            assert!(error.contains(says) && !error.contains("S3krit"), "{error}");
+        }
+    }
+}

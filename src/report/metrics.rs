@@ -1,0 +1,250 @@
+//! Figures in the text format of Prometheus, for the textfile collector of node_exporter: those of the
+//! last pass of each crontab line, and those of each table. A file is shared, so what others have
+//! written into it stays: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::status::{StatusReport, status_totals};
+use crate::record::one_line;
+use crate::store::{Counts, LineName};
+use crate::time::Instant;
+
+/// A family of series. Those of passes and those of tables have none in common: the collector takes a
+/// series from one file only.
+struct Family {
+    name: &'static str,
+    /// `gauge` or `counter`.
+    kind: &'static str,
+    help: &'static str,
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: "gauge", help }
+}
+
+const PASS_END: &str = "backlog_pass_timestamp_seconds";
+const PASS_SUCCESS: &str = "backlog_pass_success_timestamp_seconds";
+const PASS_DURATION: &str = "backlog_pass_duration_seconds";
+const PASS_EXIT: &str = "backlog_pass_exit_code";
+const ATTEMPTS: &str = "backlog_attempts_total";
+const READABLE: &str = "backlog_table_readable";
+const MADE: &str = "backlog_status_timestamp_seconds";
+const RECORDS: &str = "backlog_records";
+const FAILED: &str = "backlog_failed_records";
+const SNOOZED: &str = "backlog_snoozed_records";
+const DUE: &str = "backlog_due_records";
+const OLDEST_DUE: &str = "backlog_oldest_due_seconds";
+
+/// Those of passes, then those of tables.
+const FAMILIES: [Family; 12] = [
+    gauge(PASS_END, "When the last pass of the crontab line ended."),
+    gauge(PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
+    gauge(PASS_DURATION, "How long the last pass of the crontab line took."),
+    gauge(PASS_EXIT, "Exit status of the last pass of the crontab line."),
+    Family {
+        name: ATTEMPTS,
+        kind: "counter",
+        help: "Attempts of all passes of the crontab line, by outcome.",
+    },
+    gauge(READABLE, "Whether the table could be read for these figures."),
+    gauge(MADE, "When the figures of the table were made."),
+    gauge(RECORDS, "Records of the table, by status."),
+    gauge(FAILED, "Pending records whose last attempt failed."),
+    gauge(SNOOZED, "Pending records that are put off by their handler."),
+    gauge(DUE, "Records that are due by the schedule of the crontab line."),
+    gauge(OLDEST_DUE, "For how long the record has waited that has been due the longest."),
+];
+const OF_PASSES: usize = 5;
+
+/// The labels that all series of a pass or of a table begin with.
+pub struct Labels(String);
+
+impl Labels {
+    pub fn of_table(db: &str, queue: &str, table: &str) -> Self {
+        Self(labels(&[("db", db), ("queue", queue), ("table", table)]))
+    }
+
+    pub fn of_line(db: &str, LineName { queue, table, policy }: &LineName) -> Self {
+        Self::of_table(db, queue, table).with("line", policy)
+    }
+
+    fn with(&self, name: &str, value: &str) -> Self {
+        Self(format!("{},{}", self.0, labels(&[(name, value)])))
+    }
+}
+
+fn labels(labels: &[(&str, &str)]) -> String {
+    let escaped = |value: &str| one_line(value).replace('\\', r"\\").replace('"', "\\\"");
+    let shown = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+    shown.collect::<Vec<_>>().join(",")
+}
+
+/// The figures of the last pass of a line.
+pub struct PassFigures {
+    pub ended_at: Instant,
+    pub took: Duration,
+    pub exit: u8,
+    /// All attempts of the line; `None` if the pass has not come so far as to know them.
+    pub totals: Option<Counts>,
+}
+
+/// Series with their values, by family and labels.
+#[derive(Default)]
+pub struct Metrics(BTreeMap<(usize, String), String>);
+
+impl Metrics {
+    /// What a file holds of these families. Anything else in it is damage.
+    pub fn read(text: &str) -> Self {
+        let series = text.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once("} ")?;
+            let (name, labels) = series.split_once('{')?;
+            value.parse::<f64>().ok()?;
+            Some(((place(name)?, labels.into()), value.into()))
+        });
+        Self(series.collect())
+    }
+
+    pub fn of_pass(&mut self, labels: &Labels, figures: &PassFigures) {
+        let PassFigures { ended_at, took, exit, totals } = figures;
+        self.set(PASS_END, labels, ended_at.0);
+        if *exit == 0 {
+            self.set(PASS_SUCCESS, labels, ended_at.0);
+        } else {
+            // One that has never succeeded must be told from one that is not known.
+            self.0.entry(key(PASS_SUCCESS, labels)).or_insert_with(|| "0".into());
+        }
+        self.set(PASS_DURATION, labels, took.as_secs_f64());
+        self.set(PASS_EXIT, labels, exit);
+        let Some(totals) = totals else { return };
+        let Counts { succeeded, failed, snoozed, archived, interrupted, left: _ } = *totals;
+        for (outcome, count) in [
+            ("succeeded", succeeded),
+            ("failed", failed),
+            ("snoozed", snoozed),
+            ("archived", archived),
+            ("interrupted", interrupted),
+        ] {
+            self.set(ATTEMPTS, &labels.with("outcome", outcome), count);
+        }
+    }
+
+    pub fn of_table(&mut self, labels: &Labels, report: &StatusReport) {
+        self.forget_table(labels);
+        self.set(READABLE, labels, 1);
+        self.set(MADE, labels, report.now.0);
+        for (status, records) in status_totals(&report.counts) {
+            self.set(RECORDS, &labels.with("status", &status), records);
+        }
+        self.set(FAILED, labels, report.failed);
+        self.set(SNOOZED, labels, report.snoozed);
+        if let Some(due) = &report.due {
+            let labels = labels.with("line", &due.line);
+            self.set(DUE, &labels, due.due);
+            self.set(OLDEST_DUE, &labels, due.oldest_due_secs.unwrap_or(0));
+        }
+    }
+
+    /// A table that could not be read has no other figures.
+    pub fn of_unreadable_table(&mut self, labels: &Labels, now: Instant) {
+        self.forget_table(labels);
+        self.set(READABLE, labels, 0);
+        self.set(MADE, labels, now.0);
+    }
+
+    /// A status or a schedule that is gone must not go on to be counted.
+    fn forget_table(&mut self, Labels(table): &Labels) {
+        let is_own = |labels: &str| {
+            labels.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+        };
+        self.0.retain(|(family, labels), _| *family < OF_PASSES || !is_own(labels));
+    }
+
+    fn set(&mut self, name: &str, labels: &Labels, value: impl std::fmt::Display) {
+        self.0.insert(key(name, labels), format!("{value}"));
+    }
+
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (place, Family { name, kind, help }) in FAMILIES.iter().enumerate() {
+            let series = self.0.iter().filter(|((family, _), _)| *family == place);
+            for (number, ((_, labels), value)) in series.enumerate() {
+                if number == 0 {
+                    // Writing to a text does not fail.
+                    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+                }
+                let _ = writeln!(text, "{name}{{{labels}}} {value}");
+            }
+        }
+        text
+    }
+}
+
+fn key(name: &str, labels: &Labels) -> (usize, String) {
+    // The names are those of the families.
+    (place(name).unwrap_or(FAMILIES.len()), labels.0.clone())
+}
+
+fn place(name: &str) -> Option<usize> {
+    FAMILIES.iter().position(|family| family.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(policy: &str) -> Labels {
+        let name = LineName { queue: "mails".into(), table: "t".into(), policy: policy.into() };
+        Labels::of_line("/a\"b\\.db", &name)
+    }
+
+    fn figures(exit: u8, succeeded: Option<u64>) -> PassFigures {
+        let totals = succeeded.map(|succeeded| Counts { succeeded, ..Counts::default() });
+        PassFigures { ended_at: Instant(70), took: Duration::from_millis(1_500), exit, totals }
+    }
+
+    #[test]
+    fn lines_share_a_file_and_what_is_read_is_what_was_written() {
+        let mut metrics = Metrics::default();
+        metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
+        metrics.of_pass(&line("--ndays 7"), &figures(1, Some(2)));
+        let text = metrics.to_text();
+        assert_eq!(Metrics::read(&text).to_text(), text);
+        let labels = r#"{db="/a\"b\\.db",queue="mails",table="t",line="--ndays 1""#;
+        for series in [
+            format!("backlog_pass_timestamp_seconds{labels}}} 70\n"),
+            format!("backlog_pass_duration_seconds{labels}}} 1.5\n"),
+            format!("backlog_attempts_total{labels},outcome=\"succeeded\"}} 7\n"),
+        ] {
+            assert!(text.contains(&series), "{series} is not in {text}");
+        }
+        assert_eq!(text.matches("# TYPE").count(), OF_PASSES);
+        assert_eq!(text.matches("backlog_pass_success_timestamp_seconds{").count(), 2);
+    }
+
+    #[test]
+    fn a_pass_that_failed_early_leaves_the_counters_and_the_last_success() {
+        let mut metrics = Metrics::default();
+        metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
+        let late = PassFigures { ended_at: Instant(99), ..figures(75, None) };
+        metrics.of_pass(&line("--ndays 1"), &late);
+        let text = metrics.to_text();
+        for series in ["success_timestamp_seconds", "attempts_total", "exit_code"] {
+            assert!(text.contains(series));
+        }
+        let value = |name: &str| {
+            let found = text.lines().find(|line| line.starts_with(name));
+            found.and_then(|line| line.rsplit_once(' ')).map(|(_, value)| value)
+        };
+        assert_eq!(value("backlog_pass_success_timestamp_seconds{"), Some("70"));
+        assert_eq!(value("backlog_pass_exit_code{"), Some("75"));
+        assert!(text.contains("outcome=\"succeeded\"} 7\n"));
+    }
+
+    #[test]
+    fn damage_is_passed_over() {
+        let text = "x{} 1\nbacklog_pass_exit_code{db=\"a\"} lots\nbacklog_records 7\n{}\n} 1\n";
+        assert_eq!(Metrics::read(text).to_text(), "");
+    }
+}

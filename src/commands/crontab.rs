@@ -55,7 +55,8 @@ pub fn run(
     // The URL that was typed or stands in the environment.
     let url = environment.typed_or(resolved.typed.layer.text("post"), "post")?;
     let has_login = url.is_some_and(|url| without_login(&url) != url);
-    let variables = variables(&chosen, &queue, args.systemd, has_login, environment)?;
+    let sets_ping = resolved.typed.set.iter().any(|setting| setting.key == "ping");
+    let variables = variables(&chosen, &queue, args.systemd, has_login, sets_ping, environment)?;
     if has_login {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
@@ -89,6 +90,7 @@ fn variables(
     queue: &Queue,
     is_systemd: bool,
     has_login: bool,
+    sets_ping: bool,
     environment: &Environment,
 ) -> Result<Vec<(String, String)>> {
     let mut variables: Vec<(String, String)> = Vec::new();
@@ -111,7 +113,7 @@ fn variables(
     if has_login || webhook.is_some() && environment.option("header")?.is_some() {
         variables.push((variable("header"), "...".into()));
     }
-    if environment.option("ping")?.is_some() {
+    if environment.option("ping")?.is_some() || sets_ping {
         variables.push((variable("ping"), "...".into()));
     }
     Ok(variables)

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod alarms;
+mod archived;
 mod bad_input;
 mod check;
 mod circuit_breaker;
@@ -21,15 +23,16 @@ mod json;
 mod large;
 mod limits;
 mod mapping;
+mod metrics;
 mod passes;
 mod pgmq;
+mod pings;
 mod policies;
 mod post;
 mod postgres;
 mod process;
 mod queues;
 mod read_only;
-
 mod schedule;
 mod security;
 mod servers;
@@ -40,6 +43,7 @@ mod stream;
 mod tables;
 mod terminal;
 mod testenv;
+mod thresholds;
 mod triggers;
 mod troubleshooting;
 mod usage;

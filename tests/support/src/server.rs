@@ -313,7 +313,9 @@ fn converse<S: Read + Write + Tunnel>(stream: S, connection: usize, shared: &Sha
         let path = path
             .strip_prefix("http://")
             .map_or(path.as_str(), |url| url.find('/').map_or("/", |start| &url[start..]));
-        match shared.answers.get(path) {
+        // Of a query that differs each time its path is enough.
+        let whole = shared.answers.get(path);
+        match whole.or_else(|| shared.answers.get(path.split('?').next().unwrap_or(path))) {
             Some(answer) => {
                 if !tell(answer, stream.get_mut(), shared) {
                     return;

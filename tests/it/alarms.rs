@@ -1,0 +1,134 @@
+//! Alarms, played through as whoever sets them up: each comes when it must, and none on a quiet day.
+
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, signal};
+
+/// What operations.md recommends.
+const LIMITS: [&str; 4] = [
+    "--warn-if",
+    "due>1000",
+    "--fail-if",
+    "archived_24h>0,oldest_due>1h,last_pass>15m,hung_lines>0,overdue_lines>0",
+];
+
+fn alarm(env: &TestEnv, now: i64) -> String {
+    alarm_by(env, now, &["--progressive"])
+}
+
+fn alarm_by(env: &TestEnv, now: i64, schedule: &[&str]) -> String {
+    let ran = env.run_at(now, &[&["status"], schedule, &LIMITS[..]].concat());
+    let exit = ran.exit.unwrap();
+    format!("{exit} {}", ran.stdout.trim())
+}
+
+fn pass(env: &TestEnv, now: i64, more: &[&str], handler: &[&str]) -> Option<i32> {
+    env.run_at(now, &[&["process", "--progressive"], more, &["--"], handler].concat()).exit
+}
+
+/// Records of several ages, of which some have failed for long.
+fn table() -> TestEnv {
+    let env = TestEnv::new();
+    for (id, age) in [(1, MINUTE), (2, HOUR), (3, 30 * HOUR), (4, 200 * HOUR), (5, 2_000 * HOUR)] {
+        env.insert_one(id, MIDNIGHT - age);
+    }
+    env
+}
+
+/// A pass every five minutes, some of whose records fail each time, which is what a schedule is for.
+fn quiet(hours: i64, schedule: &[&str]) {
+    let env = table();
+    let handler = ["--", "sh", "-c", "[ $((BACKLOG_ID % 3)) != 0 ] && [ $BACKLOG_ID -lt 5 ]"];
+    for tick in 0..hours * 12 {
+        let now = MIDNIGHT + tick * 5 * MINUTE;
+        if tick % 10 == 0 {
+            env.insert_one(100 + tick, now - 30);
+        }
+        env.run_at(now, &[&["process"], schedule, &handler].concat()).silent();
+        // How often a line by age runs is known once it has run some times.
+        if tick % 4 == 0 && tick > 4 {
+            let said = alarm_by(&env, now + 4 * MINUTE, schedule);
+            assert!(said.starts_with("0 OK: "), "tick {tick}: {said}");
+        }
+    }
+    assert!(env.count("ERROR") > 0);
+}
+
+#[test]
+fn no_alarm_comes_on_a_quiet_day() {
+    quiet(24, &["--progressive"]);
+}
+
+#[test]
+fn no_alarm_comes_whatever_the_schedule_is() {
+    quiet(4, &["--fibonacci", "--every", "5m"]);
+    quiet(4, &["--ndays", "360"]);
+    quiet(4, &["--policy", "exponential:first=10m,base=2,max=1h", "--every", "5m", "--by-age"]);
+}
+
+#[test]
+fn a_dead_cron_is_told() {
+    let env = table();
+    for tick in 0..4 {
+        assert_eq!(pass(&env, MIDNIGHT + tick * 5 * MINUTE, &[], &["true"]), Some(0));
+    }
+    let last = MIDNIGHT + 15 * MINUTE;
+    assert_eq!(alarm(&env, last + 9 * MINUTE).split(':').next(), Some("0 OK"));
+    let said = alarm(&env, last + 16 * MINUTE);
+    assert_eq!(said, "2 CRITICAL: last_pass 16m (>15m), overdue_lines 1 (>0)");
+}
+
+#[test]
+fn a_hung_pass_is_told() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - MINUTE);
+    let staying = env.staying();
+    let now = format!("@{MIDNIGHT}");
+    let words = [
+        "process",
+        "--progressive",
+        "--now",
+        &now,
+        "--timeout",
+        "20m",
+        "--",
+        "sh",
+        "-c",
+        &staying.script,
+    ];
+    let child = env.spawn(&words);
+    staying.wait_for_begin();
+    assert_eq!(alarm(&env, MIDNIGHT + 14 * MINUTE).split(':').next(), Some("0 OK"));
+    let said = alarm(&env, MIDNIGHT + 61 * MINUTE);
+    assert!(said.starts_with("2 CRITICAL: "), "{said}");
+    assert!(
+        said.contains("last_pass 1h 1m (>15m)") && said.contains("hung_lines 1 (>0)"),
+        "{said}"
+    );
+    assert!(signal("-TERM", child.id()));
+    ran(&child.wait_with_output().unwrap());
+}
+
+#[test]
+fn archived_records_are_told_for_a_day() {
+    let env = table();
+    assert_eq!(pass(&env, MIDNIGHT, &["--max-attempts", "1"], &["false"]), Some(1));
+    assert_eq!(alarm(&env, MIDNIGHT + MINUTE), "2 CRITICAL: archived_24h 5 (>0)");
+    for tick in 1..=24 * 12 + 1 {
+        pass(&env, MIDNIGHT + tick * 5 * MINUTE, &["--max-attempts", "1"], &["true"]);
+    }
+    assert_eq!(alarm(&env, MIDNIGHT + 24 * HOUR + 6 * MINUTE).split(':').next(), Some("0 OK"));
+}
+
+#[test]
+fn a_queue_that_is_overdue_is_told() {
+    let env = TestEnv::new();
+    // Each pass comes to one record only, and more are due.
+    for tick in 0..14 {
+        let now = MIDNIGHT + tick * 5 * MINUTE;
+        env.insert_one(100 + 2 * tick, now - 10);
+        env.insert_one(101 + 2 * tick, now - 10);
+        assert_eq!(pass(&env, now, &["--max-records", "1"], &["true"]), Some(0));
+    }
+    let said = alarm(&env, MIDNIGHT + 66 * MINUTE);
+    assert!(said.starts_with("2 CRITICAL: oldest_due 1h"), "{said}");
+    assert!(!said.contains("last_pass"), "the passes do come: {said}");
+}

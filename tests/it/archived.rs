@@ -1,0 +1,136 @@
+//! What cron's mail says of archived records, and the digest of them.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+
+/// Fails by one of two causes, the second one for each third record.
+const TWO_CAUSES: &str = "[ $((BACKLOG_ID % 3)) = 0 ] && echo 'HTTP 422 no amount' >&2 || echo \"HTTP 410 gone: $BACKLOG_ID\" >&2; exit 1";
+
+fn pass(env: &TestEnv, words: &[&str]) -> Ran {
+    let line = ["process", "--fibonacci", "--max-attempts", "1"];
+    env.run_at(MIDNIGHT, &[&line, words].concat())
+}
+
+/// Runs a command line that a message shows.
+fn follow(env: &TestEnv, line: &str) -> Ran {
+    let words = shlex_split(line);
+    assert_eq!(words[0], "backlog");
+    let words: Vec<_> = words[1..].iter().map(String::as_str).collect();
+    let mut command = env.command(&words);
+    // From anywhere.
+    ran(&command.env_remove("BACKLOG_DB").current_dir("/").output().unwrap())
+}
+
+fn shlex_split(line: &str) -> Vec<String> {
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("printf '%s\\n' {line}")])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(String::from).collect()
+}
+
+#[test]
+fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT - 60);
+    let first = pass(&env, &["--", "false"]);
+    let lines: Vec<_> = first.stderr.lines().collect();
+    assert_eq!(lines[0], "backlog: record 3 failed after 1 attempt; archived: exit status 1");
+    assert_eq!((first.exit, lines.len()), (Some(1), 4));
+    let command = lines[3].strip_prefix("backlog: this brings them back: ").unwrap();
+    assert_eq!(follow(&env, command).success().stdout, "restored 3 records\n");
+    assert_eq!(env.count("NEW"), 3);
+    let toml =
+        "[queue.'e mails']\ndb = 'test.db'\nfibonacci = true\nmax_attempts = 1\nexec = ['false']\n";
+    fs::write(env.path("backlog.toml"), toml).unwrap();
+    let mut process = env.command(&["process", "--where", "ID < 2", "--now", "@1795219200"]);
+    let of_queue = ran(&process.env_remove("BACKLOG_DB").output().unwrap());
+    let last = of_queue.stderr.lines().last().unwrap();
+    let command = last.strip_prefix("backlog: queue e mails: this brings it back: ").unwrap();
+    assert_eq!(follow(&env, command).success().stdout, "restored 1 record\n");
+}
+
+#[test]
+fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
+    let env = TestEnv::new();
+    env.insert(130, MIDNIGHT - 60);
+    let ran = pass(&env, &["--", "sh", "-c", TWO_CAUSES]);
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!((ran.exit, lines.len()), (Some(1), 13));
+    assert!(lines[..10].iter().all(|line| line.starts_with("backlog: record ")));
+    assert_eq!(lines[10], "backlog: 130 records were archived; 10 of them are named above");
+    let mut restored = 0;
+    for (line, says) in
+        lines[11..].iter().zip(["87 archived: HTTP 410 gone: *", "43 archived: HTTP 422"])
+    {
+        assert!(line.starts_with(&format!("backlog: {says}")), "{line}");
+        let command = line.split_once("; back with: ").unwrap().1;
+        let said = follow(&env, command).success().stdout;
+        restored += said.split(' ').nth(1).unwrap().parse::<i64>().unwrap();
+    }
+    assert_eq!((restored, env.count("NEW")), (130, 130));
+    // Who wants all lines asks for them.
+    let ran = pass(&env, &["-v", "--", "false"]);
+    assert_eq!(ran.stderr.matches("; archived: ").count(), 130);
+}
+
+#[test]
+fn a_digest_command_gets_a_line_for_each_archived_record_once() {
+    let env = TestEnv::new();
+    env.insert(130, MIDNIGHT - 60);
+    let digest = env.script("digest", "echo $BACKLOG_QUEUE $BACKLOG_TABLE >>began; cat >>lines");
+    let words = ["--on-archive-digest", &digest, "--", "sh", "-c", TWO_CAUSES];
+    assert_eq!(pass(&env, &words).exit, Some(1));
+    assert_eq!(fs::read_to_string(env.path("began")).unwrap(), "default BACKLOG\n");
+    let lines = fs::read_to_string(env.path("lines")).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 130);
+    let last = &lines[0];
+    assert_eq!((&last["id"], &last["attempts"]), (&130.into(), &1.into()));
+    assert_eq!(last["error"], "HTTP 410 gone: 130");
+    assert_eq!(last["archived_at"], "2026-11-21T00:00:00Z");
+    let groups = env.run(&["failures", "--status", "ARCHIVED"]).success().stdout;
+    assert!(groups.contains(last["group"].as_str().unwrap()), "{groups}");
+    // Where nothing is archived nobody is told.
+    env.insert_one(500, MIDNIGHT - 60);
+    let words = ["--on-archive-digest", &digest, "--", "true"];
+    pass(&env, &words).silent();
+    assert_eq!(fs::read_to_string(env.path("began")).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_digest_that_fails_is_told_and_a_command_that_is_not_there_before_anything_begins() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT - 60);
+    let none = pass(&env, &["--on-archive-digest", "/none", "--", "false"]);
+    none.fails(1, &["--on-archive-digest: ", "/none"]);
+    assert_eq!(env.count("NEW"), 1);
+    pass(&env, &["--on-archive-digest", "sh -c 'echo no mailer >&2; exit 3'", "--", "false"])
+        .fails(1, &["--on-archive-digest was not done: no mailer"]);
+    assert_eq!(env.count("ARCHIVED"), 1);
+}
+
+#[test]
+fn a_pass_whose_time_is_up_hands_its_digest_over_all_the_same() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT - 60);
+    let digest = env.script("digest", "cat >lines");
+    let slow = "[ $BACKLOG_ID = 2 ] && exit 1; exec sleep 60";
+    let words = [
+        "--on-archive-digest",
+        &digest,
+        "--max-runtime",
+        "300ms",
+        "--grace",
+        "100ms",
+        "--",
+        "sh",
+        "-c",
+        slow,
+    ];
+    assert_eq!(pass(&env, &words).exit, Some(1));
+    assert_eq!(fs::read_to_string(env.path("lines")).unwrap().lines().count(), 1);
+}

@@ -1,0 +1,214 @@
+//! `--metrics`: files for the textfile collector of node_exporter, by passes and by `status`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, skipped};
+
+const FILE: &str = "m.prom";
+
+/// The series of a file, which is held to the text format: each family has its help and its type
+/// before its series, which stand together, and no series stands twice.
+fn series(env: &TestEnv) -> BTreeMap<String, f64> {
+    let text = fs::read_to_string(env.path(FILE)).unwrap();
+    let (mut series, mut families) = (BTreeMap::new(), HashSet::new());
+    let (mut family, mut is_typed) = (String::new(), false);
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, says) = help.split_once(' ').unwrap();
+            assert!(says.ends_with('.') && families.insert(name.to_string()), "{line}");
+            (family, is_typed) = (name.into(), false);
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            let is_total = name.ends_with("_total");
+            assert_eq!((name, kind), (&*family, if is_total { "counter" } else { "gauge" }));
+            is_typed = true;
+        } else {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let labels = name.strip_prefix(&family).unwrap();
+            assert!(is_typed && labels.starts_with("{db=\"") && labels.ends_with("\"}"), "{line}");
+            let before = series.insert(name.to_string(), value.parse().unwrap());
+            assert_eq!(before, None, "{line}");
+        }
+    }
+    assert!(text.ends_with('\n'));
+    series
+}
+
+/// The value of a series, by its name and some of its labels.
+fn value(env: &TestEnv, name: &str, labels: &[&str]) -> Option<f64> {
+    let found = series(env);
+    let mut found = found.iter().filter(|(series, _)| {
+        series.starts_with(&format!("{name}{{")) && labels.iter().all(|it| series.contains(it))
+    });
+    let first = found.next().map(|(_, value)| *value);
+    assert!(found.next().is_none(), "{name} {labels:?}");
+    first
+}
+
+fn pass(env: &TestEnv, now: i64, line: &[&str], handler: &str) {
+    let words = [&["process"], line, &["--metrics", FILE, "--", handler]].concat();
+    env.run_at(now, &words).silent();
+}
+
+#[test]
+fn a_pass_writes_when_it_ended_how_long_it_took_and_what_it_came_to() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT - 60);
+    pass(&env, MIDNIGHT, &["--fibonacci", "--where", "ID <> 3"], "true");
+    let line = ["queue=\"default\"", "table=\"BACKLOG\"", "line=\"--fibonacci --where ID <> 3\""];
+    let midnight = Some(1_795_219_200.0);
+    assert_eq!(value(&env, "backlog_pass_timestamp_seconds", &line), midnight);
+    assert_eq!(value(&env, "backlog_pass_success_timestamp_seconds", &line), midnight);
+    assert_eq!(value(&env, "backlog_pass_exit_code", &line), Some(0.0));
+    let took = value(&env, "backlog_pass_duration_seconds", &line).unwrap();
+    assert!((0.0..60.0).contains(&took), "{took}");
+    let db = format!("db=\"{}\"", env.db().canonicalize().unwrap().display());
+    let succeeded = [&line[..], &["outcome=\"succeeded\"", &db]].concat();
+    assert_eq!(value(&env, "backlog_attempts_total", &succeeded), Some(2.0));
+    let mode = fs::metadata(env.path(FILE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "the collector is another user");
+    // A pass that fails says so, and when the last one had success.
+    let args = ["process", "--fibonacci", "--where", "ID <> 3", "--metrics", FILE];
+    env.sql("ALTER TABLE BACKLOG RENAME TO GONE");
+    let exit = env.run_at(MIDNIGHT + 60, &[&args[..], &["--", "true"]].concat()).exit;
+    assert_eq!(exit, Some(1));
+    assert_eq!(value(&env, "backlog_pass_exit_code", &line), Some(1.0));
+    assert_eq!(value(&env, "backlog_pass_success_timestamp_seconds", &line), midnight);
+    assert_eq!(value(&env, "backlog_attempts_total", &succeeded), Some(2.0));
+}
+
+#[test]
+fn lines_and_tables_share_a_file() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT - 60);
+    pass(&env, MIDNIGHT, &["--ndays", "1", "--max-records", "1"], "true");
+    pass(&env, MIDNIGHT, &["--fibonacci"], "false");
+    let status = |now, policy: &[&str]| {
+        let words = [&["status", "--metrics", FILE], policy].concat();
+        env.run_at(now, &words).success()
+    };
+    assert!(status(MIDNIGHT + HOUR, &["--fibonacci"]).stdout.contains("due now"));
+    for (name, labels, expected) in [
+        ("backlog_pass_exit_code", "line=\"--ndays 1\"", Some(0.0)),
+        ("backlog_pass_exit_code", "line=\"--fibonacci\"", Some(0.0)),
+        ("backlog_records", "status=\"SUCCESS\"", Some(1.0)),
+        ("backlog_records", "status=\"ARCHIVED\"", Some(0.0)),
+        ("backlog_failed_records", "table=\"BACKLOG\"", Some(1.0)),
+        ("backlog_due_records", "line=\"--fibonacci\"", Some(1.0)),
+        // It failed at midnight, and was due a minute later.
+        ("backlog_oldest_due_seconds", "line=\"--fibonacci\"", Some(3_540.0)),
+        ("backlog_table_readable", "queue=\"default\"", Some(1.0)),
+    ] {
+        assert_eq!(value(&env, name, &[labels]), expected, "{name} {labels}");
+    }
+    // What is gone is not counted any more, and what passes have written stays.
+    env.sql("PRAGMA ignore_check_constraints = ON; UPDATE BACKLOG SET STATUS = 'lost' WHERE STATUS = 'ERROR'");
+    status(MIDNIGHT + HOUR, &["--ndays", "1"]);
+    assert_eq!(value(&env, "backlog_records", &["status=\"lost\""]), Some(1.0));
+    env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
+    status(MIDNIGHT + HOUR, &["--ndays", "1"]);
+    assert_eq!(value(&env, "backlog_records", &["status=\"lost\""]), None);
+    assert_eq!(value(&env, "backlog_due_records", &["line=\"--fibonacci\""]), None);
+    assert_eq!(value(&env, "backlog_due_records", &["line=\"--ndays 1\""]), Some(0.0));
+    assert_eq!(value(&env, "backlog_pass_exit_code", &["line=\"--fibonacci\""]), Some(0.0));
+}
+
+#[test]
+fn all_queues_are_in_one_file_and_one_that_cannot_be_read_says_so() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT - 60);
+    let queue = |name: &str, table: &str| {
+        format!("[queue.{name}]\ntable = '{table}'\npolicy = 'even'\nexec = ['true']\n")
+    };
+    let toml = format!("[defaults]\ndb = 'test.db'\nmetrics = '{FILE}'\n");
+    let toml = [toml, queue("a", "BACKLOG"), queue("b", "BACKLOG"), queue("gone", "GONE")].concat();
+    fs::write(env.path("backlog.toml"), toml).unwrap();
+    let run = |words: &[&str]| {
+        let now = format!("@{MIDNIGHT}");
+        let words = [words, &["--all-queues", "--now", &now]].concat();
+        ran(&env.command(&words).env_remove("BACKLOG_DB").output().unwrap())
+    };
+    run(&["process"]).fails(1, &["queue gone: "]);
+    run(&["status", "--metrics", FILE]);
+    let exits = ["a", "b", "gone"]
+        .map(|queue| value(&env, "backlog_pass_exit_code", &[&format!("queue=\"{queue}\"")]));
+    assert_eq!(exits, [Some(0.0), Some(0.0), Some(1.0)]);
+    let readable = ["a", "gone"]
+        .map(|queue| value(&env, "backlog_table_readable", &[&format!("queue=\"{queue}\"")]));
+    assert_eq!(readable, [Some(1.0), Some(0.0)]);
+}
+
+#[test]
+fn counters_never_fall_over_a_thousand_passes_whatever_is_killed() {
+    let env = TestEnv::new();
+    let total = |outcome: &str| {
+        let label = format!("outcome=\"{outcome}\"");
+        value(&env, "backlog_attempts_total", &[&label]).unwrap_or(0.0)
+    };
+    let (mut before, mut killed) = ([0.0; 2], 0);
+    for pass in 0..1_000 {
+        let now = MIDNIGHT + pass * MINUTE;
+        env.insert_one(pass + 1, now);
+        let words = [
+            "process",
+            "--now",
+            &format!("@{now}"),
+            "--policy",
+            "list:30d",
+            "--metrics",
+            FILE,
+            "--",
+        ];
+        let handler: &[&str] = if pass % 3 == 0 { &["false"] } else { &["true"] };
+        let mut child = env.spawn(&[&words, handler].concat());
+        if pass % 100 == 50 {
+            child.kill().unwrap();
+            killed += 1;
+        }
+        child.wait().unwrap();
+        if !env.path(FILE).exists() {
+            continue;
+        }
+        let now = ["succeeded", "failed"].map(total);
+        assert!(now[0] >= before[0] && now[1] >= before[1], "pass {pass}: {before:?} {now:?}");
+        before = now;
+    }
+    let sum = before[0] + before[1];
+    assert!(sum >= 1_000.0 - f64::from(2 * killed), "{before:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_changes_nothing_and_is_told_once_an_hour() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT - 60);
+    let pass = |now| {
+        env.run_at(now, &["process", "--fibonacci", "--metrics", "none/m.prom", "--", "true"])
+    };
+    let ran = pass(MIDNIGHT);
+    let error = "backlog: could not write the metrics none/m.prom: no such file or directory\n";
+    assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), error));
+    assert_eq!(env.count("SUCCESS"), 2);
+    pass(MIDNIGHT + MINUTE).silent();
+    assert_eq!(pass(MIDNIGHT + HOUR).stderr, error);
+    let ran = env.run_at(MIDNIGHT, &["status", "--metrics", "none/m.prom"]);
+    assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), error));
+    assert!(ran.stdout.contains("SUCCESS"), "it is shown all the same");
+}
+
+#[test]
+fn the_tool_of_prometheus_takes_the_file() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT - 60);
+    let line = ["--fibonacci", "--where", "LAST_ERROR IS NOT 'a\"b\\c\n{x} 1'"];
+    pass(&env, MIDNIGHT, &line, "true");
+    env.run_at(MIDNIGHT, &["status", "--fibonacci", "--metrics", FILE]).success();
+    series(&env);
+    let tool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
+    let Ok(mut tool) = tool else { return skipped("metrics by promtool: it is not installed") };
+    tool.stdin.take().unwrap().write_all(&fs::read(env.path(FILE)).unwrap()).unwrap();
+    assert!(tool.wait().unwrap().success());
+}

@@ -1,0 +1,260 @@
+//! `--ping`: what a monitoring service is told of each pass.
+
+use std::time::Instant;
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal};
+use test_support::server::{Answer, Server};
+
+/// Nothing listens there.
+const NOBODY: &str = "http://127.0.0.1:1/S3krit";
+
+fn ok() -> Answer {
+    Answer::new("200 OK", &[], "OK")
+}
+
+/// A check that takes these events.
+fn check(events: &[&str]) -> Server {
+    let paths: Vec<_> = events.iter().map(|event| format!("/S3krit{event}")).collect();
+    let answers: Vec<_> = paths.iter().map(|path| (path.as_str(), ok())).collect();
+    Server::new(&answers)
+}
+
+/// The paths that were asked for, without their queries.
+fn events(server: &Server) -> Vec<String> {
+    let path = |path: &str| path.split('?').next().unwrap().replace("/S3krit", "");
+    server.received().iter().map(|it| path(&it.path)).collect()
+}
+
+fn pass(env: &TestEnv, ping: &str, words: &[&str]) -> Ran {
+    let line = ["process", "--fibonacci", "--ping", ping];
+    env.run_at(MIDNIGHT, &[&line, words].concat())
+}
+
+fn records(count: i64) -> TestEnv {
+    let env = TestEnv::new();
+    env.insert(count, MIDNIGHT - 60);
+    env
+}
+
+#[test]
+fn a_service_is_told_when_a_pass_begins_and_how_it_ends() {
+    let (env, server) = (records(3), check(&["/start", "/0"]));
+    let url = server.url("/S3krit?create=1");
+    pass(&env, &url, &["--", "sh", "-c", "echo $BACKLOG_RUN >run; [ $BACKLOG_ID != 2 ]"]).silent();
+    assert_eq!(events(&server), ["/start", "/0"]);
+    let run = std::fs::read_to_string(env.path("run")).unwrap();
+    let (high, low) = run.trim().split_at(4);
+    for request in server.received() {
+        let query = request.path.split('?').nth(1).unwrap();
+        assert_eq!(query, format!("create=1&rid=00000000-0000-0000-{high}-{low}"));
+        assert_eq!(request.method, "POST");
+    }
+    let told = String::from_utf8(server.received()[1].body.clone()).unwrap();
+    assert!(told.starts_with("3 attempts in ") && told.contains("2 succeeded, 1 failed"), "{told}");
+    assert!(told.contains("exit status 1"), "{told}");
+}
+
+#[test]
+fn every_exit_is_told_also_where_nothing_could_begin() {
+    let env = records(1);
+    let failing = check(&["/start", "/1"]);
+    pass(&env, &failing.url("/S3krit"), &["--max-attempts", "1", "--", "false"])
+        .fails(1, &["archived: exit status 1"]);
+    assert_eq!(events(&failing), ["/start", "/1"]);
+    let missing = check(&["/1"]);
+    let args = ["--table", "nothing", "--", "true"];
+    pass(&env, &missing.url("/S3krit"), &args).fails(1, &["no table \"nothing\""]);
+    assert_eq!(events(&missing), ["/1"]);
+    let told = String::from_utf8(missing.received()[0].body.clone()).unwrap();
+    assert!(told.contains("no table \"nothing\""), "{told}");
+    let locked = check(&["/start", "/75"]);
+    let lock = env.connection();
+    lock.execute_batch(
+        "INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20'); BEGIN EXCLUSIVE",
+    )
+    .unwrap();
+    let args = ["--max-runtime", "50ms", "--", "true"];
+    pass(&env, &locked.url("/S3krit"), &args).fails(75, &["locked"]);
+    assert_eq!(events(&locked).last().map(String::as_str), Some("/75"));
+}
+
+#[test]
+fn a_service_may_have_a_url_for_each_event() {
+    let env = records(1);
+    let answers = ["/begun", "/fine", "/bad"].map(|path| (path, ok()));
+    let server = Server::new(&answers);
+    let urls = |events: &[&str]| {
+        let urls = events.iter().map(|it| it.replace("URL", &server.url("")));
+        format!("ping={{{}}}", urls.collect::<Vec<_>>().join(", "))
+    };
+    let pass = |urls: &str, handler: &[&str]| {
+        let line = ["process", "--fibonacci", "--set", urls, "--max-attempts", "1", "--"];
+        env.run_at(MIDNIGHT, &[&line, handler].concat())
+    };
+    pass(&urls(&["success='URL/fine'", "failure='URL/bad'"]), &["false"]).fails(1, &["archived"]);
+    pass(&urls(&["start='URL/begun'", "success='URL/fine'"]), &["true"]).silent();
+    let paths: Vec<_> = server.received().iter().map(|it| it.path.clone()).collect();
+    assert_eq!(paths, ["/bad", "/begun", "/fine"], "and no run is told where it is not expected");
+    let wrong = urls(&["succes='URL/fine'"]);
+    pass(&wrong, &["true"]).fails(2, &["no key \"succes\"; did you mean success?"]);
+}
+
+#[test]
+fn each_line_of_a_queue_has_a_check_of_its_own() {
+    let env = records(1);
+    let answers =
+        ["/S3krit/mails-ndays-1/start", "/S3krit/mails-ndays-1/0"].map(|path| (path, ok()));
+    let server = Server::new(&answers);
+    let url = server.url("/S3krit/{line}");
+    let args = ["process", "--queue", "mails", "--ndays", "1", "--ping", &url, "--", "true"];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(events(&server), ["/mails-ndays-1/start", "/mails-ndays-1/0"]);
+    pass(&env, "http://127.0.0.1:1/S3krit/{id}", &["--", "true"])
+        .fails(2, &["--ping: {id} is not replaced in the URL; legal is {line}"]);
+}
+
+#[test]
+fn a_service_that_is_away_delays_no_record_and_changes_no_exit() {
+    let env = records(3);
+    let ran = pass(&env, NOBODY, &["--", "true"]);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(0), ""));
+    let refused = "backlog: could not ping: could not connect to 127.0.0.1:1: connection refused\n";
+    assert_eq!(ran.stderr, refused, "once for both events and all tries");
+    assert_eq!(env.count("SUCCESS"), 3);
+    pass(&env, NOBODY, &["--", "true"]).silent();
+    let later = ["process", "--fibonacci", "--ping", NOBODY, "--", "true"];
+    let ran = env.run_at(MIDNIGHT + 3_600, &later);
+    assert_eq!(ran.stderr, refused, "once an hour");
+    let answers = [("/S3krit/start", ok()), ("/S3krit/0", Answer::new("404 Not Found", &[], "x"))];
+    let server = Server::new(&answers);
+    let ran = env.run_at(
+        MIDNIGHT + 9_000,
+        &["process", "--fibonacci", "--ping", &server.url("/S3krit"), "--", "true"],
+    );
+    assert_eq!(ran.stderr, "backlog: could not ping: 127.0.0.1 answered HTTP 404 Not Found\n");
+    assert_eq!(server.received().len(), 2, "what is refused is not asked again");
+}
+
+#[test]
+fn records_are_handled_while_the_service_has_not_answered() {
+    let env = records(3);
+    let slow = Answer::pause().and(ok());
+    let server = Server::new(&[("/S3krit/start", slow), ("/S3krit/0", ok())]);
+    let url = server.url("/S3krit");
+    let child = env.spawn(&["process", "--fibonacci", "--ping", &url, "--", "true"]);
+    server.wait_for_received(1);
+    crate::testenv::wait_until("the records are handled", || env.count("SUCCESS") == 3);
+    assert_eq!(events(&server), ["/start"]);
+    server.let_go();
+    ran(&child.wait_with_output().unwrap()).silent();
+    assert_eq!(events(&server), ["/start", "/0"], "in their order");
+}
+
+#[test]
+fn a_service_that_hangs_holds_up_the_end_for_ten_seconds_at_most() {
+    let env = records(1);
+    let server = Server::new(&[
+        ("/S3krit/start", Answer::default().hold()),
+        ("/S3krit/0", Answer::default().hold()),
+    ]);
+    let began = Instant::now();
+    let ran = pass(&env, &server.url("/S3krit"), &["--", "true"]);
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert_eq!(
+        (ran.exit, ran.stderr.as_str()),
+        (Some(0), "backlog: could not ping: no answer within 10s\n")
+    );
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn a_pass_that_finds_its_line_running_reports_nothing() {
+    let env = records(1);
+    let server = check(&["/start", "/0"]);
+    let pausing = env.pausing();
+    let url = server.url("/S3krit");
+    let line = ["process", "--fibonacci", "--ping", &url, "--", "sh", "-c", &pausing.script];
+    let child = env.spawn(&line);
+    pausing.wait_for_begin();
+    server.wait_for_received(1);
+    env.run(&line).silent();
+    assert_eq!(events(&server), ["/start"]);
+    pausing.let_go();
+    ran(&child.wait_with_output().unwrap()).silent();
+    assert_eq!(events(&server), ["/start", "/0"]);
+}
+
+#[test]
+fn a_stopped_pass_is_reported_with_the_exit_of_its_signal() {
+    let env = records(1);
+    let server = check(&["/start", "/143"]);
+    let url = server.url("/S3krit");
+    let staying = env.staying();
+    let line = [
+        "process",
+        "--fibonacci",
+        "--grace",
+        "0s",
+        "--ping",
+        &url,
+        "--",
+        "sh",
+        "-c",
+        &staying.script,
+    ];
+    let mut child = env.spawn(&line);
+    staying.wait_for_begin();
+    assert!(signal("-TERM", child.id()));
+    child.wait().unwrap();
+    assert_eq!(events(&server), ["/start", "/143"]);
+}
+
+#[test]
+fn nobody_is_shown_the_url() {
+    let env = records(2);
+    let told = env.script("told", "env >>env; exit 1");
+    let mut command =
+        env.command(&["process", "--fibonacci", "-vv", "--max-attempts", "1", "--", &told]);
+    let ran = ran(&command.env("BACKLOG_PING", NOBODY).output().unwrap());
+    assert!(!ran.stderr.contains("S3krit"), "{}", ran.stderr);
+    assert!(!std::fs::read_to_string(env.path("env")).unwrap().contains("S3krit"));
+    pass(&env, NOBODY, &["--", "true"]);
+    let json = env.run(&["status", "--json", "--passes", "9"]).success().stdout;
+    assert!(json.contains("--ping ...") && !json.contains("S3krit"), "{json}");
+    for wrong in [
+        "S3krit",
+        "ftp://x/S3krit",
+        "https://x/S3krit y",
+        "https://a b/S3krit",
+        "https://x/S3krit/../{line}",
+    ] {
+        let ran = pass(&env, wrong, &["--", "true"]);
+        assert!(!ran.stderr.contains("S3krit"), "{}", ran.stderr);
+    }
+    let mut command = env.command(&["crontab", "--progressive", "--", "true"]);
+    let output = command.env("BACKLOG_PING", NOBODY).output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert!(lines.contains("BACKLOG_PING=\"...\"") && !lines.contains("S3krit"), "{lines}");
+    let set = format!("ping='{NOBODY}'");
+    let lines =
+        env.run(&["crontab", "--progressive", "--set", &set, "--", "true"]).success().stdout;
+    assert!(lines.contains("BACKLOG_PING=\"...\"") && !lines.contains("S3krit"), "{lines}");
+}
+
+#[test]
+fn a_file_that_everybody_can_read_and_that_has_the_url_is_told_of() {
+    let env = records(1);
+    let toml =
+        format!("[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = '{NOBODY}'\n");
+    std::fs::write(env.path("backlog.toml"), toml).unwrap();
+    let mut command = env.command(&["check"]);
+    let found = ran(&command.env_remove("BACKLOG_DB").output().unwrap()).stdout;
+    assert!(found.contains("a URL in `ping`") && !found.contains("S3krit"), "{found}");
+}
+
+#[test]
+fn a_dry_run_reports_nothing() {
+    let (env, server) = (records(1), check(&[]));
+    pass(&env, &server.url("/S3krit"), &["--dry-run"]).success();
+    assert_eq!(server.received().len(), 0);
+}

@@ -55,6 +55,17 @@ pub struct Process {
 }
 
 #[derive(Args)]
+pub struct Pause {
+    /// For how long [default: until `resume`]
+    #[arg(long = "for", value_name = "DURATION")]
+    pub span: Option<WholeSecs>,
+
+    /// What passes and `status` say of it
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+#[derive(Args)]
 pub struct Format {
     /// One line of JSON for each queue
     #[arg(long)]

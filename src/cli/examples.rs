@@ -51,7 +51,7 @@ const OF_A_CHECK: &[(Exit, &str)] = &[
     TRY_LATER,
 ];
 
-static COMMANDS: [CommandHelp; 15] = [
+static COMMANDS: [CommandHelp; 17] = [
     CommandHelp {
         command: "backlog",
         examples: &[
@@ -110,6 +110,22 @@ static COMMANDS: [CommandHelp; 15] = [
             ("backlog process --queue orders --wait", "By hand: when cron's pass is over"),
         ],
         exits: OF_A_PASS,
+    },
+    CommandHelp {
+        command: "pause",
+        examples: &[
+            ("backlog pause --queue orders --for 2h --reason 'a release'", "All lines of a queue"),
+            ("backlog pause --db work.db", "All lines of a table, until `backlog resume`"),
+        ],
+        exits: USUAL,
+    },
+    CommandHelp {
+        command: "resume",
+        examples: &[
+            ("backlog resume --queue orders", "All lines of a queue"),
+            ("backlog resume --db work.db", "All lines of a table"),
+        ],
+        exits: USUAL,
     },
     CommandHelp {
         command: "status",

@@ -17,8 +17,8 @@ use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions}
 use crate::time::Instant;
 
 pub use args::{
-    Add, Completions, Crontab, Edit, Explain, Failures, Format, Init, List, Man, Process, Shell,
-    Simulate, Status,
+    Add, Completions, Crontab, Edit, Explain, Failures, Format, Init, List, Man, Pause, Process,
+    Shell, Simulate, Status,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use examples::CommandHelp;
@@ -103,6 +103,13 @@ pub enum Command {
     Add(Box<Add>),
     /// Hand the due records to a command or a webhook
     Process(Box<Process>),
+    /// Begin no attempts until `resume`
+    ///
+    /// Of a queue that is named, or else of the table, all lines are paused. A running pass begins nothing
+    /// more, and its handlers go on to their ends.
+    Pause(Box<Pause>),
+    /// End a pause
+    Resume,
     /// Count the records, and say what is due
     Status(Box<Status>),
     /// List the records
@@ -153,6 +160,8 @@ impl Command {
             "init" => &[Init::augment_args],
             "add" => &[Add::augment_args],
             "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
+            "pause" => &[Pause::augment_args],
+            "resume" => &[],
             "status" => &[Status::augment_args, schedule],
             "list" => &[List::augment_args, schedule],
             "failures" => &[Failures::augment_args],

@@ -67,6 +67,7 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
     if let Some(mut database) = findings.wrong("database", open(&queue, Access::ReadOnly)) {
         database.leave_alone()?;
         the_database(&mut findings, &queue, &mut *database);
+        the_pause(&mut findings, &queue, &*database, console.clock.now());
         let found = database.inspect(by_count)?;
         let table = database.table();
         findings.wrong("on_success", table.require_success());
@@ -232,6 +233,16 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
         let path = state.path().display();
         let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
         findings.ok("claims", format!("kept {by_server}in {path}"));
+    }
+}
+
+fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, now: Instant) {
+    // Why there is no directory stands among the findings.
+    let state = database.state_dir(queue.state_dir.as_deref()).ok();
+    let pause = state.and_then(|state| state.pause(&queue.name, &database.table().name, now));
+    if let Some(pause) = pause {
+        let said = pause.sentence(|at| at.to_string());
+        findings.warning("pause", format!("{said}; `backlog resume` ends it"));
     }
 }
 

@@ -70,7 +70,7 @@ pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Res
 }
 
 /// Says what was done. Where that cannot be said, it is done all the same.
-fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
+pub fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
     let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
     said.with_context(|| format!("{done}, but this could not be said"))?;
     Ok(Exit::Done)

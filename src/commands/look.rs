@@ -76,6 +76,11 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
         history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
     });
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
+    let state = database.state_dir(queue.state_dir.as_deref())?;
+    if let Some(pause) = state.pause(&queue.name, &database.table().name, console.clock.now()) {
+        let said = pause.sentence(|at| console.screen.at(at));
+        console.out.write_all(console.screen.wrap(&said).as_bytes())?;
+    }
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
     let kept = kept_errors(&queue, &*database)?;

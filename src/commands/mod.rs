@@ -11,6 +11,7 @@ mod look;
 mod manual;
 mod monitoring;
 mod passes;
+mod pause;
 mod process;
 mod progress;
 mod simulate;
@@ -73,6 +74,8 @@ fn run_command(
         Command::Archive(args) => return edit::edit(&one()?, &edit::ARCHIVE, args, console),
         Command::Restore(args) => return edit::edit(&one()?, &edit::RESTORE, args, console),
         Command::Retry(args) => return edit::edit(&one()?, &edit::RETRY, args, console),
+        Command::Pause(args) => return pause::pause(&one()?, args, console),
+        Command::Resume => return pause::resume(&one()?, console),
         Command::Simulate(args) => return simulate::run(&one()?, args, console),
         Command::Completions(args) => return manual::completions(args.shell, console),
         Command::Man(args) => return manual::man(&args.directory, console),

@@ -111,6 +111,7 @@ impl PassLog {
                 Some(Stopped::Stuck(why) | Stopped::Failures(why)) => {
                     (PassEnd::Failed, Some(why.clone()))
                 }
+                Some(Stopped::Paused) => (PassEnd::Paused, tally.incomplete.first().cloned()),
                 None if tally.found_nothing => (PassEnd::Idle, None),
                 None => (PassEnd::Complete, tally.incomplete.first().cloned()),
             },
@@ -236,7 +237,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn user_name() -> String {
+pub fn user_name() -> String {
     let uid = nix::unistd::geteuid();
     let found = nix::unistd::User::from_uid(uid).ok().flatten();
     found.map_or_else(|| uid.to_string(), |user| user.name)

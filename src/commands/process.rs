@@ -79,7 +79,8 @@ fn locked(
     let result = result.and_then(|tally| {
         let summary = report::summary(&tally, elapsed);
         let causes = |screen: &Screen| report::top_failures(&log.causes(), screen);
-        if terminal.attended {
+        // That it found a pause is said already.
+        if terminal.attended && tally != Tally::paused() {
             terminal.say(&summary);
             terminal.say_lines(&causes(&Screen { width: terminal.width, now: clock.now() }));
         }
@@ -159,7 +160,11 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     let mut reader = open(queue, Access::ReadOnly)?;
     reader.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, reader.table())?;
-    let line = Assembly::new(queue, &settings.schedule, &*reader)?.line;
+    let Assembly { line, state, name, .. } = Assembly::new(queue, &settings.schedule, &*reader)?;
+    if let Some(pause) = state.pause(&name.queue, &name.table, console.clock.now()) {
+        let screen = Screen { width: console.terminal.width, now: console.clock.now() };
+        console.terminal.say(&pause.sentence(|at| screen.at(at)));
+    }
     let limits = &settings.limits;
     let plan = line.plan(settings.order, limits);
     let rule = line.due_rule(console.clock.now(), limits.drain);
@@ -306,7 +311,7 @@ fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
             "no handler ended within --max-runtime and --grace, so nothing was done; give them \
              more time"
         ),
-        Some(Stopped::Runtime) | None => {}
+        Some(Stopped::Runtime | Stopped::Paused) | None => {}
     }
     for error in &tally.incomplete {
         log::error!("{error}");
@@ -366,6 +371,14 @@ impl Observer for PassObserver {
             self.joblog_result =
                 written.context("the records are settled, but the joblog is incomplete");
         }
+    }
+
+    fn paused(&mut self) -> Option<String> {
+        let JoblogContext { queue, table, .. } = &self.joblog_context;
+        let now = self.clock.now();
+        let pause = self.state.pause(queue, table, now)?;
+        let screen = Screen { width: self.terminal.width, now };
+        Some(pause.sentence(|at| screen.at(at)))
     }
 
     fn wants_log_line(&mut self, error: &str) -> bool {

@@ -229,6 +229,7 @@ fn report_on(
         Ok(Continue(()))
     })?;
     known.known.date(&mut causes);
+    let paused = state.pause(&queue.name, &database.table().name, now);
     let passes = passes::report(&state, lines, &unread, args.passes, now);
     Ok(StatusReport {
         db: database.place(),
@@ -243,5 +244,6 @@ fn report_on(
         failed,
         in_hand,
         failures: Failures { queue: queue.name.clone(), causes },
+        paused,
     })
 }

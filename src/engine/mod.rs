@@ -75,6 +75,11 @@ pub trait Observer {
         true
     }
 
+    /// The pause that the pass is to obey, in words, if there is one now.
+    fn paused(&mut self) -> Option<String> {
+        None
+    }
+
     /// An instant, as the log is to have it.
     fn shown(&self, at: Instant) -> String {
         at.to_string()
@@ -175,6 +180,10 @@ impl Handlers {
 
 /// Runs a pass. `start` makes the handlers, once there is something for them to do.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
+    if let Some(pause) = pass.observer.paused() {
+        log::warn!("{pause}");
+        return Ok(Tally::paused());
+    }
     let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());

@@ -47,6 +47,8 @@ pub enum Stopped {
     Stuck(String),
     /// So many failures in a row.
     Failures(String),
+    /// Somebody has paused the queue.
+    Paused,
 }
 
 #[derive(Debug)]
@@ -62,9 +64,17 @@ pub struct SettledAttempt<'a> {
 }
 
 impl Tally {
-    /// A signal counts also where the time was up before, but not where an error stopped the pass.
+    /// The tally of a pass that finds its queue paused.
+    pub fn paused() -> Self {
+        Self { stopped: Some(Stopped::Paused), ..Self::default() }
+    }
+
+    /// A signal counts also where the time was up before or a pause began, but not where an error
+    /// stopped the pass.
     pub fn note_signal(&mut self, signal: Option<i32>) {
-        if let (None | Some(Stopped::Runtime), Some(signal)) = (&self.stopped, signal) {
+        if let (None | Some(Stopped::Runtime | Stopped::Paused), Some(signal)) =
+            (&self.stopped, signal)
+        {
             self.stopped = Some(Stopped::Signal(signal));
         }
     }

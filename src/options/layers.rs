@@ -51,6 +51,8 @@ pub struct TypedOptions {
 /// The options of one queue, all layers together.
 pub struct Resolved<'a> {
     name: String,
+    /// Whether the queue was chosen by its name, or is one of backlog.toml: else there is only its table.
+    pub is_named: bool,
     /// The values of all keys, and of those that the subcommand knows.
     all: Layers,
     layers: Layers,
@@ -151,7 +153,8 @@ impl Sources {
         // Commands that show a queue look at this one as well.
         let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
         layers.retain(|key| is_known(key) || is_of_the_file(key));
-        Ok(Resolved { name, all, layers, typed, sources: self, described_db })
+        let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
+        Ok(Resolved { name, is_named, all, layers, typed, sources: self, described_db })
     }
 }
 
@@ -241,6 +244,25 @@ impl Resolved<'_> {
         is_unused.then(|| {
             format!("; with --{option} no queue of {path} counts, unless --queue names it")
         })
+    }
+
+    /// Fails unless cron's passes have this state directory as well. That of a server's database is a
+    /// user's and a machine's, so it must be named where they find it.
+    pub fn require_state_dir(&self, queue: &Queue) -> Result<(), ExitError> {
+        let origin = self.layers.values.get("state_dir").map(|(_, origin)| origin);
+        let why_not = match origin {
+            _ if queue.db.file().is_some() => return Ok(()),
+            Some(Origin::CommandLine | Origin::Set | Origin::File) => return Ok(()),
+            Some(Origin::Environment) => {
+                "; BACKLOG_STATE_DIR does not count, because cron's passes do not have it"
+            }
+            Some(Origin::Usual) | None => "",
+        };
+        Err(usage(format!(
+            "a pause of a server's database is kept in the state directory, which each user has on \
+             each machine: name that of the crontab lines with --state-dir, or as state_dir in \
+             backlog.toml{why_not}"
+        )))
     }
 
     /// The same where there is no database, without which nothing else can be looked at.

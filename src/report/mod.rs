@@ -139,6 +139,7 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
     let why = match &tally.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by {}", signal_name(*signal)),
         Some(Stopped::Runtime) => "; stopped by --max-runtime".into(),
+        Some(Stopped::Paused) => "; stopped by a pause".into(),
         Some(Stopped::Stuck(_) | Stopped::Failures(_)) | None => String::new(),
     };
     let secs = elapsed.as_secs_f64();

@@ -90,7 +90,7 @@ impl LinePasses {
         let text = format!("last pass {}, {ago}{}", screen.at(at), behind_its_time(last));
         let entries = self.history.entries.iter().rev();
         let before = entries.skip_while(|it| *it != last).nth(1);
-        match before.filter(|_| last.end == Some(PassEnd::Idle)) {
+        match before.filter(|_| last.did_nothing()) {
             Some(before) => {
                 let at = screen.at(before.last_began());
                 format!("{text}; before that {at}{}", behind_its_time(before))
@@ -152,7 +152,7 @@ fn usual_gap(entries: &[PassEntry]) -> Option<i64> {
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
 fn behind_its_time(entry: &PassEntry) -> String {
-    let is_timed = !matches!(entry.end, None | Some(PassEnd::Idle));
+    let is_timed = entry.end.is_some() && !entry.did_nothing();
     format!("{}{}", if is_timed { ", " } else { ": " }, came_to(entry))
 }
 
@@ -169,6 +169,11 @@ fn came_to(entry: &PassEntry) -> String {
             return format!("nothing was due, {} passes in a row", grouped(entry.passes));
         }
         Some(PassEnd::Idle) => return "nothing was due".into(),
+        Some(PassEnd::Paused) if !entry.did_nothing() => "stopped by a pause".into(),
+        Some(PassEnd::Paused) if entry.passes > 1 => {
+            return format!("paused, {} passes in a row", grouped(entry.passes));
+        }
+        Some(PassEnd::Paused) => return "paused".into(),
         Some(PassEnd::Complete) if why.is_empty() => String::new(),
         Some(PassEnd::Complete) => format!("incomplete: {why}"),
         Some(PassEnd::MaxRuntime) => "stopped by --max-runtime".into(),
@@ -213,6 +218,7 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
         Some(PassEnd::MaxRuntime) => "max_runtime",
         Some(PassEnd::Signal(_)) => "signal",
         Some(PassEnd::Failed) => "failed",
+        Some(PassEnd::Paused) => "paused",
     };
     json!({
         "line": history.line.policy,
@@ -294,6 +300,7 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
             let end = match last.end {
                 None => "killed".into(),
                 Some(PassEnd::Failed) => "failed".into(),
+                Some(PassEnd::Paused) if last.did_nothing() => "paused".into(),
                 _ if counts == Counts::default() => "ok".into(),
                 Some(_) => counts_text(&counts),
             };

@@ -13,7 +13,7 @@ use super::passes::{Passes, passes_in_short, passes_json, passes_text};
 use super::screen::{Screen, grouped};
 use crate::record::{Causes, Id, Record, Status, cut_line, json_line, one_line};
 use crate::schedule::Verdict;
-use crate::store::Count;
+use crate::store::{Count, Pause};
 use crate::system_error::chain;
 use crate::time::{Instant, span};
 
@@ -55,6 +55,8 @@ pub struct StatusReport {
     /// Those that a pass which runs here most likely has in hand.
     pub in_hand: u64,
     pub failures: Failures,
+    /// The pause that the queue's lines obey now.
+    pub paused: Option<Pause>,
 }
 
 #[derive(Serialize)]
@@ -179,8 +181,9 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
         let how = "say --ndays, --fibonacci, --policy or --progressive to see";
         lines.push(("due now", how.into()));
     }
-    let lines: String =
-        lines.iter().map(|(what, it)| screen.wrap(&format!("{what:<14}  {it}"))).collect();
+    let paused = report.paused.iter().map(|pause| screen.wrap(&pause.sentence(|at| screen.at(at))));
+    let lines = lines.iter().map(|(what, it)| screen.wrap(&format!("{what:<14}  {it}")));
+    let lines: String = paused.chain(lines).collect();
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
@@ -256,7 +259,11 @@ fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {
     row.extend([report.failed, report.snoozed].map(grouped));
     let oldest = due.and_then(|due| due.oldest_due.as_ref());
     row.push(oldest.map_or_else(|| "-".into(), |it| screen.distance(it.date_inserted)));
-    row.push(passes_in_short(&report.passes, screen));
+    row.push(match &report.paused {
+        Some(Pause { until: Some(until), .. }) => format!("paused until {}", screen.at(*until)),
+        Some(Pause { until: None, .. }) => "paused".into(),
+        None => passes_in_short(&report.passes, screen),
+    });
     row
 }
 

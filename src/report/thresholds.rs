@@ -123,7 +123,7 @@ fn last_sign(report: &StatusReport) -> Option<Instant> {
 fn last_success(report: &StatusReport) -> Option<Instant> {
     let is_complete = |entry: &&PassEntry| match entry.end {
         Some(PassEnd::Complete) => entry.error.is_none(),
-        Some(PassEnd::Idle | PassEnd::MaxRuntime) => true,
+        Some(PassEnd::Idle | PassEnd::MaxRuntime | PassEnd::Paused) => true,
         Some(PassEnd::Signal(_) | PassEnd::Failed) | None => false,
     };
     entries(report).filter(is_complete).filter_map(|entry| entry.ended).max()

@@ -44,7 +44,7 @@ pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
-    PassEnd, PassEntry, PassRecord, Purpose, StateDir,
+    PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending};
 pub use table::{Charged, Table};

@@ -5,11 +5,13 @@ use std::process::Command;
 
 use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 17] = [
     "",
     "init",
     "add",
     "process",
+    "pause",
+    "resume",
     "status",
     "list",
     "failures",

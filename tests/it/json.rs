@@ -203,6 +203,10 @@ fn a_status_has_the_form_of_its_schema() {
     };
     looks(1, &env, MIDNIGHT, &[]);
     looks(1, &env, MIDNIGHT, &["--fibonacci"]);
+    env.run_at(MIDNIGHT, &["pause", "--for", "1h", "--reason", "a release"]).success();
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    looks(1, &env, MIDNIGHT, &[]);
+    env.run(&["resume"]).success();
 
     // One record of each status, one of none, and one without a date.
     env.insert(5, MIDNIGHT - MINUTE);

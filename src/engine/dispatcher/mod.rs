@@ -173,6 +173,16 @@ impl Dispatcher {
         self.tally.stopped.get_or_insert(why);
     }
 
+    /// Begins nothing more once somebody has paused the queue; the next pass goes on from here.
+    fn obey_pause(&mut self) {
+        if !self.is_cut_short()
+            && let Some(pause) = self.pass.observer.paused()
+        {
+            log::warn!("{pause}; nothing more is begun");
+            self.stop(Stopped::Paused);
+        }
+    }
+
     /// Selects anew, if this is a drain and there may be more to do: after so long.
     pub fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() || !self.pass.limits.drain {

@@ -80,6 +80,9 @@ impl Dispatcher {
 
     fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
         self.is_held_back = false;
+        if free > 0 {
+            self.obey_pause();
+        }
         while claimed.len() < free && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;

@@ -39,6 +39,7 @@ pub const FAILURES: &str = ".failures";
 pub const HUNG: &str = ".hung";
 pub const UNREPORTED: &str = ".unreported";
 pub const UNMEASURED: &str = ".unmeasured";
+pub const PAUSED: &str = ".paused";
 pub const PASSES: &str = "passes";
 
 /// A state directory that is fit for use.
@@ -159,12 +160,16 @@ impl Directory {
 
     /// The beginning of a file that is opened for some purpose; nothing if there is none.
     pub fn read(&self, name: &str, purpose: Purpose) -> Result<Vec<u8>> {
+        Ok(self.read_if_there(name, purpose)?.unwrap_or_default())
+    }
+
+    /// The same; `None` if there is none.
+    pub fn read_if_there(&self, name: &str, purpose: Purpose) -> Result<Option<Vec<u8>>> {
+        let Some(file) = self.file(name, purpose)? else { return Ok(None) };
         let mut text = Vec::new();
-        if let Some(file) = self.file(name, purpose)? {
-            let read = file.take(MOST_READ).read_to_end(&mut text);
-            read.map_err(|error| self.not_opened(name, &error))?;
-        }
-        Ok(text)
+        let read = file.take(MOST_READ).read_to_end(&mut text);
+        read.map_err(|error| self.not_opened(name, &error))?;
+        Ok(Some(text))
     }
 
     /// Fails if a pass could not use one of the files that are its own, or make more.
@@ -283,6 +288,14 @@ impl Directory {
     /// Puts a new file in the place of one, which is never there in part.
     pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
         self.put(name, content).map_err(|error| self.not_opened(name, &error))
+    }
+
+    /// Removes a file, if there is one.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match self.act(|| unlinkat(&self.descriptor, name, AtFlags::empty())) {
+            Err(error) if error.kind() != NotFound => Err(self.not_opened(name, &error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {

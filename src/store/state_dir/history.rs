@@ -1,6 +1,7 @@
 //! The record of passes: a file for each crontab line, in which every pass has one line of JSON. A pass
 //! notes that it begins once something is due, and writes over that when it ends, so that a killed one
-//! leaves an entry without an end. Passes that find nothing to do share one entry.
+//! leaves an entry without an end. Passes that find nothing to do share one entry, as do those that find
+//! their queue paused.
 //!
 //! Only the pass that holds the lock of its line writes. Nothing is synced to the disk: after a crash
 //! of the machine the last entries may be gone or damaged, which are then passed over.
@@ -114,6 +115,8 @@ pub enum PassEnd {
     MaxRuntime,
     Signal(i32),
     Failed,
+    /// Its queue was paused, before it began anything or while it ran.
+    Paused,
 }
 
 /// The entry of a pass.
@@ -140,7 +143,7 @@ pub struct PassEntry {
     pub counts: Counts,
     /// The first failures, each behind the id of its record.
     pub errors: Vec<String>,
-    /// How many passes it stands for: more than one that found nothing to do.
+    /// How many passes it stands for: more than one that found nothing to do, or a pause.
     pub passes: u64,
     /// All attempts of the line until then, also of passes that are not kept any more.
     pub totals: Counts,
@@ -183,6 +186,18 @@ impl PassEntry {
         if self.passes > 1 { self.ended.unwrap_or(self.began) } else { self.began }
     }
 
+    /// Whether it found nothing due, or a pause before it began anything.
+    pub fn did_nothing(&self) -> bool {
+        match self.end {
+            Some(PassEnd::Idle) => true,
+            Some(PassEnd::Paused) => self.counts == Counts::default(),
+            Some(
+                PassEnd::Complete | PassEnd::MaxRuntime | PassEnd::Signal(_) | PassEnd::Failed,
+            )
+            | None => false,
+        }
+    }
+
     /// As one line that fits, whatever the table and its condition are called.
     fn to_line(&self) -> String {
         let mut entry = self.clone();
@@ -219,6 +234,8 @@ pub struct PassRecord {
     totals: Counts,
     /// The interval in which its counts were written last.
     written_in: i64,
+    /// Whether its own entry is there already.
+    has_begun: bool,
 }
 
 impl PassRecord {
@@ -239,11 +256,13 @@ impl PassRecord {
         let known = before.as_ref().map(|(_, before)| (before.totals, before.number));
         let (totals, number) = known.unwrap_or_default();
         entry.number = number.saturating_add(1);
-        Ok(Self { state, name, file, at, before, entry, totals, written_in: i64::MIN })
+        let (written_in, has_begun) = (i64::MIN, false);
+        Ok(Self { state, name, file, at, before, entry, totals, written_in, has_begun })
     }
 
     /// Notes that the pass has something to do.
     pub fn begin(&mut self) -> Result<()> {
+        self.has_begun = true;
         self.write()?;
         self.set_time(self.entry.began);
         Ok(())
@@ -294,8 +313,10 @@ impl PassRecord {
         entry.took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         (entry.ended, entry.end, entry.error) = (Some(now), Some(end), error.map(cut));
         if let Some((at, before)) = &self.before
-            && end == PassEnd::Idle
-            && before.end == Some(PassEnd::Idle)
+            && before.end == Some(end)
+            && before.did_nothing()
+            && self.entry.did_nothing()
+            && !self.has_begun
         {
             self.at = *at;
             self.entry.number = before.number;

@@ -1,10 +1,11 @@
 //! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
-//! passes, what is known of failures, and the notes of passes at work. No record is lost with it.
+//! passes, what is known of failures, pauses, and the notes of passes at work. No record is lost with it.
 
 mod directory;
 mod failures;
 mod history;
 mod pass_note;
+mod pause;
 mod place;
 
 use std::fs::{File, Metadata};
@@ -35,6 +36,7 @@ pub use history::{
     Complaint, Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord,
 };
 pub use pass_note::PassNote;
+pub use pause::{Pause, PauseScope};
 
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
@@ -78,6 +80,11 @@ impl StateDir {
     /// Whether claims are a server's business, and only the rest is kept here.
     pub fn is_of_a_server(&self) -> bool {
         self.place.database.is_none()
+    }
+
+    /// Whether the user has named it, so that lines may have another.
+    pub fn is_named(&self) -> bool {
+        self.place.is_named
     }
 
     pub fn path(&self) -> &Path {

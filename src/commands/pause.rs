@@ -1,0 +1,115 @@
+//! `backlog pause` and `resume`: whether passes may begin attempts. A pause is a file in the state
+//! directory, which each pass of its queue or table looks for before it claims records.
+
+use anyhow::{Result, bail};
+
+use super::edit::confirm;
+use super::passes::user_name;
+use super::{Console, open};
+use crate::cli::Pause as PauseArgs;
+use crate::exit::{Exit, usage};
+use crate::options::Resolved;
+use crate::record::cut;
+use crate::store::{Access, LineHistory, Pause, PauseScope, StateDir};
+
+/// What a pause is of, and where it is kept.
+struct Place {
+    state: StateDir,
+    scope: PauseScope,
+    /// The option that takes the name of the table.
+    table_option: &'static str,
+    /// The queue and the table that were chosen.
+    queue: String,
+    table: String,
+    /// The passes of the lines in the scope, as far as they are known.
+    histories: Vec<LineHistory>,
+}
+
+impl Place {
+    fn find(resolved: &Resolved<'_>) -> Result<Self> {
+        let typed = &resolved.typed.layer;
+        if typed.says("shard") || !typed.conditions.is_empty() {
+            bail!(usage("a pause is of a whole queue or table: leave out --shard and --where"));
+        }
+        let queue = resolved.queue()?;
+        resolved.require_state_dir(&queue)?;
+        let database = open(&queue, Access::ReadOnly)?;
+        let state = database.state_dir(queue.state_dir.as_deref())?;
+        let (queue, table) = (queue.name, database.table().name.clone());
+        let is_of_pgmq = database.table().capabilities().keeps_schedule;
+        let table_option = if is_of_pgmq { "--pgmq" } else { "--table" };
+        let scope = match resolved.is_named {
+            true => PauseScope::Queue(queue.clone()),
+            false => PauseScope::Table(table.clone()),
+        };
+        // What cannot be read of the passes keeps nobody from a pause.
+        let (mut histories, _) = state.histories(1);
+        histories.retain(|it| scope.has(&it.line.queue, &it.line.table));
+        Ok(Self { state, scope, table_option, queue, table, histories })
+    }
+
+    /// The command that ends a pause.
+    fn ending(&self, scope: &PauseScope) -> String {
+        let (option, name) = match scope {
+            PauseScope::Queue(name) => ("--queue", name),
+            PauseScope::Table(name) => (self.table_option, name),
+        };
+        let quoted = shlex::try_quote(name).map_or_else(|_| name.clone(), String::from);
+        format!("`backlog resume {option} {quoted}`")
+    }
+
+    /// The scopes of the other kind that lines of this one are in.
+    fn others(&self) -> Vec<PauseScope> {
+        match &self.scope {
+            PauseScope::Queue(_) => vec![PauseScope::Table(self.table.clone())],
+            PauseScope::Table(_) => {
+                let known = self.histories.iter().map(|it| it.line.queue.clone());
+                let mut queues: Vec<_> = known.chain([self.queue.clone()]).collect();
+                queues.sort_unstable();
+                queues.dedup();
+                queues.into_iter().map(PauseScope::Queue).collect()
+            }
+        }
+    }
+}
+
+pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
+    let place = Place::find(resolved)?;
+    let now = console.clock.now();
+    let until = args.span.map(|span| now.saturating_add(span.0));
+    let reason = args.reason.clone().map(cut);
+    let pause = Pause { since: Some(now), until, reason, by: Some(user_name()) };
+    place.state.begin_pause(&place.scope, &pause)?;
+    let until = until.map_or_else(String::new, |at| format!(" until {}", console.screen.at(at)));
+    let (scope, ending) = (&place.scope, place.ending(&place.scope));
+    confirm(console.out, &format!("paused {scope}{until}; {ending} ends it"))?;
+    for running in place.histories.iter().filter(|it| it.is_running) {
+        let pid = running.running().map_or_else(String::new, |it| format!(" (pid {})", it.pid));
+        confirm(console.out, &format!("the running pass{pid} begins nothing more"))?;
+    }
+    if place.state.is_named() && place.histories.is_empty() {
+        let path = place.state.path().display();
+        let unknown =
+            format!("no pass of {scope} is known in {path}: do its lines name it as well?");
+        confirm(console.out, &unknown)?;
+    }
+    Ok(Exit::Done)
+}
+
+pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
+    let place = Place::find(resolved)?;
+    let now = console.clock.now();
+    let scope = &place.scope;
+    let done = match place.state.end_pause(scope, now)? {
+        true => format!("resumed {scope}"),
+        false => format!("{scope} is not paused"),
+    };
+    confirm(console.out, &done)?;
+    for other in place.others() {
+        if let Some(pause) = place.state.pause_of(&other, now) {
+            let (said, ending) = (pause.sentence(|at| console.screen.at(at)), place.ending(&other));
+            confirm(console.out, &format!("{other} is still {said}; {ending} ends that"))?;
+        }
+    }
+    Ok(Exit::Done)
+}

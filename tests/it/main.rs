@@ -25,6 +25,7 @@ mod limits;
 mod mapping;
 mod metrics;
 mod passes;
+mod pause;
 mod pgmq;
 mod pings;
 mod policies;

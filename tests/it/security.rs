@@ -73,14 +73,18 @@ impl Shop {
     }
 
     fn pass_with(&self, uid: u32, gid: u32, more: &[&str], handler: &str) -> Ran {
+        let line = ["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"];
+        self.run_as(uid, gid, &[&line[..], more, &["--", handler]].concat())
+    }
+
+    /// The program, run by another user.
+    fn run_as(&self, uid: u32, gid: u32, args: &[&str]) -> Ran {
         let (uid, gid) = (uid.to_string(), gid.to_string());
         let mut command = Command::new("setpriv");
         command
             .args(["--reuid", &uid, "--regid", &gid, "--clear-groups", "--"])
             .arg(env!("CARGO_BIN_EXE_backlog"))
-            .args(["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"])
-            .args(more)
-            .args(["--", handler])
+            .args(args)
             .current_dir(self.env.path(""))
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
@@ -681,6 +685,60 @@ fn root_works_on_somebodys_database_with_that_users_rights() {
         shop.pass(&["--state-dir", "state"]).silent();
         assert_eq!(shop.statuses(), "SUCCESS");
     }
+}
+
+#[test]
+fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can() {
+    let Some(shop) = Shop::new("pauses of another user's database") else { return };
+    let (pause, resume) = (["pause", "--db", "shop/app.db"], ["resume", "--db", "shop/app.db"]);
+    shop.env.run(&pause).success();
+    for file in fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path()) {
+        let owner = as_owner(&file, MetadataExt::uid);
+        assert_eq!(owner, NOBODY, "{}", file.display());
+    }
+    shop.pass_as(NOBODY, NOBODY, &[]).silent();
+    assert_eq!(shop.statuses(), "NEW");
+    // Whoever may read it can without a write-ahead log.
+    let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
+    connection.query_row("PRAGMA journal_mode = delete", [], |_| Ok(())).unwrap();
+    drop(connection);
+    for command in [pause, resume] {
+        let says = ["app.db.backlog/table-BACKLOG", "belongs to user 65534", "run as that user"];
+        shop.run_as(SOMEBODY, SOMEBODY, &command).fails(1, &says);
+    }
+    shop.run_as(NOBODY, NOBODY, &resume).success();
+    shop.run_as(NOBODY, NOBODY, &pause).success();
+    shop.pass(&[]).silent();
+    assert_eq!(shop.statuses(), "NEW");
+    shop.env.run(&resume).success();
+    shop.pass(&[]).silent();
+    assert_eq!(shop.statuses(), "SUCCESS");
+}
+
+#[test]
+fn a_link_in_the_place_of_a_pause_is_not_followed() {
+    let Some(shop) = Shop::new("a link for a pause") else { return };
+    shop.plant_state();
+    shop.env.run(&["pause", "--db", "shop/app.db"]).success();
+    let names = fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path());
+    let pause = names.last().unwrap();
+    let target = shop.env.path("of-root");
+    fs::write(&target, "mine").unwrap();
+    fs::remove_file(&pause).unwrap();
+    symlink(&target, &pause).unwrap();
+    shop.pass(&[]).silent();
+    assert_eq!(shop.statuses(), "NEW", "it is a pause all the same");
+    let status = shop.env.run(&["status", "--db", "shop/app.db"]).success().stdout;
+    assert!(
+        status.contains(": it is a symbolic link, which no pass has made; remove it"),
+        "{status}"
+    );
+    shop.env.run(&["pause", "--db", "shop/app.db"]).success();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
+    shop.env.run(&["resume", "--db", "shop/app.db"]).success();
+    assert!(target.exists());
+    shop.pass(&[]).silent();
+    assert_eq!(shop.statuses(), "SUCCESS");
 }
 
 #[test]

@@ -526,6 +526,18 @@ fn messages_about_cron_are_those_of_the_page() {
                 run(env, &["process", "--fibonacci", "--", "true"])?;
                 Some(env.run_at(MIDNIGHT + 3 * HOUR, &["status"]).stdout)
             }),
+            ("paused since ...", |env| {
+                run(env, &["pause"])?;
+                pass(env, &["-v"], &["true"])
+            }),
+            ("paused: could not read ...: it is damaged; `backlog resume` removes it", |env| {
+                run(env, &["pause"])?;
+                let files = fs::read_dir(env.path("test.db.backlog")).unwrap().flatten();
+                let mut files = files.map(|file| file.path());
+                let pause = files.find(|it| it.extension().is_some_and(|it| it == "paused"));
+                fs::write(pause?, "").unwrap();
+                run(env, &["status"])
+            }),
             ("killed (pid ...)", |env| {
                 while_hanging(env, |_, _| String::new());
                 run(env, &["status"])
@@ -627,6 +639,12 @@ fn messages_about_a_server_are_those_of_the_page() {
             ("lost the connection to ...; try later", |_| {
                 in_source(include_str!("../../src/store/error.rs"))
             }),
+            (
+                "a pause of a server's database is kept in the state directory, which each user has \
+                 on each machine: name that of the crontab lines with --state-dir, or as state_dir \
+                 in backlog.toml",
+                |env| run(env, &["pause", "--db", "postgres://u@h/d"]),
+            ),
             ("it is a standby, which cannot be written: name the primary", |_| {
                 in_source(include_str!("../../src/store/postgres/catalog.rs"))
             }),

@@ -12,8 +12,8 @@ use crate::options::Resolved;
 use crate::record::cut;
 use crate::store::{Access, LineHistory, Pause, PauseScope, StateDir};
 
-/// What a pause is of, and where it is kept.
-struct Place {
+/// The queue or the table that is paused or resumed, with the state directory that says so.
+struct Target {
     state: StateDir,
     scope: PauseScope,
     /// The option that takes the name of the table.
@@ -25,7 +25,7 @@ struct Place {
     histories: Vec<LineHistory>,
 }
 
-impl Place {
+impl Target {
     fn find(resolved: &Resolved<'_>) -> Result<Self> {
         let typed = &resolved.typed.layer;
         if typed.says("shard") || !typed.conditions.is_empty() {
@@ -44,7 +44,7 @@ impl Place {
         };
         // What cannot be read of the passes keeps nobody from a pause.
         let (mut histories, _) = state.histories(1);
-        histories.retain(|it| scope.has(&it.line.queue, &it.line.table));
+        histories.retain(|it| scope.covers(&it.line.queue, &it.line.table));
         Ok(Self { state, scope, table_option, queue, table, histories })
     }
 
@@ -74,21 +74,21 @@ impl Place {
 }
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
-    let place = Place::find(resolved)?;
+    let target = Target::find(resolved)?;
     let now = console.clock.now();
     let until = args.span.map(|span| now.saturating_add(span.0));
     let reason = args.reason.clone().map(cut);
     let pause = Pause { since: Some(now), until, reason, by: Some(user_name()) };
-    place.state.begin_pause(&place.scope, &pause)?;
+    target.state.begin_pause(&target.scope, &pause)?;
     let until = until.map_or_else(String::new, |at| format!(" until {}", console.screen.at(at)));
-    let (scope, ending) = (&place.scope, place.ending(&place.scope));
+    let (scope, ending) = (&target.scope, target.ending(&target.scope));
     confirm(console.out, &format!("paused {scope}{until}; {ending} ends it"))?;
-    for running in place.histories.iter().filter(|it| it.is_running) {
+    for running in target.histories.iter().filter(|it| it.is_running) {
         let pid = running.running().map_or_else(String::new, |it| format!(" (pid {})", it.pid));
         confirm(console.out, &format!("the running pass{pid} begins nothing more"))?;
     }
-    if place.state.is_named() && place.histories.is_empty() {
-        let path = place.state.path().display();
+    if target.state.is_named() && target.histories.is_empty() {
+        let path = target.state.path().display();
         let unknown =
             format!("no pass of {scope} is known in {path}: do its lines name it as well?");
         confirm(console.out, &unknown)?;
@@ -97,17 +97,18 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
 }
 
 pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
-    let place = Place::find(resolved)?;
+    let target = Target::find(resolved)?;
     let now = console.clock.now();
-    let scope = &place.scope;
-    let done = match place.state.end_pause(scope, now)? {
+    let scope = &target.scope;
+    let done = match target.state.end_pause(scope, now)? {
         true => format!("resumed {scope}"),
         false => format!("{scope} is not paused"),
     };
     confirm(console.out, &done)?;
-    for other in place.others() {
-        if let Some(pause) = place.state.pause_of(&other, now) {
-            let (said, ending) = (pause.sentence(|at| console.screen.at(at)), place.ending(&other));
+    for other in target.others() {
+        if let Some(pause) = target.state.pause_of(&other, now) {
+            let (said, ending) =
+                (pause.sentence(|at| console.screen.at(at)), target.ending(&other));
             confirm(console.out, &format!("{other} is still {said}; {ending} ends that"))?;
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, signal, wait_until};
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
@@ -159,6 +159,30 @@ fn passes_of_every_kind_obey_a_pause_that_begins_while_they_run() {
         env.run(&[&["process", "--now", &now], options, &["--", &next]].concat()).silent();
         assert_eq!(env.count("SUCCESS"), 4, "{options:?}: the rest is tried once it is over");
     }
+}
+
+#[test]
+fn a_signal_ends_what_a_pause_lets_go_on() {
+    let env = records(2);
+    let script = format!("[ $BACKLOG_ID = 1 ] && exec sleep 60; {}", pausing_script(&env));
+    let line = ["process", "-v", "--ndays", "9", "--jobs", "2", "--grace", "0s"];
+    let now = format!("@{MIDNIGHT}");
+    let handler = env.script("handler", &script);
+    let mut running = env.spawn_logging(&[&line[..], &["--now", &now, "--", &handler]].concat());
+    env.logs("; nothing more is begun");
+    assert!(signal("-TERM", running.id()));
+    assert_eq!(running.wait().unwrap().code(), Some(143));
+    assert_eq!(env.statuses(), "1|NEW\n2|SUCCESS");
+}
+
+#[test]
+fn a_person_is_told_that_a_pause_has_stopped_the_pass() {
+    let env = records(2);
+    let handler = env.script("handler", &pausing_script(&env));
+    let line = format!("process --now @{MIDNIGHT} --ndays 9 --jobs 1 -- {handler}");
+    let seen = env.at_terminal(200, &line, "").stdout;
+    assert!(seen.contains("; nothing more is begun"), "{seen}");
+    assert!(seen.contains(": 1 succeeded; stopped by a pause"), "{seen}");
 }
 
 #[test]

@@ -575,6 +575,44 @@ mod tests {
     }
 
     #[test]
+    fn passes_that_did_nothing_share_an_entry_only_with_their_like() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let pass = |number, has_begun: bool, failed, end| {
+            let mut record = state.pass_record(entry(number)).unwrap();
+            if has_begun {
+                record.begin().unwrap();
+            }
+            record.counts().failed = failed;
+            record.end(Instant(number), Duration::ZERO, end, None).unwrap();
+        };
+        pass(1, false, 0, PassEnd::Paused);
+        pass(2, false, 0, PassEnd::Paused);
+        pass(3, false, 0, PassEnd::Idle);
+        pass(4, false, 0, PassEnd::Paused);
+        // The pause came when their entries stood there.
+        pass(5, true, 0, PassEnd::Paused);
+        pass(6, true, 7, PassEnd::Paused);
+        pass(7, false, 0, PassEnd::Paused);
+        let (histories, _) = state.histories(9);
+        let entries = &histories[0].entries;
+        let found: Vec<_> = entries.iter().map(|it| (it.began.0, it.passes, it.end)).collect();
+        let paused = Some(PassEnd::Paused);
+        assert_eq!(
+            found,
+            [
+                (1, 2, paused),
+                (3, 1, Some(PassEnd::Idle)),
+                (4, 1, paused),
+                (5, 1, paused),
+                (6, 1, paused),
+                (7, 1, paused)
+            ]
+        );
+        assert_eq!(entries.last().unwrap().totals.failed, 7);
+    }
+
+    #[test]
     fn an_entry_fits_a_page_whatever_it_says() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());

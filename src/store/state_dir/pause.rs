@@ -30,7 +30,7 @@ impl PauseScope {
     }
 
     /// Whether a line of this queue and this table is in it.
-    pub fn has(&self, queue: &str, table: &str) -> bool {
+    pub fn covers(&self, queue: &str, table: &str) -> bool {
         Self::of(queue, table).contains(self)
     }
 }

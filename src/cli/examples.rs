@@ -34,6 +34,14 @@ const OF_A_PASS: &[(Exit, &str)] = &[
     (Exit::Signal(15), "stopped by SIGTERM"),
 ];
 
+const OF_A_STATUS: &[(Exit, &str)] = &[
+    (Exit::Done, "done; with limits: none is passed"),
+    (Exit::Failed, "it could not be done; with limits: one of --warn-if is passed"),
+    (Exit::Usage, "it makes no sense; with limits: one of --fail-if is passed"),
+    (Exit::Unknown, "with limits: it cannot be told"),
+    TRY_LATER,
+];
+
 const OF_AN_EDIT: &[(Exit, &str)] = &[
     DONE,
     (Exit::Failed, "a record does not exist, or could not be changed"),
@@ -132,13 +140,18 @@ static COMMANDS: [CommandHelp; 17] = [
         examples: &[
             ("backlog status --queue orders", "The records, the last pass, and why records fail"),
             ("backlog status --queue orders --passes 20", "The last 20 passes as well"),
-            ("backlog status --all-queues --json", "Of each queue, for monitoring"),
+            ("backlog status --all-queues --json", "Of each queue, for other programs"),
+            (
+                "backlog status --queue orders --fail-if 'hung_lines>0,overdue_lines>0'",
+                "For a monitoring system: one line, and exit 2 if it is so",
+            ),
+            ("backlog status --queue orders --metrics orders.prom", "And figures for Prometheus"),
             (
                 "backlog status --ndays 30 --now 2026-12-24T00:00:00Z",
                 "What will be due at Christmas",
             ),
         ],
-        exits: USUAL,
+        exits: OF_A_STATUS,
     },
     CommandHelp {
         command: "list",

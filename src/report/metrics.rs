@@ -34,11 +34,12 @@ const MADE: &str = "backlog_status_timestamp_seconds";
 const RECORDS: &str = "backlog_records";
 const FAILED: &str = "backlog_failed_records";
 const SNOOZED: &str = "backlog_snoozed_records";
+const PAUSED: &str = "backlog_paused";
 const DUE: &str = "backlog_due_records";
 const OLDEST_DUE: &str = "backlog_oldest_due_seconds";
 
 /// Those of passes, then those of tables.
-const FAMILIES: [Family; 12] = [
+const FAMILIES: [Family; 13] = [
     gauge(PASS_END, "When the last pass of the crontab line ended."),
     gauge(PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
     gauge(PASS_DURATION, "How long the last pass of the crontab line took."),
@@ -53,6 +54,7 @@ const FAMILIES: [Family; 12] = [
     gauge(RECORDS, "Records of the table, by status."),
     gauge(FAILED, "Pending records whose last attempt failed."),
     gauge(SNOOZED, "Pending records that are put off by their handler."),
+    gauge(PAUSED, "Whether the queue or the table is paused."),
     gauge(DUE, "Records that are due by the schedule of the crontab line."),
     gauge(OLDEST_DUE, "For how long the record has waited that has been due the longest."),
 ];
@@ -139,6 +141,7 @@ impl Metrics {
         }
         self.set(FAILED, labels, report.failed);
         self.set(SNOOZED, labels, report.snoozed);
+        self.set(PAUSED, labels, u8::from(report.paused.is_some()));
         if let Some(due) = &report.due {
             let labels = labels.with("line", &due.line);
             self.set(DUE, &labels, due.due);

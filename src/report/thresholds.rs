@@ -274,8 +274,10 @@ impl Thresholds {
                 }
             }
         }
-        let told = if alarming.is_empty() { fine } else { alarming };
-        (worst, told.join(", "))
+        let told = if alarming.is_empty() { fine } else { alarming }.join(", ");
+        // Whoever is woken need not look for why.
+        let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));
+        (worst, paused.map_or(told.clone(), |paused| format!("{told}; {paused}")))
     }
 }
 

@@ -316,6 +316,24 @@ fn the_commands_of_webhooks_do_what_they_say() {
 }
 
 #[test]
+fn the_commands_of_monitoring_do_what_they_say() {
+    let reader = Reader::new();
+    reader.sh("backlog init --db app.db").success();
+    reader.follow("docs/monitoring.md", Some("app.db"));
+    let metrics = fs::read_to_string(reader.env.path("backlog.prom")).unwrap();
+    let page = text("docs/monitoring.md");
+    let families =
+        metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let untold: Vec<_> = families.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(metrics.contains("backlog_attempts_total") && untold.is_empty(), "{untold:?}");
+    let help = reader.sh("backlog status --help").success().stdout;
+    let figures = help.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split(':').next());
+    let figures: Vec<_> = figures.collect();
+    assert!(figures.len() > 10, "{help}");
+    assert!(figures.iter().all(|name| page.contains(&format!("`{name}`"))), "{figures:?}");
+}
+
+#[test]
 fn the_commands_of_operations_do_what_they_say() {
     let reader = Reader::new();
     reader.sh("backlog init --db app.db").success();
@@ -359,6 +377,7 @@ fn no_other_document_has_commands() {
         "tables",
         "handlers",
         "webhooks",
+        "monitoring",
         "operations",
         "postgresql",
         "comparison",

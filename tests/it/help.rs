@@ -174,7 +174,7 @@ fn the_example_of_each_key_is_legal() {
             }
             "post" => "progressive = true",
             "header" | "allow_hosts" | "secret_column" | "key_prefix" | "idempotency_key"
-            | "ca_file" | "give_up_on_4xx" => {
+            | "ca_file" | "give_up_on_4xx" | "give_up_on_status" => {
                 "progressive = true\npost = 'https://example.com/hooks'"
             }
             _ => "progressive = true\nexec = 'true'",

@@ -10,7 +10,7 @@ use test_support::server::{Answer, Server};
 
 use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, signal};
 
-const SCHEMAS: [&str; 6] = ["status", "list", "failures", "check", "joblog", "simulate"];
+const SCHEMAS: [&str; 7] = ["status", "list", "failures", "check", "joblog", "digest", "simulate"];
 
 /// A schema, and the places in it that lines have had so far.
 struct Schema {
@@ -299,6 +299,21 @@ fn a_list_has_the_form_of_its_schema() {
     );
     lists(&composite, 1, &["--set", "id=[\"A\",\"B\"]"]);
     lists(&composite, 1, &["--set", "id=B", "--progressive"]);
+    schema.is_complete_but_for(&[]);
+}
+
+#[test]
+fn a_digest_has_the_form_of_its_schema() {
+    let mut schema = Schema::new("digest");
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT - 400 * DAY);
+    env.insert(1, MIDNIGHT - HOUR);
+    let digest = env.script("digest", "cat >lines");
+    // Too old, without an attempt, and after one.
+    let words = ["--max-age", "365days", "--max-attempts", "1", "--on-archive-digest", &digest];
+    let line = [&["process", "--policy", "even"], &words[..], &["--", "false"]].concat();
+    assert_eq!(env.run_at(MIDNIGHT, &line).exit, Some(1));
+    schema.takes(3, &std::fs::read_to_string(env.path("lines")).unwrap());
     schema.is_complete_but_for(&[]);
 }
 

@@ -105,6 +105,9 @@ fn lines_and_tables_share_a_file() {
     ] {
         assert_eq!(value(&env, name, &[labels]), expected, "{name} {labels}");
     }
+    env.run_at(MIDNIGHT + HOUR, &["pause"]).success();
+    status(MIDNIGHT + HOUR, &["--fibonacci"]);
+    assert_eq!(value(&env, "backlog_paused", &["table=\"BACKLOG\""]), Some(1.0));
     // What is gone is not counted any more, and what passes have written stays.
     env.sql("PRAGMA ignore_check_constraints = ON; UPDATE BACKLOG SET STATUS = 'lost' WHERE STATUS = 'ERROR'");
     status(MIDNIGHT + HOUR, &["--ndays", "1"]);

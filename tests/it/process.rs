@@ -110,14 +110,23 @@ fn the_last_failed_attempt_archives_and_makes_the_exit_code_1() {
     env.run_at(MIDNIGHT, &args).silent();
     let ran = env.run_at(MIDNIGHT + MINUTE, &args);
     assert_eq!(ran.exit, Some(1));
-    assert_eq!(ran.stderr, "backlog: record 1 failed after 2 attempts; archived: 2/2\n");
+    assert_eq!(
+        ran.stderr,
+        format!("backlog: record 1 failed after 2 attempts; archived: 2/2\n{}", env.back(1))
+    );
     assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ARCHIVED|2|2/2");
     env.run_at(MIDNIGHT + DAY, &args).silent();
     // One attempt is one.
     env.insert_one(2, MIDNIGHT);
     let args = ["process", "--fibonacci", "--max-attempts", "1", "--", "false"];
     let ran = env.run_at(MIDNIGHT, &args).fails(1, &[]);
-    assert_eq!(ran.stderr, "backlog: record 2 failed after 1 attempt; archived: exit status 1\n");
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "backlog: record 2 failed after 1 attempt; archived: exit status 1\n{}",
+            env.back(2)
+        )
+    );
 }
 
 #[test]

@@ -114,6 +114,12 @@ impl TestEnv {
         self.connection().query_row(sql, [status], |row| row.get(0)).unwrap()
     }
 
+    /// The last line about a record that was archived.
+    pub fn back(&self, id: i64) -> String {
+        let db = self.db().display().to_string();
+        format!("backlog: this brings it back: backlog restore --db {db} {id}\n")
+    }
+
     /// Records 1 to `count`, inserted at `at`.
     pub fn insert(&self, count: i64, at: i64) {
         self.sql(&format!(

@@ -102,6 +102,18 @@ fn what_cannot_be_told_is_unknown() {
 }
 
 #[test]
+fn a_pause_is_told_to_whom_an_alarm_wakes() {
+    let env = with_a_failure();
+    env.run_at(MIDNIGHT, &["pause", "--reason", "moving house"]).success();
+    let said = status(&env, MIDNIGHT + HOUR, &["--fail-if", "due>0"]).stdout;
+    assert!(
+        said.starts_with("CRITICAL: due 1 (>0); paused since 2026-11-21T00:00:00Z by "),
+        "{said}"
+    );
+    assert!(said.ends_with(": moving house\n"), "{said}");
+}
+
+#[test]
 fn a_queue_of_which_no_pass_is_known_has_none_for_longer_than_any_limit() {
     let env = TestEnv::new();
     answers(

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use test_support::cluster::cluster;
+use test_support::server::{Answer, Server};
 
 use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, signal, skipped};
 
@@ -586,6 +587,46 @@ fn asking_server() -> u16 {
         let _ = client.read(&mut startup);
     });
     port
+}
+
+#[test]
+fn the_messages_about_monitoring_are_said() {
+    fn limit(env: &TestEnv, text: &str) -> Option<String> {
+        run(env, &["status", "--fail-if", text])
+    }
+    every_message_is_said(
+        "Monitoring",
+        &[
+            ("could not ping: could not connect to ...: ...", |env| {
+                pass(env, &["--ping", "http://127.0.0.1:1/"], &["true"])
+            }),
+            ("could not ping: ... answered HTTP ...", |env| {
+                let gone = Answer::new("404 Not Found", &[], "");
+                let server = Server::new(&[("/x/start", gone.clone()), ("/x/0", gone)]);
+                pass(env, &["--ping", &server.url("/x")], &["true"])
+            }),
+            ("--ping: {...} is not replaced in the URL; legal is {line}", |env| {
+                pass(env, &["--ping", "http://127.0.0.1:1/{id}"], &["true"])
+            }),
+            ("could not write the metrics ...: ...", |env| {
+                pass(env, &["--metrics", "none/m.prom"], &["true"])
+            }),
+            ("--on-archive-digest was not done: ...", |env| {
+                let words = ["--max-attempts", "1", "--on-archive-digest", "false"];
+                pass(env, &words, &["false"])
+            }),
+            ("\"...\" is no limit: write it as archived_24h>0 or oldest_due>1h", |env| {
+                limit(env, "archived_24h")
+            }),
+            ("no figure \"...\"; did you mean ...?; legal are ...", |env| limit(env, "deu>1")),
+            (
+                "UNKNOWN: due: no schedule says what is due: use --ndays, --fibonacci, --policy or \
+                 --progressive",
+                |env| limit(env, "due>1"),
+            ),
+            ("--watch needs a terminal: leave it out", |env| run(env, &["status", "--watch"])),
+        ],
+    );
 }
 
 #[test]

@@ -60,13 +60,50 @@ fn a_refused_record_is_archived_at_once_where_that_is_wanted() {
         let env = one_record();
         let ran = pass(&env, &server.url("/"), &["--give-up-on-4xx"]);
         let says = format!(
-            "backlog: record 7 was given up by its handler (attempt 1); archived: {words}\n"
+            "backlog: record 7 was given up by its handler (attempt 1); archived: {words}\n{}",
+            env.back(7)
         );
         assert_eq!((ran.exit, ran.stderr), (Some(1), says));
         assert_eq!(env.query(ROW), format!("ARCHIVED|1|2026-11-21T00:00:00Z|{words}"));
         pass(&env, &server.url("/"), &["--give-up-on-4xx"]).silent();
         assert_eq!(server.received().len(), 1);
     }
+}
+
+#[test]
+fn listed_statuses_archive_a_record_at_once() {
+    let option = ["--give-up-on-status", "410,422,503"];
+    for (status, more, expected) in [
+        ("410 Gone", "X: y", "ARCHIVED"),
+        ("503 Busy", "Retry-After: 60", "ARCHIVED"),
+        ("404 No", "X: y", "ERROR"),
+        ("200 OK", "X: y", "SUCCESS"),
+    ] {
+        let (server, env) = (serving(Answer::new(status, &[more], "")), one_record());
+        let exit = pass(&env, &server.url("/"), &option).exit;
+        assert_eq!(exit, Some(i32::from(expected == "ARCHIVED")), "{status}");
+        assert_eq!(env.statuses(), format!("7|{expected}"), "{status}");
+    }
+    let env = one_record();
+    for (words, says) in [
+        (
+            &["--give-up-on-status", "200"][..],
+            "\"200\" is no status of a refusal; legal are 300 to 599",
+        ),
+        (&["--give-up-on-status", "4xx"], "\"4xx\" is no status"),
+    ] {
+        pass(&env, NOBODY, words).fails(2, &[says]);
+    }
+    env.run(&["process", "--fibonacci", "--give-up-on-status", "410", "--", "true"])
+        .fails(2, &["--give-up-on-status goes with --post"]);
+    let no_archive = TestEnv::with_schema(
+        "CREATE TABLE T (ID INTEGER PRIMARY KEY, STATE INT, DATE_INSERTED TEXT)",
+    );
+    let status = "status={column='STATE',new=0,error=1,success=2}";
+    let words = ["process", "--ndays", "1", "--table", "T", "--set", status, "--post", NOBODY];
+    no_archive
+        .run(&[&words[..], &option].concat())
+        .fails(1, &["--give-up-on-status archives records"]);
 }
 
 #[test]
@@ -95,7 +132,8 @@ fn the_last_attempt_archives() {
     let env = one_record();
     let ran = pass(&env, &server.url("/"), &["--max-attempts", "1"]);
     let words = "HTTP 500 Internal Server Error: boom";
-    let says = format!("backlog: record 7 failed after 1 attempt; archived: {words}\n");
+    let says =
+        format!("backlog: record 7 failed after 1 attempt; archived: {words}\n{}", env.back(7));
     assert_eq!((ran.exit, ran.stderr), (Some(1), says));
     assert_eq!(env.query(ROW), format!("ARCHIVED|1|2026-11-21T00:00:00Z|{words}"));
 }

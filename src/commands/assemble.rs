@@ -185,9 +185,13 @@ pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table
 pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
     refuse_injection(handler, queue, table)?;
-    // Its first record is archived by the time that it is needed.
-    if let Some(why) = queue.on_archive.as_deref().and_then(cannot_run) {
-        bail!("--on-archive: {why}");
+    // The first record is archived by the time that they are needed.
+    let on_archive = queue.on_archive.as_deref().map(|argv| (argv, "--on-archive"));
+    let digest = queue.on_archive_digest.as_deref().map(|argv| (argv, "--on-archive-digest"));
+    for (argv, option) in on_archive.into_iter().chain(digest) {
+        if let Some(why) = cannot_run(argv) {
+            bail!("{option}: {why}");
+        }
     }
     if let Some(option) = handler.gives_up() {
         table.require_archived(option)?;

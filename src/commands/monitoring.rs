@@ -82,7 +82,10 @@ impl<'a> Monitoring<'a> {
         self.has_metrics = true;
         let figures = PassFigures { ended_at: now, took, exit: exit.code(), totals };
         let labels = Labels::of_line(&self.db, &self.line);
-        let written = update_metrics(path, |metrics| metrics.of_pass(&labels, &figures));
+        let written = update_metrics(path, |metrics| match self.is_busy {
+            true => metrics.of_hung_line(&labels, figures.exit),
+            false => metrics.of_pass(&labels, &figures),
+        });
         written.unwrap_or_else(|error| self.complain(Complaint::Metrics, &chain(&error), now));
     }
 

@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
-use crate::handlers::{HandlerContext, cannot_run};
+use crate::handlers::HandlerContext;
 use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::query::Cursor;
 use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
@@ -37,7 +37,7 @@ pub fn run(
 ) -> Result<Exit> {
     let (clock, run) = (console.clock, random_hex::<8>()?);
     let began = clock.monotonic();
-    let archived = ArchivedRecords::new(settings.on_archive_digest.is_some());
+    let archived = ArchivedRecords::new(queue.on_archive_digest.is_some());
     let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal.attended);
     let result = locked(queue, settings, console, run, &archived, &mut monitoring);
     let summed_up = archived.sum_up(queue, resolved);
@@ -62,9 +62,6 @@ fn locked(
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
-    if let Some(why) = settings.on_archive_digest.as_deref().and_then(cannot_run) {
-        bail!("--on-archive-digest: {why}");
-    }
     let (assembly, lock) = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
     if lock.is_none() {
         monitoring.is_busy = true;
@@ -145,7 +142,7 @@ fn pass(
         _running = assembly.state.begin_pass(&token)?;
         handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
     });
-    if let Some(argv) = &settings.on_archive_digest {
+    if let Some(argv) = &queue.on_archive_digest {
         archived.hand_over(argv, &context, &stop);
     }
     let tally = tally?;

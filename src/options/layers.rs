@@ -150,8 +150,9 @@ impl Sources {
             layers = layers.over(usual);
         }
         let all = layers.clone();
-        // Commands that show a queue look at this one as well.
-        let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
+        // Commands that show a queue look at these as well.
+        let of_the_queue = ["exec_on_archive", "exec_on_archive_digest"];
+        let is_known = |key: &str| typed.known.contains(key) || of_the_queue.contains(&key);
         layers.retain(|key| is_known(key) || is_of_the_file(key));
         let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
         Ok(Resolved { name, is_named, all, layers, typed, sources: self, described_db })
@@ -202,6 +203,7 @@ impl Resolved<'_> {
             described.cloned().map(CommandLine::try_from).transpose().map_err(|why| {
                 self.refusal(&Complaint { key: EXEC.into(), why, ..Complaint::default() })
             })?;
+        let PassOptions { on_archive, on_archive_digest, .. } = self.read()?;
         Ok(Queue {
             name: self.name.clone(),
             mapping,
@@ -210,7 +212,8 @@ impl Resolved<'_> {
             db,
             elsewhere,
             exec: described.map_or_else(|| self.typed.handler.clone(), |command| command.0),
-            on_archive: self.read::<PassOptions>()?.on_archive.map(|command| command.0),
+            on_archive: on_archive.map(|command| command.0),
+            on_archive_digest: on_archive_digest.map(|command| command.0),
         })
     }
 

@@ -36,6 +36,8 @@ pub struct Queue {
     pub exec: Vec<OsString>,
     /// What gets each record that is archived, if that stands there or in the environment.
     pub on_archive: Option<Vec<OsString>>,
+    /// What gets all of them, once for a pass.
+    pub on_archive_digest: Option<Vec<OsString>>,
 }
 
 impl Queue {

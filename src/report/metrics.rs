@@ -132,6 +132,11 @@ impl Metrics {
         }
     }
 
+    /// A pass that did nothing, because the one that runs hangs.
+    pub fn of_hung_line(&mut self, labels: &Labels, exit: u8) {
+        self.set(PASS_EXIT, labels, exit);
+    }
+
     pub fn of_table(&mut self, labels: &Labels, report: &StatusReport) {
         self.forget_table(labels);
         self.set(READABLE, labels, 1);
@@ -243,6 +248,9 @@ mod tests {
         assert_eq!(value("backlog_pass_success_timestamp_seconds{"), Some("70"));
         assert_eq!(value("backlog_pass_exit_code{"), Some("75"));
         assert!(text.contains("outcome=\"succeeded\"} 7\n"));
+        // One that finds the line hung is none.
+        metrics.of_hung_line(&line("--ndays 1"), 75);
+        assert_eq!(metrics.to_text(), text);
     }
 
     #[test]

@@ -108,6 +108,11 @@ fn a_digest_that_fails_is_told_and_a_command_that_is_not_there_before_anything_b
     let none = pass(&env, &["--on-archive-digest", "/none", "--", "false"]);
     none.fails(1, &["--on-archive-digest: ", "/none"]);
     assert_eq!(env.count("NEW"), 1);
+    let toml = "[queue.q]\ndb = 'test.db'\nfibonacci = true\nexec = ['true']\nexec_on_archive_digest = ['/none']\n";
+    fs::write(env.path("backlog.toml"), toml).unwrap();
+    let check = ran(&env.command(&["check"]).env_remove("BACKLOG_DB").output().unwrap());
+    assert!(check.stdout.contains("--on-archive-digest: "), "{}", check.stdout);
+    fs::remove_file(env.path("backlog.toml")).unwrap();
     pass(&env, &["--on-archive-digest", "sh -c 'echo no mailer >&2; exit 3'", "--", "false"])
         .fails(1, &["--on-archive-digest was not done: no mailer"]);
     assert_eq!(env.count("ARCHIVED"), 1);

@@ -216,15 +216,21 @@ impl TestEnv {
         self.on_terminal(zone, columns, line, "")
     }
 
-    fn on_terminal(&self, zone: &str, columns: u16, line: &str, typed: &str) -> Ran {
+    /// A command line, to be run at a terminal.
+    pub fn terminal(&self, zone: &str, columns: u16, line: &str) -> Command {
         let program = env!("CARGO_BIN_EXE_backlog");
         let line = format!("stty rows 40 cols {columns}; exec {program} {line}");
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(self.dir.path());
         let like = self.command(&[]);
         command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let child = command.env("TERM", "xterm").env("TZ", zone).stdin(Stdio::piped());
-        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command.env("TERM", "xterm").env("TZ", zone);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn on_terminal(&self, zone: &str, columns: u16, line: &str, typed: &str) -> Ran {
+        let mut child = self.terminal(zone, columns, line).spawn().unwrap();
         // Its end would end the terminal.
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(typed.as_bytes()).unwrap();

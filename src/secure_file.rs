@@ -87,7 +87,8 @@ pub fn create(path: &Path) -> io::Result<File> {
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let followed = Followed::new(path)?;
     let found = followed.target.as_ref().map(fstat).transpose()?;
-    if followed.is_kernels || found.as_ref().is_some_and(|it| !is_regular(it)) {
+    let is_other = followed.is_kernels || followed.name == ".";
+    if is_other || found.as_ref().is_some_and(|it| !is_regular(it)) {
         // /dev/null would be a file from then on.
         return Err(io::Error::other("it is no regular file"));
     }
@@ -488,6 +489,7 @@ mod tests {
         for (path, why) in [
             (dir.path().to_path_buf(), "no regular file"),
             ("/dev/null".into(), "no regular file"),
+            (".".into(), "no regular file"),
             ("/proc/self/fd/1".into(), "no regular file"),
             (dir.path().join("none/page"), "No such file"),
         ] {

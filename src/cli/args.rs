@@ -99,8 +99,11 @@ pub struct Status {
 
     /// Show it again and again on a terminal [default: 2s]
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "2s")]
-    #[arg(conflicts_with = "json")]
+    #[arg(conflicts_with_all = ["json", "html"])]
     pub watch: Option<WholeSecs>,
+
+    #[command(flatten)]
+    pub page: Page,
 
     #[command(flatten)]
     pub format: Format,
@@ -125,6 +128,27 @@ impl Status {
     pub fn has_limits(&self) -> bool {
         self.warn_if.is_some() || self.fail_if.is_some()
     }
+}
+
+#[derive(Args)]
+pub struct Page {
+    /// Make a web page of it instead, for cron
+    ///
+    /// One file with all in it, which asks no other for anything. A reader never sees half of it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "passes"])]
+    pub html: Option<PathBuf>,
+
+    /// How often the page is made
+    ///
+    /// It is loaded again as often, and says in red when a next one does not come.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        requires = "html",
+        default_value = "5m",
+        hide_short_help = true
+    )]
+    pub html_every: WholeSecs,
 }
 
 #[derive(Args)]

@@ -147,6 +147,10 @@ static COMMANDS: [CommandHelp; 17] = [
             ),
             ("backlog status --queue orders --metrics orders.prom", "And figures for Prometheus"),
             (
+                "backlog status --all-queues --html status.html --html-every 10m",
+                "Of each queue, as a page that cron makes every 10 minutes",
+            ),
+            (
                 "backlog status --ndays 30 --now 2026-12-24T00:00:00Z",
                 "What will be due at Christmas",
             ),

@@ -10,6 +10,7 @@ mod failures;
 mod look;
 mod manual;
 mod monitoring;
+mod page;
 mod passes;
 mod pause;
 mod process;

@@ -1,7 +1,7 @@
 //! `backlog status`: how many records there are, what is due, the passes, and why records fail; on a
-//! screen, as JSON, as figures for Prometheus, and held to limits.
+//! screen, as JSON, as a page, as figures for Prometheus, and held to limits.
 
-use std::ops::ControlFlow::Continue;
+use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use anyhow::{Result, bail};
 use super::assemble::look;
 use super::failures::Failed;
 use super::monitoring::update_metrics;
-use super::{Console, passes};
+use super::{Console, page, passes};
 use crate::cli;
 use crate::exit::{self, Exit, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::query::Order;
-use crate::record::{Causes, Status, json_line};
+use crate::record::{Causes, Record, Status, json_line};
 use crate::report::{
     self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Screen, Severity,
     StatusReport, Thresholds, keep_older, severity_line,
 };
-use crate::store::PASSES_OF_A_DAY;
+use crate::store::{Database, PASSES_OF_A_DAY};
 use crate::system_error::chain;
 use crate::terminal;
 use crate::time::{DAY, Instant};
@@ -109,6 +109,13 @@ fn answer(
         least = Exit::Failed;
     }
     let found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
+    if let Some(path) = &args.page.html {
+        let made = page::make(&found, path, args.page.html_every, console);
+        if !args.has_limits() {
+            return Ok(made?.max(least));
+        }
+        made.map_or_else(|error| log::error!("{}", chain(&error)), drop);
+    }
     if !args.has_limits() {
         return Ok(show(found, console)?.max(least));
     }
@@ -187,21 +194,40 @@ fn look_at(resolved: &Resolved<'_>, args: &cli::Status, now: Instant) -> Looked 
     }
 }
 
+/// How much is told one by one: of the last passes, and of the newest archived records. More of the
+/// passes are read where limits are set for what they came to.
+#[derive(Clone, Copy)]
+struct Depth {
+    passes: usize,
+    read: usize,
+    archived: usize,
+}
+
+impl Depth {
+    fn of(args: &cli::Status) -> Self {
+        let (passes, archived) = match args.page.html {
+            Some(_) => (report::PASSES, report::ARCHIVED),
+            None => (args.passes, 0),
+        };
+        let of_limits = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
+        Self { passes, read: passes.max(of_limits), archived }
+    }
+}
+
 fn report_on(
     queue: &Queue,
     resolved: &Resolved<'_>,
     args: &cli::Status,
     now: Instant,
 ) -> Result<StatusReport> {
+    let depth = Depth::of(args);
     let (mut database, assembly) = look(queue, resolved.schedule()?.as_ref())?;
     let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
     let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
     let mut oldest_pending = None;
-    let line = rule.as_ref().map(|rule| rule.schedule.policy.line());
-    let mut due = line.map(|line| DueReport { line, ..DueReport::default() });
+    let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
     let state = database.state_dir(queue.state_dir.as_deref())?;
-    let least = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
-    let (histories, unread) = state.histories(args.passes.max(least));
+    let (histories, unread) = state.histories(depth.read);
     let known = Failed::new(&state, database.table(), &histories);
     let environment = &resolved.sources.environment;
     let lines = passes::of_queue(queue, database.table(), histories, environment);
@@ -229,8 +255,11 @@ fn report_on(
         Ok(Continue(()))
     })?;
     known.known.date(&mut causes);
+    let has_archived = counts.iter().any(|count| count.status == Status::Archived);
+    let most = if has_archived { depth.archived } else { 0 };
+    let archived = newest_archived(&mut *database, &known, most)?;
     let paused = state.pause(&queue.name, &database.table().name, now);
-    let passes = passes::report(&state, lines, &unread, args.passes, now);
+    let passes = passes::report(&state, lines, &unread, depth.passes, now);
     Ok(StatusReport {
         db: database.place(),
         table: database.table().name.clone(),
@@ -245,5 +274,24 @@ fn report_on(
         in_hand,
         failures: Failures { queue: queue.name.clone(), causes },
         paused,
+        archived,
     })
+}
+
+/// The newest archived records, so many at most: there may be a million.
+fn newest_archived(
+    database: &mut dyn Database,
+    known: &Failed,
+    most: usize,
+) -> Result<Vec<Record>> {
+    let mut newest = Vec::new();
+    if most == 0 {
+        return Ok(newest);
+    }
+    database.scan(&[Status::Archived], Order::Newest, &mut |mut record| {
+        known.known.fill_in(&mut record);
+        newest.push(record);
+        Ok(if newest.len() < most { Continue(()) } else { Break(()) })
+    })?;
+    Ok(newest)
 }

@@ -38,7 +38,7 @@ fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
 /// How many characters of ids are shown, if not of one alone.
 const IDS: usize = 24;
 
-fn samples(group: &Group) -> String {
+pub(super) fn samples(group: &Group) -> String {
     let mut ids = group.samples.iter().map(Id::full);
     let (mut text, mut shown) = (ids.next().unwrap_or_default(), 1);
     for id in ids {

@@ -1,8 +1,10 @@
 //! Reports, as text and as JSON: of a table, of a check, and of a pass. Nothing here prints.
 
+mod by_hour;
 mod columns;
 mod failures;
 mod metrics;
+mod page;
 mod passes;
 mod record;
 mod screen;
@@ -22,6 +24,7 @@ use crate::time::Instant;
 
 pub use failures::{failures_json, failures_text, top_failures};
 pub use metrics::{Labels, Metrics, PassFigures};
+pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use record::{Listing, dry_run_line, explanation, list_json, unscheduled, verdict_line};
 pub use screen::{Screen, grouped};

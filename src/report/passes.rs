@@ -27,7 +27,7 @@ pub struct Passes {
 
 impl Passes {
     /// The last passes of all lines, the latest first, each with its line.
-    fn recent(&self) -> Vec<(&PassEntry, &LineHistory)> {
+    pub(super) fn recent(&self) -> Vec<(&PassEntry, &LineHistory)> {
         let histories = self.lines.iter().map(|line| &line.history);
         let mut all: Vec<_> = histories
             .flat_map(|history| history.entries.iter().map(move |entry| (entry, history)))
@@ -69,15 +69,29 @@ impl LinePasses {
         Some(last.last_began().saturating_add(every))
     }
 
+    /// What is wrong: a pass hangs, or does not come, or the last one was killed or failed.
+    fn alarms(&self, screen: &Screen) -> Vec<String> {
+        let history = &self.history;
+        let hung = history.running().filter(|_| history.hangs_for(screen.now).is_some());
+        let hung = hung.map(|running| running_text(history, running, screen));
+        let last = history.last().filter(|last| matches!(last.end, None | Some(PassEnd::Failed)));
+        let last = last.map(|last| self.last(last, screen));
+        [hung, self.missing(screen.now), last].into_iter().flatten().collect()
+    }
+
+    /// `no pass for 3 h: every 1 m expected`
+    fn missing(&self, now: Instant) -> Option<String> {
+        let (silent, how) = self.overdue(now)?;
+        Some(format!("no pass for {}: {how}", rough_span(silent)))
+    }
+
     fn text(&self, screen: &Screen) -> Vec<String> {
         let mut lines: Vec<_> =
             self.history.last().map(|it| self.last(it, screen)).into_iter().collect();
         if let Some(running) = self.history.running() {
             lines.push(running_text(&self.history, running, screen));
         }
-        if let Some((silent, how)) = self.overdue(screen.now) {
-            lines.push(format!("no pass for {}: {how}", rough_span(silent)));
-        }
+        lines.extend(self.missing(screen.now));
         lines
     }
 
@@ -157,7 +171,7 @@ fn behind_its_time(entry: &PassEntry) -> String {
 }
 
 /// `took 3.9 s: 4,055 succeeded, 945 failed`
-fn came_to(entry: &PassEntry) -> String {
+pub(super) fn came_to(entry: &PassEntry) -> String {
     let why = entry.error.as_deref().unwrap_or_default();
     let end = match entry.end {
         None => {
@@ -251,14 +265,34 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     if passes.lines.is_empty() && passes.errors.is_empty() {
         return text + "no pass is recorded\n";
     }
-    for line in &passes.lines {
-        let policy = format!("{}: ", screen.brief(&line.history.line.policy));
-        let policy = if passes.lines.len() > 1 { policy } else { String::new() };
-        for sentence in line.text(screen) {
-            text += &screen.wrap(&format!("{policy}{sentence}"));
-        }
+    for sentence in sentences(passes, screen) {
+        text += &screen.wrap(&sentence);
     }
     text + &recent_text(passes, screen)
+}
+
+/// What is to be known of the passes.
+pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<String> {
+    of_lines(passes, screen, |line| line.text(screen))
+}
+
+/// What is wrong with the passes.
+pub(super) fn alarms(passes: &Passes, screen: &Screen) -> Vec<String> {
+    of_lines(passes, screen, |line| line.alarms(screen))
+}
+
+/// Sentences about lines, each behind the policy of its line if there are several.
+fn of_lines(
+    passes: &Passes,
+    screen: &Screen,
+    say: impl Fn(&LinePasses) -> Vec<String>,
+) -> Vec<String> {
+    let of_line = |line: &LinePasses| {
+        let policy = format!("{}: ", screen.brief(&line.history.line.policy));
+        let policy = if passes.lines.len() > 1 { policy } else { String::new() };
+        say(line).into_iter().map(move |sentence| format!("{policy}{sentence}"))
+    };
+    passes.lines.iter().flat_map(of_line).collect()
 }
 
 /// The last passes one by one; nothing if none are wanted.

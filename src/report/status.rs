@@ -7,12 +7,13 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::aligned;
+use super::by_hour::ByHour;
 use super::columns::{Column, table};
 use super::failures::{top_failures, top_failures_json, top_failures_of_all};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
 use super::screen::{Screen, grouped};
 use crate::record::{Causes, Id, Record, Status, cut_line, json_line, one_line};
-use crate::schedule::Verdict;
+use crate::schedule::{Policy, Verdict};
 use crate::store::{Count, Pause};
 use crate::system_error::chain;
 use crate::time::{Instant, span};
@@ -20,7 +21,7 @@ use crate::time::{Instant, span};
 /// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
 /// Those, what is older, and what is undated.
-const COLUMNS: usize = BANDS.len() + 2;
+pub(super) const COLUMNS: usize = BANDS.len() + 2;
 
 /// The causes of a queue's failures, of which the most frequent ones are told.
 pub struct Failures {
@@ -57,6 +58,9 @@ pub struct StatusReport {
     pub failures: Failures,
     /// The pause that the queue's lines obey now.
     pub paused: Option<Pause>,
+    /// The newest ones, as many as were asked for.
+    #[serde(skip)]
+    pub archived: Vec<Record>,
 }
 
 #[derive(Serialize)]
@@ -78,9 +82,20 @@ pub struct DueReport {
     /// For how long the record has waited that has been due the longest, as far as that is known.
     pub oldest_due_secs: Option<i64>,
     pub next_due_at: Option<Instant>,
+    /// Of those that wait.
+    #[serde(skip)]
+    pub by_hour: ByHour,
+    /// Whether cron's own frequency is the schedule.
+    #[serde(skip)]
+    pub is_by_age: bool,
 }
 
 impl DueReport {
+    pub fn new(policy: &Policy) -> Self {
+        let is_by_age = matches!(policy, Policy::Age(_));
+        Self { line: policy.line(), is_by_age, ..Self::default() }
+    }
+
     /// Takes one more pending record into account, and since when it has been due, if it is.
     pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
         match verdict {
@@ -94,6 +109,7 @@ impl DueReport {
             Verdict::Archive(_) => self.to_be_archived += 1,
             Verdict::Wait { until } => {
                 self.waiting += 1;
+                self.by_hour.add(until, now);
                 self.next_due_at = Some(self.next_due_at.map_or(until, |next| next.min(until)));
             }
             Verdict::Never(_) => self.never_due += 1,
@@ -115,7 +131,7 @@ pub fn status_totals(counts: &[Count]) -> impl Iterator<Item = (String, u64)> {
 }
 
 /// The rows of each status by band, older than all, and undated: ours first, also without any.
-fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
+pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
     let mut by_status: BTreeMap<(bool, &str), [u64; COLUMNS]> = BTreeMap::new();
     for count in counts {
         let cells = by_status.entry((count.status == Status::Foreign, &count.text)).or_default();
@@ -130,7 +146,7 @@ fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
     of_ours.into_iter().chain(others).collect()
 }
 
-fn band_names() -> impl Iterator<Item = String> {
+pub(super) fn band_names() -> impl Iterator<Item = String> {
     let from = iter::once(0).chain(BANDS);
     let bands = from.zip(BANDS).map(|(from, to)| format!("{from}-{to}d"));
     bands.chain(["older".into(), "undated".into()])

@@ -24,6 +24,7 @@ mod large;
 mod limits;
 mod mapping;
 mod metrics;
+mod page;
 mod passes;
 mod pause;
 mod pgmq;

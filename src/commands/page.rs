@@ -1,0 +1,36 @@
+//! The page of `backlog status --html`: made, and put in the place of the last one.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Console;
+use crate::exit::{self, Exit};
+use crate::options::value::WholeSecs;
+use crate::report::{self, QueueStatus};
+use crate::secure_file;
+
+/// For everybody's eyes, as far as the umask lets them.
+const MODE: u32 = 0o644;
+
+/// Makes the page of these queues. Nobody reads what cron's page says of one that could not be looked at
+/// when it happens: standard error says it as well.
+pub fn make(
+    queues: &[QueueStatus],
+    path: &Path,
+    every: WholeSecs,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
+    let page = report::page(queues, console.clock.now(), every.0)?;
+    secure_file::replace(path, page.as_bytes(), MODE)
+        .with_context(|| format!("could not write {}", path.display()))?;
+    let mut exit = Exit::Done;
+    for (queue, report) in queues {
+        let Err(error) = report else { continue };
+        console.terminal.name_queue(Some(queue));
+        console.terminal.say_error(error);
+        console.terminal.name_queue(None);
+        exit = exit.max(exit::of(error));
+    }
+    Ok(exit)
+}

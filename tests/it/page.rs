@@ -1,0 +1,408 @@
+//! The page of `status --html`: what stands on it, that it is whole in itself, and how it is put in place.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, skipped};
+
+/// The page of the only queue.
+fn page(env: &TestEnv, now: i64, args: &[&str]) -> String {
+    env.run_at(now, &[&["status", "--html", "page.html"], args].concat()).silent();
+    read(env)
+}
+
+fn read(env: &TestEnv) -> String {
+    fs::read_to_string(env.path("page.html")).unwrap()
+}
+
+/// What stands between two texts.
+#[track_caller]
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from:?} in {text}"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to:?} in {rest}")).0
+}
+
+/// What a reader sees of a piece of HTML, with one blank between words.
+fn seen(html: &str) -> String {
+    let mut text = String::new();
+    for part in html.split('<') {
+        text += part.split_once('>').map_or(part, |(_, rest)| rest);
+        text.push(' ');
+    }
+    for (entity, sign) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#x27;", "'")] {
+        text = text.replace(entity, sign);
+    }
+    let text = text.replace("&#x2f;", "/").replace("&amp;", "&");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The section below a heading, to the next.
+#[track_caller]
+fn section(page: &str, heading: &str) -> String {
+    let (_, rest) = page.split_once(&format!(">{heading}</h")).unwrap_or_else(|| panic!("{page}"));
+    seen(rest.split("<h").next().unwrap()).trim_start_matches(['2', '3', '>', ' ']).into()
+}
+
+/// Three queues, one of them without a table.
+fn several() -> TestEnv {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE orders (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
+           DATE_INSERTED TEXT, LAST_ERROR TEXT);
+         CREATE TABLE mails (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
+           DATE_INSERTED TEXT, LAST_ERROR TEXT);
+         INSERT INTO orders (ID, DATE_INSERTED) VALUES (1, '2026-11-20T23:00:00Z'),
+           (2, '2026-11-17T00:00:00Z'), (3, '2026-11-20T23:00:00Z');",
+    );
+    let config = "[defaults]\ndb = 'test.db'\nndays = 9\n[queue.orders]\ntable = 'orders'\n\
+                  exec = ['/bin/sh', '-c', 'echo HTTP 503 >&2; exit 1']\n[queue.mails]\n\
+                  table = 'mails'\nexec = ['/bin/true']\n[queue.'a <b>']\ntable = 'gone'\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    env
+}
+
+/// Without a database in the environment, which would choose another table.
+fn run_several(env: &TestEnv, args: &[&str]) -> Ran {
+    let now = format!("@{MIDNIGHT}");
+    let mut command = env.command(&[args, &["--now", &now]].concat());
+    ran(&command.env_remove("BACKLOG_DB").output().unwrap())
+}
+
+#[test]
+fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
+    let env = TestEnv::new();
+    env.insert(5, MIDNIGHT - 2 * DAY);
+    let handler = env.script("handler", "[ $BACKLOG_ID -lt 4 ] || { echo HTTP 503 >&2; exit 1; }");
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &handler]).silent();
+    env.run_at(MIDNIGHT, &["archive", "5"]).success();
+    let page = page(&env, MIDNIGHT + 30, &["--fibonacci"]);
+    let text = seen(&page);
+    for says in [
+        "Backlog of default",
+        "1 record has failed; 1 record is archived",
+        "Made at 2026-11-21 00:00:30 UTC. The next is due at 2026-11-21 00:05:30 UTC, every 5 m.",
+        "Failed 1 of 1 pending",
+        "Due now 0",
+        "Waiting 1 the next is due in 30 s",
+        "Archived 1 given up, or put aside",
+        "Last pass 30 s ago: 2 failed",
+    ] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    let causes = section(&page, "Why records fail");
+    assert!(causes.contains("1 HTTP 503 2026-11-21 00:00 2026-11-21 00:00 4"), "{causes}");
+    assert!(causes.contains("backlog failures , and when"), "{causes}");
+    let archived = section(&page, "Archived records");
+    assert!(archived.contains("5 HTTP 503 2026-11-19 00:00 2026-11-21 00:00"), "{archived}");
+    let passes = section(&page, "Last passes");
+    assert!(passes.contains("3 succeeded, 2 failed"), "{passes}");
+    for class in ["succeeded", "failed"] {
+        assert!(page.contains(&format!("<path class=\"{class}\" d=\"M291 ")), "{page}");
+    }
+    let ages = section(&page, "Records by status and age");
+    for row in ["ERROR 0 1 0 0 0 0 0 0 1", "SUCCESS 0 3 0", "ARCHIVED 0 1 0", "Total 0 5 0"] {
+        assert!(ages.contains(row), "{row}: {ages}");
+    }
+}
+
+#[test]
+fn next_attempts_stand_in_their_hours() {
+    let env = TestEnv::new();
+    for (id, failures) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4)] {
+        env.insert_one(id, MIDNIGHT - DAY);
+        env.sql(&format!(
+            "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = {failures},
+               LAST_FAILURE = '2026-11-21T00:00:00Z' WHERE ID = {id}"
+        ));
+    }
+    env.insert_one(6, MIDNIGHT);
+    let policy = "list:1h,2h,24h,25h,spread=0%";
+    let page = page(&env, MIDNIGHT + MINUTE, &["--policy", policy]);
+    let attempts = section(&page, "Next attempts");
+    for says in [
+        "due now 1 later than in 24 hours 1 archived by the next pass 0 never 0",
+        "in the hour from 2026-11-21 00:01:00 2 in the hour from 2026-11-21 01:01:00 1",
+        "in the hour from 2026-11-21 02:01:00 0",
+        "in the hour from 2026-11-21 23:01:00 1",
+        "at most 2 in one",
+    ] {
+        assert!(attempts.contains(says), "{says}: {attempts}");
+    }
+    let bars = between(&page, "<path class=\"hour\" d=\"", "\"");
+    assert_eq!(bars, "M1 100h8v-100h-8zM11 100h8v-50h-8zM231 100h8v-50h-8z");
+}
+
+#[test]
+fn by_age_alone_a_record_is_due_at_each_pass() {
+    let env = TestEnv::minimal();
+    env.insert(2, MIDNIGHT - HOUR);
+    let by_age = page(&env, MIDNIGHT, &["--ndays", "1"]);
+    let attempts = section(&by_age, "Next attempts");
+    assert!(attempts.starts_with("By --ndays 1 a record is due at each pass that cron starts: 2"));
+    let unknown = section(&page(&env, MIDNIGHT, &[]), "Next attempts");
+    assert!(unknown.contains("say --ndays , --fibonacci , --policy or --progressive"), "{unknown}");
+}
+
+#[test]
+fn several_queues_stand_on_one_page_each_below_its_link() {
+    let env = several();
+    for queue in ["orders", "mails"] {
+        run_several(&env, &["process", "--queue", queue]).silent();
+    }
+    for args in [&[][..], &["--all-queues"]] {
+        let _ = fs::remove_file(env.path("page.html"));
+        let ran = run_several(&env, &[&["status", "--html", "page.html"], args].concat());
+        assert_eq!((ran.exit, &*ran.stdout), (Some(1), ""), "{ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+        assert!(ran.stderr.starts_with("backlog: queue a <b>: "), "{ran:?}");
+        let page = read(&env);
+        let all = section(&page, "All queues");
+        assert!(all.contains("orders 3 3 4 d 3 0 0 now: 3 failed"), "{all}");
+        assert!(all.contains("mails 0 0 none 0 0 0 now: "), "{all}");
+        assert!(all.contains("a <b> not known: ") && all.contains("no table"), "{all}");
+        let summary = between(&page, "<p class=\"summary bad\">", "</p>");
+        assert_eq!(summary, "nothing is known of 1 queue; 3 records have failed");
+        for (number, name) in [(1, "orders"), (2, "mails"), (3, "a &lt;b&gt;")] {
+            assert!(page.contains(&format!("<a href=\"#q{number}\">{name}</a>")), "{page}");
+            assert!(page.contains(&format!("<h2 id=\"q{number}\">{name}</h2>")), "{page}");
+        }
+        assert!(page.contains("<code>backlog failures --queue orders</code>"), "{page}");
+        assert!(section(&page, "a &lt;b&gt;").starts_with("Nothing is known of this queue: "));
+        assert!(section(&page, "mails").contains("table mails in "));
+    }
+}
+
+#[test]
+fn what_others_have_written_is_text() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
+    env.connection()
+        .execute(
+            "UPDATE BACKLOG SET LAST_FAILURE = '2026-11-21T00:00:00Z', FAILURES = 1, LAST_ERROR = ?1,
+               STATUS = iif(ID = 1, 'ERROR', 'ARCHIVED')",
+            ["</script><img src=x onerror=alert()>{{ 7 * 7 }}\u{202e}\u{7}\n\"' &amp; ü🙂"],
+        )
+        .unwrap();
+    let page = page(&env, MIDNIGHT, &["--fibonacci"]);
+    let shown = "</script><img src=x onerror=alert()>{{ 7 * 7 }}\\u{202e}\\u{7}\\n\"' &amp; ü🙂";
+    assert!(section(&page, "Archived records").contains(shown), "{page}");
+    assert!(!page.contains("<img") && page.matches("</script>").count() == 1, "{page}");
+    assert!(!page.contains(['\u{202e}', '\u{7}']));
+}
+
+#[test]
+fn the_page_allows_its_own_style_and_script_and_nothing_else() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "false"]).silent();
+    let page = page(&env, MIDNIGHT, &["--html-every", "90s"]);
+    let policy = between(&page, "\"Content-Security-Policy\" content=\"", "\"");
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    let style = hash(between(&page, "<style>", "</style>"));
+    let script = hash(between(&page, "<script>", "</script>"));
+    assert_eq!(
+        policy,
+        format!(
+            "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; \
+             form-action 'none'"
+        )
+    );
+    assert!(page.contains("<meta http-equiv=\"refresh\" content=\"90\">"), "{page}");
+    assert!(page.contains("<time id=\"due\" datetime=\"2026-11-21T00:01:30Z\">"), "{page}");
+    // Nothing would be fetched, and nothing be blocked.
+    for part in [" src=", " style=", "url(", "@import", "<link", "http://", "https://", " onc"] {
+        assert!(!page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn headings_tables_and_regions_have_names() {
+    let env = several();
+    run_several(&env, &["process", "--queue", "orders"]).silent();
+    run_several(&env, &["status", "--html", "page.html"]);
+    let page = read(&env);
+    assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"), "{page}");
+    let levels = page.match_indices("<h").filter_map(|(at, _)| page[at + 2..].chars().next());
+    let levels: Vec<_> = levels.filter_map(|it| it.to_digit(10)).collect();
+    assert_eq!(levels[..2], [1, 2], "{levels:?}");
+    assert!(levels.windows(2).all(|it| it[1] <= it[0] + 1), "{levels:?}");
+    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
+    // Each table scrolls in a region that a keyboard reaches and a screen reader names.
+    let tables = page.matches("<table").count();
+    assert!(tables > 5, "{tables}");
+    assert_eq!(
+        page.matches("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-").count(),
+        tables
+    );
+    assert_eq!(
+        page.matches("<th").count() - page.matches("<thead").count(),
+        page.matches("<th scope=").count()
+    );
+    assert_eq!(
+        page.matches("<svg class=\"chart\"").count(),
+        page.matches("role=\"img\" aria-label=").count()
+    );
+    let ids: Vec<_> =
+        page.split(" id=\"").skip(1).map(|it| it.split('"').next().unwrap()).collect();
+    let unique: std::collections::HashSet<_> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    for named in page.split("labelledby=\"").skip(1) {
+        let id = named.split('"').next().unwrap();
+        assert!(ids.contains(&id), "{id}");
+    }
+}
+
+#[test]
+fn a_page_takes_the_place_of_the_last_one_at_once() {
+    let env = TestEnv::new();
+    page(&env, MIDNIGHT, &[]);
+    let mode = |name: &str| fs::metadata(env.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("page.html"), 0o644);
+    let reader = fs::File::open(env.path("page.html")).unwrap();
+    fs::set_permissions(env.path("page.html"), fs::Permissions::from_mode(0o640)).unwrap();
+    // What a killed run has left behind, or somebody else, is no way to another file.
+    fs::write(env.path("victim"), "whole").unwrap();
+    symlink("victim", env.path(".page.html.new")).unwrap();
+    let second = page(&env, MIDNIGHT + HOUR, &[]);
+    assert!(
+        std::io::read_to_string(reader)
+            .unwrap()
+            .contains("Made at <time datetime=\"2026-11-21T00:00:00Z\"")
+    );
+    assert!(second.contains("2026-11-21T01:00:00Z"));
+    assert_eq!(
+        (mode("page.html"), &*fs::read_to_string(env.path("victim")).unwrap()),
+        (0o640, "whole")
+    );
+    assert!(!env.path(".page.html.new").exists());
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_said_once() {
+    let env = TestEnv::new();
+    for (file, why) in [
+        ("none/page.html", "no such file or directory"),
+        ("/dev/null", "no regular file"),
+        (".", "no regular file"),
+    ] {
+        let ran = env.run(&["status", "--html", file]);
+        let ran = ran.fails(1, &[&format!("could not write {file}: "), why]);
+        assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran:?}");
+    }
+    let gone = TestEnv::empty();
+    let ran = gone.run(&["status", "--html", "page.html"]).fails(1, &["no database"]);
+    assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran:?}");
+    assert!(seen(&read(&gone)).contains("Nothing is known of this queue: no database"));
+}
+
+#[test]
+fn the_options_of_a_page_go_with_it_alone() {
+    let env = TestEnv::new();
+    for other in [&["--json"][..], &["--passes", "3"]] {
+        env.run(&[&["status", "--html", "page.html"], other].concat())
+            .fails(2, &["cannot be used with"]);
+    }
+    env.run(&["status", "--html-every", "5m"]).fails(2, &["--html <FILE>"]);
+    env.run(&["status", "--html", "page.html", "--html-every", "5"])
+        .fails(2, &["write 5s, 5m or 5h"]);
+}
+
+/// Passes of every kind: some that fail, one that finds nothing, and one that is killed.
+fn with_passes() -> TestEnv {
+    let env = TestEnv::new();
+    env.insert(9, MIDNIGHT - HOUR);
+    for (minute, handler) in [(0, "exit 1"), (1, "exit $((BACKLOG_ID % 2))"), (2, "exit 65")] {
+        env.run_at(
+            MIDNIGHT + minute * MINUTE,
+            &[
+                "process",
+                "--ndays",
+                "1",
+                "--max-records",
+                "5",
+                "--give-up-on",
+                "65",
+                "--",
+                "sh",
+                "-c",
+                handler,
+            ],
+        );
+    }
+    let handler = env.staying();
+    let mut pass = env
+        .command(&[
+            "process",
+            "--now",
+            "@1795219380",
+            "--ndays",
+            "1",
+            "--",
+            "sh",
+            "-c",
+            &handler.script,
+        ])
+        .spawn()
+        .unwrap();
+    handler.wait_for_begin();
+    pass.kill().unwrap();
+    pass.wait().unwrap();
+    env
+}
+
+#[test]
+fn a_killed_pass_is_marked_and_told() {
+    let env = with_passes();
+    let page = page(&env, MIDNIGHT + 4 * MINUTE, &["--ndays", "1"]);
+    let alarm = between(&page, "<li class=\"alarm\">", "</li>");
+    assert!(seen(alarm).contains("1 m ago: killed (pid "), "{alarm}");
+    assert!(page.contains("<path class=\"broken\" d=\"M291 100h8v-100h-8z\"/>"), "{page}");
+    for class in ["succeeded", "failed", "archived"] {
+        assert!(page.contains(&format!("<path class=\"{class}\" d=\"M2")), "{class}: {page}");
+    }
+    assert!(page.contains("passes need attention in 1 queue"), "{page}");
+}
+
+#[test]
+fn a_page_of_ten_queues_with_everything_is_small() {
+    let env = TestEnv::empty();
+    let mut config = String::from("[defaults]\ndb = 'test.db'\nfibonacci = true\n");
+    for queue in 0..10 {
+        env.sql(&format!(
+            "CREATE TABLE t{queue} (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT,
+               FAILURES INTEGER, LAST_FAILURE TEXT, LAST_ERROR TEXT);
+             INSERT INTO t{queue} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+             SELECT i, CASE i % 4 WHEN 0 THEN 'ARCHIVED' WHEN 1 THEN 'odd' || i ELSE 'ERROR' END,
+               '2026-11-20T00:00:00Z', i % 9, '2026-11-20T23:59:59Z',
+               printf('<''&>%c%.*c', 97 + i % 26, 900, '<') FROM n;"
+        ));
+        config += &format!("[queue.q{queue}]\ntable = 't{queue}'\n");
+    }
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    run_several(&env, &["status", "--html", "page.html"]).silent();
+    let page = read(&env);
+    assert!(page.len() < 300_000, "{}", page.len());
+    assert!(page.contains("other statuses"), "{page}");
+}
+
+#[test]
+fn tidy_finds_nothing_wrong() {
+    let several = several();
+    run_several(&several, &["process", "--queue", "orders"]).silent();
+    run_several(&several, &["status", "--html", "page.html"]);
+    let one = with_passes();
+    page(&one, MIDNIGHT + 4 * MINUTE, &["--fibonacci"]);
+    for env in [several, one] {
+        let mut command = Command::new("tidy");
+        command.args(["-quiet", "-errors", "-utf8", "--show-info", "no"]);
+        let Ok(output) = command.arg(env.path("page.html")).output() else {
+            return skipped("the HTML of the page: there is no tidy");
+        };
+        let ran = ran(&output);
+        assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{}", read(&env));
+    }
+}

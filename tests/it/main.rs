@@ -5,6 +5,7 @@
 mod alarms;
 mod archived;
 mod bad_input;
+mod browser;
 mod check;
 mod circuit_breaker;
 mod claims;

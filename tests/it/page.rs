@@ -49,7 +49,7 @@ fn section(page: &str, heading: &str) -> String {
 }
 
 /// Three queues, one of them without a table.
-fn several() -> TestEnv {
+pub fn several() -> TestEnv {
     let env = TestEnv::with_schema(
         "CREATE TABLE orders (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
            DATE_INSERTED TEXT, LAST_ERROR TEXT);
@@ -66,7 +66,7 @@ fn several() -> TestEnv {
 }
 
 /// Without a database in the environment, which would choose another table.
-fn run_several(env: &TestEnv, args: &[&str]) -> Ran {
+pub fn run_several(env: &TestEnv, args: &[&str]) -> Ran {
     let now = format!("@{MIDNIGHT}");
     let mut command = env.command(&[args, &["--now", &now]].concat());
     ran(&command.env_remove("BACKLOG_DB").output().unwrap())
@@ -312,7 +312,7 @@ fn the_options_of_a_page_go_with_it_alone() {
 }
 
 /// Passes of every kind: some that fail, one that finds nothing, and one that is killed.
-fn with_passes() -> TestEnv {
+pub fn with_passes() -> TestEnv {
     let env = TestEnv::new();
     env.insert(9, MIDNIGHT - HOUR);
     for (minute, handler) in [(0, "exit 1"), (1, "exit $((BACKLOG_ID % 2))"), (2, "exit 65")] {

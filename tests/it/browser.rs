@@ -1,0 +1,316 @@
+//! The page of `status --html` as a browser shows it: Chromium from the distribution, without a window,
+//! which is told what to do over pipes, in the words of its DevTools.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::page::{run_several, several, with_passes};
+use crate::testenv::{TestEnv, skipped};
+
+/// How long an answer may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Browser {
+    child: Child,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
+    session: Option<String>,
+    sent: u64,
+    /// What the page asked for, and what it complained about.
+    requests: Vec<String>,
+    complaints: Vec<String>,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// `None`, said aloud, where there is none.
+    fn start() -> Option<Self> {
+        if Command::new("chromium").arg("--version").output().is_err() {
+            skipped("the page in a browser: there is no chromium");
+            return None;
+        }
+        let profile = tempfile::tempdir().unwrap();
+        // It reads commands from descriptor 3 and writes answers to 4. Root has no sandbox.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", "chromium"])
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--remote-debugging-pipe", "--no-first-run", "--hide-scrollbars"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .env("HOME", profile.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let commands = child.stdin.take().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        let (sender, messages) = channel();
+        std::thread::spawn(move || {
+            for message in answers.split(0).map_while(Result::ok) {
+                let _ = sender.send(serde_json::from_slice(&message).unwrap());
+            }
+        });
+        let (requests, complaints) = (Vec::new(), Vec::new());
+        let mut browser = Self {
+            child,
+            commands,
+            messages,
+            session: None,
+            sent: 0,
+            requests,
+            complaints,
+            _profile: profile,
+        };
+        let target = browser.tell("Target.createTarget", &json!({ "url": "about:blank" }));
+        let target = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = browser.tell("Target.attachToTarget", &target);
+        browser.session = session["sessionId"].as_str().map(String::from);
+        for domain in ["Page", "Network", "Log", "Runtime"] {
+            browser.tell(&format!("{domain}.enable"), &json!({}));
+        }
+        Some(browser)
+    }
+
+    /// The result of a command.
+    fn tell(&mut self, method: &str, params: &Value) -> Value {
+        self.sent += 1;
+        let mut command = json!({ "id": self.sent, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            command["sessionId"] = session.as_str().into();
+        }
+        write!(self.commands, "{command}\0").unwrap();
+        loop {
+            let message = self.next();
+            if message["id"] == self.sent {
+                assert_eq!(message["error"], Value::Null, "{command}");
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn next(&mut self) -> Value {
+        let message = self.messages.recv_timeout(PATIENCE).unwrap();
+        match message["method"].as_str() {
+            Some("Network.requestWillBeSent") => {
+                let url = message["params"]["request"]["url"].as_str().unwrap();
+                self.requests.push(url.into());
+            }
+            Some("Log.entryAdded" | "Runtime.exceptionThrown" | "Runtime.consoleAPICalled") => {
+                self.complaints.push(message.to_string());
+            }
+            _ => {}
+        }
+        message
+    }
+
+    /// Opens a file in a window of this width.
+    fn open(&mut self, file: &Path, width: u32, scheme: &str) {
+        let window = json!(
+            { "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false }
+        );
+        self.tell("Emulation.setDeviceMetricsOverride", &window);
+        let scheme = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.tell("Emulation.setEmulatedMedia", &json!({ "features": scheme }));
+        let url = format!("file://{}", file.display());
+        self.tell("Page.navigate", &json!({ "url": url }));
+        while self.next()["method"] != "Page.loadEventFired" {}
+    }
+
+    /// The value of an expression in the page.
+    fn value(&mut self, expression: &str) -> Value {
+        let asked = json!({ "expression": expression, "returnByValue": true });
+        let answer = self.tell("Runtime.evaluate", &asked);
+        assert_eq!(answer["exceptionDetails"], Value::Null, "{expression}");
+        answer["result"]["value"].clone()
+    }
+
+    fn text(&mut self, expression: &str) -> String {
+        self.value(expression).as_str().unwrap().into()
+    }
+
+    /// A picture of the whole page, for people to look at, in target/tmp.
+    fn screenshot(&mut self, name: &str) {
+        let taken = json!({ "captureBeyondViewport": true });
+        let taken = self.tell("Page.captureScreenshot", &taken);
+        let picture = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+        assert!(picture.len() > 20_000, "{name}: {} bytes", picture.len());
+        fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), picture).unwrap();
+    }
+
+    fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let event =
+                json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": 9 });
+            self.tell("Input.dispatchKeyEvent", &event);
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Of all texts on the page the least contrast to what is behind them, and which text that is.
+const LEAST_CONTRAST: &str = r#"(() => {
+  const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const luminance = (colour) => {
+    const light = numbers(colour).slice(0, 3).map((it) => it / 255)
+      .map((it) => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2];
+  };
+  const behind = (element) => {
+    for (let it = element; it; it = it.parentElement) {
+      const colour = getComputedStyle(it).backgroundColor;
+      if (numbers(colour).length === 3) return colour;
+    }
+    throw new Error("nothing is behind " + element.outerHTML);
+  };
+  let least = [100, ""];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || element.tagName === "SCRIPT") continue;
+    const pair = [getComputedStyle(element).color, behind(element)].map(luminance);
+    const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    if (contrast < least[0]) least = [contrast, element.outerHTML];
+  }
+  return least;
+})()"#;
+
+/// Makes the page of today of several queues, and of one with passes of every kind.
+fn pages() -> [TestEnv; 2] {
+    let (queues, one) = (several(), with_passes());
+    run_several(&queues, &["process", "--queue", "orders"]).silent();
+    let mut status = queues.command(&["status", "--html", "page.html"]);
+    status.env_remove("BACKLOG_DB").output().unwrap();
+    one.run(&["status", "--html", "page.html", "--ndays", "9999"]).silent();
+    [queues, one]
+}
+
+#[test]
+fn a_page_is_legible_on_narrow_and_wide_screens_light_and_dark() {
+    let Some(mut browser) = Browser::start() else { return };
+    let pages = pages();
+    for (env, name) in pages.iter().zip(["several", "one"]) {
+        for width in [320, 360, 1_600] {
+            for scheme in ["light", "dark"] {
+                let case = format!("{name}-{width}-{scheme}");
+                browser.open(&env.path("page.html"), width, scheme);
+                let widest = browser.value("document.documentElement.scrollWidth");
+                assert_eq!(widest, width, "{case}: the page itself scrolls");
+                browser
+                    .value("document.querySelectorAll('details').forEach((it) => it.open = true)");
+                assert_eq!(browser.value("document.documentElement.scrollWidth"), width, "{case}");
+                let least = browser.value(LEAST_CONTRAST);
+                assert!(least[0].as_f64().unwrap() >= 4.5, "{case}: {least}");
+                let paper =
+                    browser.text("getComputedStyle(document.documentElement).backgroundColor");
+                assert_eq!(paper == "rgb(255, 255, 255)", scheme == "light", "{case}: {paper}");
+                browser.screenshot(&format!("page-{case}.png"));
+            }
+        }
+    }
+    assert_eq!(browser.complaints, [""; 0]);
+}
+
+#[test]
+fn a_browser_shows_the_page_and_asks_nobody_for_anything() {
+    let Some(mut browser) = Browser::start() else { return };
+    let [queues, one] = pages();
+    browser.open(&queues.path("page.html"), 1_600, "light");
+    let text = browser.text("document.body.innerText");
+    for says in ["Backlog: 3 queues", "HTTP 503", "Nothing is known of this queue", "a <b>"] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    assert_eq!(browser.text("document.getElementById('late').textContent"), "");
+    browser.open(&one.path("page.html"), 1_600, "light");
+    let text = browser.text("document.body.innerText");
+    assert!(text.contains("killed (pid ") && text.contains("exit status 1"), "{text}");
+    let asked: Vec<_> =
+        [&queues, &one].map(|it| format!("file://{}", it.path("page.html").display())).into();
+    assert_eq!(browser.requests, asked);
+    // Its own style and script did what they are for, and were not blocked.
+    assert_eq!(browser.complaints, [""; 0]);
+    assert_eq!(
+        browser.text("getComputedStyle(document.querySelector('.figures')).display"),
+        "grid"
+    );
+}
+
+#[test]
+fn what_slips_through_as_markup_does_nothing() {
+    let Some(mut browser) = Browser::start() else { return };
+    let [queues, _] = pages();
+    let page = fs::read_to_string(queues.path("page.html")).unwrap();
+    let foreign = "<main id=\"main\"><script>window.run = 1</script><img src=\"http://127.0.0.1:9/\" \
+                   onerror=\"window.run = 2\"><p id=\"red\" style=\"color: red\">";
+    let page = page.replacen("<main id=\"main\">", foreign, 1);
+    fs::write(queues.path("page.html"), page).unwrap();
+    browser.open(&queues.path("page.html"), 1_600, "light");
+    assert_eq!(browser.text("typeof window.run"), "undefined");
+    assert_ne!(
+        browser.text("getComputedStyle(document.getElementById('red')).color"),
+        "rgb(255, 0, 0)"
+    );
+    assert!(!browser.complaints.is_empty());
+}
+
+#[test]
+fn a_page_turns_red_when_the_next_is_overdue() {
+    let Some(mut browser) = Browser::start() else { return };
+    let env = TestEnv::new();
+    env.run(&["status", "--html", "page.html", "--now", "2020-01-01T00:00:00Z"]).silent();
+    for scheme in ["light", "dark"] {
+        browser.open(&env.path("page.html"), 360, scheme);
+        let says = browser.text("document.querySelector('[role=alert]').innerText");
+        assert!(says.starts_with("Out of date: the next page was due at 2020-01-01 00:05:00 UTC"));
+        assert!(browser.text("document.title").starts_with("Out of date: "));
+        let red = browser.text("getComputedStyle(document.getElementById('late')).backgroundColor");
+        assert_eq!(red, "rgb(179, 38, 30)");
+        let least = browser.value(LEAST_CONTRAST);
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
+    }
+    // A minute is nothing.
+    env.run(&["status", "--html", "page.html", "--html-every", "1s"]).silent();
+    browser.open(&env.path("page.html"), 360, "light");
+    assert_eq!(browser.text("document.getElementById('late').textContent"), "");
+}
+
+#[test]
+fn a_keyboard_reaches_the_queues_and_whatever_scrolls() {
+    let Some(mut browser) = Browser::start() else { return };
+    let [queues, _] = pages();
+    browser.open(&queues.path("page.html"), 360, "light");
+    let mut reached = Vec::new();
+    for _ in 0..6 {
+        browser.press("Tab");
+        let focused = "(() => { const it = document.activeElement, style = getComputedStyle(it);
+          return [it.getAttribute('href') ?? it.getAttribute('role') ?? it.tagName, style.outlineStyle]; })()";
+        let focused = browser.value(focused);
+        assert_eq!(focused[1], "solid", "{focused}");
+        reached.push(focused[0].as_str().unwrap().to_string());
+    }
+    assert_eq!(reached, ["#main", "region", "#q1", "#q2", "#q3", "region"]);
+    // What a screen reader is told.
+    let tree = browser.tell("Accessibility.getFullAXTree", &json!({}));
+    let nodes: Vec<_> = tree["nodes"].as_array().unwrap().iter().collect();
+    let named = |role: &str| {
+        let of_role = nodes.iter().filter(|it| it["role"]["value"] == role);
+        of_role.map(|it| it["name"]["value"].as_str().unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert!(named("heading").starts_with(&["Backlog: 3 queues", "All queues", "orders"]));
+    assert!(named("columnheader").starts_with(&["Queue", "Failed", "Due"]));
+    assert!(named("rowheader").starts_with(&["orders", "mails", "a <b>"]));
+    let regions = [named("region"), named("image")].concat();
+    assert!(!regions.is_empty() && regions.iter().all(|name| !name.is_empty()), "{regions:?}");
+}

@@ -84,7 +84,7 @@ fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
     for says in [
         "Backlog of default",
         "1 record has failed; 1 record is archived",
-        "Made at 2026-11-21 00:00:30 UTC. The next is due at 2026-11-21 00:05:30 UTC, every 5 m.",
+        "Made at 2026-11-21 00:00:30 UTC, every 5m; the next is due at 2026-11-21 00:05:30 UTC.",
         "Failed 1 of 1 pending",
         "Due now 0",
         "Waiting 1 the next is due in 30 s",

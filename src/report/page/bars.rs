@@ -30,12 +30,14 @@ pub struct Chart {
 #[derive(Serialize)]
 struct Path {
     class: &'static str,
+    /// What it means, in a legend.
+    label: &'static str,
     outline: String,
 }
 
 impl Path {
-    fn new(class: &'static str) -> Self {
-        Self { class, outline: String::new() }
+    fn new((class, label): (&'static str, &'static str)) -> Self {
+        Self { class, label, outline: String::new() }
     }
 
     /// A bar at a place, which stands on another so high.
@@ -57,7 +59,7 @@ fn scaled(count: u64, highest: u64) -> u64 {
 /// The records of each hour.
 pub fn hours(by_hour: &ByHour) -> Chart {
     let highest = by_hour.hours.iter().copied().max().unwrap_or(0);
-    let mut path = Path::new("hour");
+    let mut path = Path::new(("hour", "records"));
     for (place, count) in by_hour.hours.iter().enumerate() {
         path.add(place, 0, scaled(*count, highest));
     }
@@ -86,6 +88,17 @@ pub fn hours_in_numbers(by_hour: &ByHour, now: Instant) -> Vec<Hour> {
 /// Fewer passes than that are as narrow as so many.
 const FEWEST: usize = 30;
 
+/// What bars of passes mean, from what is drawn first to what stands in front of it.
+const LEGEND: [(&str, &str); 7] = [
+    ("running", "running"),
+    ("broken", "killed, or could not work"),
+    ("idle", "nothing was due"),
+    ("succeeded", "succeeded"),
+    ("failed", "failed"),
+    ("archived", "archived"),
+    ("other", "snoozed, or left as it was"),
+];
+
 /// The parts of a bar from below, as the legend names them.
 fn parts(counts: &Counts) -> [(&'static str, u64); 4] {
     let Counts { succeeded, failed, snoozed, archived, interrupted, left } = *counts;
@@ -101,8 +114,7 @@ fn total(counts: &Counts) -> u64 {
 pub fn passes(latest_first: &[(&PassEntry, &LineHistory)]) -> Chart {
     let highest = latest_first.iter().map(|(entry, _)| total(&entry.counts)).max().unwrap_or(0);
     let slots = latest_first.len().max(FEWEST);
-    let classes = ["succeeded", "failed", "archived", "other", "idle", "broken", "running"];
-    let mut paths = classes.map(Path::new);
+    let mut paths = LEGEND.map(Path::new);
     let mut add = |class: &str, place, below, height| {
         let path = paths.iter_mut().find(|path| path.class == class);
         path.into_iter().for_each(|path| path.add(place, below, height));
@@ -120,7 +132,7 @@ pub fn passes(latest_first: &[(&PassEntry, &LineHistory)]) -> Chart {
             below += height;
         }
     }
-    let paths = paths.into_iter().rev().filter(|path| !path.outline.is_empty()).collect();
+    let paths = paths.into_iter().filter(|path| !path.outline.is_empty()).collect();
     Chart { width: slots * WIDTH, height: HEIGHT, paths, highest: grouped(highest) }
 }
 

@@ -25,7 +25,7 @@ use self::queue::QueueSection;
 use super::screen::{Screen, grouped};
 use super::status::QueueStatus;
 use crate::record::one_line;
-use crate::time::{Instant, rough_span};
+use crate::time::{Instant, span};
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -115,7 +115,7 @@ impl Page {
             title,
             made: Moment::new(now),
             due: Moment::new(now.saturating_add(every_secs)),
-            every: rough_span(every_secs),
+            every: span(every_secs),
             every_secs,
             overview: Overview::new(queues, &screen),
             queues: sections.collect(),

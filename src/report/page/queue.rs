@@ -226,8 +226,8 @@ struct Attempts {
     line: String,
     is_by_age: bool,
     due: String,
-    waiting: bool,
     chart: Chart,
+    /// None if nothing is due in any of them.
     hours: Vec<Hour>,
     /// The hours at which the axis is labelled.
     ticks: Vec<String>,
@@ -237,6 +237,7 @@ struct Attempts {
 impl Attempts {
     fn new(due: &DueReport, screen: &Screen) -> Self {
         let by_hour = &due.by_hour;
+        let waits = by_hour.hours.iter().any(|records| *records > 0);
         let at = |hours: i64| screen.now.saturating_add(hours * 3_600).to_string();
         let clock = |at: String| at.get(11..16).map(String::from).unwrap_or(at);
         let others = [
@@ -249,9 +250,8 @@ impl Attempts {
             line: shortened(&due.line, 200),
             is_by_age: due.is_by_age,
             due: grouped(due.due),
-            waiting: by_hour.hours.iter().any(|records| *records > 0),
+            hours: if waits { hours_in_numbers(by_hour, screen.now) } else { Vec::new() },
             chart: hours(by_hour),
-            hours: hours_in_numbers(by_hour, screen.now),
             ticks: [0, 6, 12, 18, 24].into_iter().map(|hours| clock(at(hours))).collect(),
             others: others.into_iter().map(|(when, count)| (when, grouped(count))).collect(),
         }

@@ -13,8 +13,8 @@ use crate::secure_file;
 /// For everybody's eyes, as far as the umask lets them.
 const MODE: u32 = 0o644;
 
-/// Makes the page of these queues. Nobody reads what cron's page says of one that could not be looked at
-/// when it happens: standard error says it as well.
+/// Makes the page of these queues. Of one that could not be looked at standard error says so as well: that
+/// is what cron mails.
 pub fn make(
     queues: &[QueueStatus],
     path: &Path,
@@ -27,7 +27,7 @@ pub fn make(
     let mut exit = Exit::Done;
     for (queue, report) in queues {
         let Err(error) = report else { continue };
-        console.terminal.name_queue(Some(queue));
+        console.terminal.name_queue(Some(queue.as_str()).filter(|_| queues.len() > 1));
         console.terminal.say_error(error);
         console.terminal.name_queue(None);
         exit = exit.max(exit::of(error));

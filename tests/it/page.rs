@@ -294,7 +294,7 @@ fn a_page_that_cannot_be_written_is_said_once() {
         assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran:?}");
     }
     let gone = TestEnv::empty();
-    let ran = gone.run(&["status", "--html", "page.html"]).fails(1, &["no database"]);
+    let ran = gone.run(&["status", "--html", "page.html"]).fails(1, &["backlog: no database"]);
     assert_eq!((ran.stderr.lines().count(), &*ran.stdout), (1, ""), "{ran:?}");
     assert!(seen(&read(&gone)).contains("Nothing is known of this queue: no database"));
 }

@@ -21,9 +21,6 @@ pub fn make(
     every: WholeSecs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let page = report::page(queues, console.clock.now(), every.0)?;
-    secure_file::replace(path, page.as_bytes(), MODE)
-        .with_context(|| format!("could not write {}", path.display()))?;
     let mut exit = Exit::Done;
     for (queue, report) in queues {
         let Err(error) = report else { continue };
@@ -32,5 +29,8 @@ pub fn make(
         console.terminal.name_queue(None);
         exit = exit.max(exit::of(error));
     }
+    let page = report::page(queues, console.clock.now(), every.0)?;
+    secure_file::replace(path, page.as_bytes(), MODE)
+        .with_context(|| format!("could not write {}", path.display()))?;
     Ok(exit)
 }

@@ -128,7 +128,8 @@ impl Page {
 fn policy() -> String {
     let (style, script) = (hash(STYLE), hash(SCRIPT));
     format!(
-        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; \
+         base-uri 'none'; form-action 'none'"
     )
 }
 

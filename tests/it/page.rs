@@ -300,6 +300,31 @@ fn a_page_that_cannot_be_written_is_said_once() {
 }
 
 #[test]
+fn a_pause_is_the_first_thing_that_the_page_says() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let of_passes = |page: &str| page.contains("paused since") && page.contains("moving house");
+    assert!(!of_passes(&page(&env, MIDNIGHT, &[])));
+    env.run_at(MIDNIGHT, &["pause", "--reason", "moving house"]).success();
+    assert!(of_passes(&seen(&page(&env, MIDNIGHT + 60, &[]))));
+}
+
+#[test]
+fn one_look_makes_the_page_the_metrics_and_the_answer_to_limits() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let all = ["status", "--html", "page.html", "--metrics", "m.prom", "--fail-if", "pending>0"];
+    let ran = env.run_at(MIDNIGHT, &all);
+    assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: pending 1 (>0)\n"));
+    assert!(read(&env).contains("<title>"));
+    assert!(fs::read_to_string(env.path("m.prom")).unwrap().contains("backlog_records{"));
+    let away = ["status", "--html", "none/page.html", "--fail-if", "pending>0"];
+    let ran = env.run_at(MIDNIGHT, &away);
+    assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: pending 1 (>0)\n"));
+    assert!(ran.stderr.contains("none/page.html"), "{}", ran.stderr);
+}
+
+#[test]
 fn the_options_of_a_page_go_with_it_alone() {
     let env = TestEnv::new();
     for other in [&["--json"][..], &["--passes", "3"]] {

@@ -77,7 +77,7 @@ impl Known {
         let attempts = report.due.as_ref().map(|due| Attempts::new(due, screen));
         Self {
             place: shortened(&place, 300),
-            alarms: told(&alarms(&report.passes, screen)),
+            alarms: told(&urgent(report, screen)),
             figures: figures(report, screen),
             causes: Causes::new(report, detail),
             archived: Archived::new(report, detail),
@@ -87,6 +87,12 @@ impl Known {
             option: shortened(option, NAME),
         }
     }
+}
+
+/// What is to be known first: that the queue is paused, and what is wrong with its passes.
+fn urgent(report: &StatusReport, screen: &Screen) -> Vec<String> {
+    let paused = report.paused.iter().map(|pause| pause.sentence(|at| screen.at(at)));
+    paused.chain(alarms(&report.passes, screen)).collect()
 }
 
 fn told(sentences: &[String]) -> Vec<Vec<Part>> {

@@ -25,7 +25,6 @@ mod manual;
 mod mapping;
 mod nearest;
 mod options;
-#[cfg(feature = "webhook")]
 mod ping;
 mod query;
 mod record;
@@ -50,7 +49,7 @@ use std::time::Instant as Monotonic;
 use anyhow::Result;
 
 use cli::Typed;
-use commands::Console;
+use commands::{Console, Endings};
 use exit::Exit;
 use options::Environment;
 use report::Screen;
@@ -62,7 +61,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(shell) = std::env::var_os(cli::REQUEST) {
         return complete(&shell.to_string_lossy(), args);
     }
-    let typed = Typed::parse(args).unwrap_or_else(|error| error.exit());
+    let args: Vec<_> = args.into_iter().collect();
+    let is_monitoring = cli::has_limits(&args);
+    let typed = match Typed::parse(args) {
+        Ok(typed) => typed,
+        Err(error) if is_monitoring && error.use_stderr() => return refuse_to_monitoring(&error),
+        Err(error) => error.exit(),
+    };
     let terminal = Terminal::new(typed.cli.global.verbose);
     match dispatch(typed, &terminal) {
         Ok(exit) => exit.into(),
@@ -73,6 +78,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             exit::of(&error).into()
         }
     }
+}
+
+/// Tells monitoring of a command line that makes no sense: clap's exit code would be the critical one.
+fn refuse_to_monitoring(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let line = report::severity_line(report::Severity::Unknown, why);
+    let _ = io::stdout().write_all(line.as_bytes());
+    Exit::Unknown.into()
 }
 
 /// Answers a shell that completes a command line. It shows nothing of an error.
@@ -88,7 +102,8 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let clock = Clock { fixed: typed.cli.global.now, wall, monotonic };
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let screen = Screen { width: terminal::width(&io::stdout()), now: clock.now() };
-    let mut console = Console { clock, terminal, screen, out: &mut out };
+    let endings = Endings::default();
+    let mut console = Console { clock, terminal, screen, out: &mut out, endings };
     let exit = commands::run(typed, Environment::own(), &mut console)?;
     out.flush()?;
     Ok(exit)

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use nix::unistd::{Group, User, getgrouplist, setfsgid, setfsuid};
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod,
-    fcntl_getfl, fcntl_setfl, flock, fstat, fstatfs, openat, readlinkat, renameat, statat,
+    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fchmod,
+    fchown, fcntl_getfl, fcntl_setfl, flock, fstat, fstatfs, openat, readlinkat, renameat, statat,
     unlinkat,
 };
 use rustix::io::Errno;
@@ -82,48 +82,27 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces a file at once, so that nobody reads a half of it, or makes one with this mode, less the umask.
-/// One that is there keeps its permissions, which may keep others from reading it. Nothing is synced:
-/// what is replaced so is soon made again.
+/// One that is there keeps its owner and its permissions, which may keep others from reading it. Nothing
+/// is synced: what is replaced so is soon made again.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let followed = Followed::new(path)?;
-    let found = followed.target.as_ref().map(fstat).transpose()?;
-    let is_other = followed.is_kernels || followed.name == ".";
-    if is_other || found.as_ref().is_some_and(|it| !is_regular(it)) {
-        // /dev/null would be a file from then on.
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let new = [OsStr::new("."), &followed.name, OsStr::new(".new")].join(OsStr::new(""));
-    // Of a process that was killed, or somebody else's, where it is found below.
-    let _ = unlinkat(&followed.directory, &new, AtFlags::empty());
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
-    let file = openat(&followed.directory, &new, flags, Mode::from_bits_retain(mode))?;
-    let kept = found.map_or(Ok(()), |it| fchmod(&file, Mode::from_raw_mode(it.st_mode)));
-    let written = kept.map_err(io::Error::from).and_then(|()| followed.put(&new, file, bytes));
-    written.inspect_err(|_| {
-        let _ = unlinkat(&followed.directory, &new, AtFlags::empty());
-    })
+    let _lock = followed.lock()?;
+    followed.replace(bytes, mode)
 }
 
-/// Replaces a file by what is made of it; of several processes that do so one after the other. For
-/// those who read, see [`replace`].
-pub fn update(path: &Path, mode: u32, change: impl FnOnce(&[u8]) -> Vec<u8>) -> io::Result<()> {
+/// Replaces a file by what is made of it, in the same way; of several processes one after the other.
+pub fn update(
+    path: &Path,
+    mode: u32,
+    change: impl FnOnce(&[u8]) -> io::Result<Vec<u8>>,
+) -> io::Result<()> {
     let followed = Followed::new(path)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = openat(&followed.directory, ".", flags, Mode::empty())?;
-    // The lock goes with the descriptor. Whoever may read the directory can take it.
-    let mut tries = 0;
-    while let Err(errno) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        tries += 1;
-        if errno != Errno::WOULDBLOCK || tries == LOCK_TRIES {
-            return Err(errno.into());
-        }
-        std::thread::sleep(LOCK_PAUSE);
-    }
+    let _lock = followed.lock()?;
     let bytes = match followed.read() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         read => read?.0,
     };
-    replace(path, &change(&bytes), mode)
+    followed.replace(&change(&bytes)?, mode)
 }
 
 fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
@@ -140,6 +119,23 @@ fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
     }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
+}
+
+/// Gives a new file the owner and the permissions of the one that it replaces. Where the group cannot be
+/// kept another one must not have its rights.
+fn take_after(file: &OwnedFd, found: &Stat) -> rustix::io::Result<()> {
+    let own = fstat(file)?;
+    let mut mode = found.st_mode & 0o777;
+    let owner = (found.st_uid != own.st_uid).then(|| Uid::from_raw(found.st_uid));
+    let group = (found.st_gid != own.st_gid).then(|| Gid::from_raw(found.st_gid));
+    if owner.is_some() {
+        // Only root can, and who may write the directory may replace the file all the same.
+        let _ = fchown(file, owner, None);
+    }
+    if group.is_some() && fchown(file, None, group).is_err() {
+        mode &= !(GROUP_READ | GROUP_WRITE);
+    }
+    fchmod(file, Mode::from_bits_retain(mode))
 }
 
 /// A path whose links were followed one by one, each of them one of root's or of this user's: what
@@ -213,6 +209,44 @@ impl Followed {
         let no_follow = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
         let mode = Mode::from_bits_retain(mode);
         openat(&self.directory, &self.name, flags | no_follow | OPEN, mode)
+    }
+
+    /// Locks the directory against others who replace files in it, until the descriptor is closed. Who may
+    /// not read it goes without: there is nothing else to lock.
+    fn lock(&self) -> io::Result<Option<OwnedFd>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match openat(&self.directory, ".", flags, Mode::empty()) {
+            Err(Errno::ACCESS) => return Ok(None),
+            opened => opened?,
+        };
+        let mut tries = 0;
+        while let Err(errno) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            tries += 1;
+            if errno != Errno::WOULDBLOCK || tries == LOCK_TRIES {
+                return Err(errno.into());
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        Ok(Some(directory))
+    }
+
+    fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
+        let found = self.target.as_ref().map(fstat).transpose()?;
+        let is_other = self.is_kernels || self.name == ".";
+        if is_other || found.as_ref().is_some_and(|it| !is_regular(it)) {
+            // /dev/null would be a file from then on.
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let new = [OsStr::new("."), &self.name, OsStr::new(".new")].join(OsStr::new(""));
+        // Of a process that was killed, or somebody else's, where it is found below.
+        let _ = unlinkat(&self.directory, &new, AtFlags::empty());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
+        let file = openat(&self.directory, &new, flags, Mode::from_bits_retain(mode))?;
+        let kept = found.map_or(Ok(()), |found| take_after(&file, &found));
+        let written = kept.map_err(io::Error::from).and_then(|()| self.put(&new, file, bytes));
+        written.inspect_err(|_| {
+            let _ = unlinkat(&self.directory, &new, AtFlags::empty());
+        })
     }
 
     /// Writes a new file in the same directory, and gives it the name that the path ends in. Another

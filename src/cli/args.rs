@@ -87,7 +87,7 @@ pub struct Status {
 
     /// Exit 2 if a figure is beyond its limit: archived_24h>0
     ///
-    /// With --warn-if the same; it counts first.
+    /// Both may be given: exit 2 goes before exit 1.
     #[arg(long, value_name = "LIMITS", conflicts_with_all = ["json", "watch"])]
     pub fail_if: Option<String>,
 

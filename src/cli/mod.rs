@@ -198,6 +198,14 @@ fn command(argv: &[OsString]) -> clap::Command {
     if shows_help { with_help(command) } else { command }
 }
 
+/// Whether words are those of a `status` that holds figures to limits, as far as they can be read.
+pub fn has_limits(argv: &[OsString]) -> bool {
+    let words = argv.iter().map(|word| word.to_string_lossy());
+    let mut words = words.take_while(|word| word != "--");
+    let is_limit = |word: &str| ["--warn-if", "--fail-if"].iter().any(|it| word.starts_with(it));
+    words.any(|word| is_limit(&word))
+}
+
 /// The command line with all its subcommands, their options and their help.
 pub fn whole_command() -> clap::Command {
     with_help(Cli::command().mut_subcommands(Command::augment))

@@ -3,33 +3,35 @@
 //! with the command that brings them back.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::words::words;
+use super::queue_arguments::table_command;
 use crate::exit::ExitError;
-use crate::handlers::{Exec, HandlerContext};
+use crate::handlers::{Exec, HandlerContext, reader, spool};
 use crate::lock;
-use crate::options::keys::is_of_the_file;
 use crate::options::{Queue, Resolved};
 use crate::record::{Cause, Causes, Id, Outcome, Record, counted, json_line};
 use crate::stop::Stop;
+use crate::system_error::words;
 use crate::time::Instant;
 
 /// How many records are named.
 const NAMED: u64 = 10;
 /// How many causes are.
 const CAUSES: usize = 5;
-/// The options that say which table is meant.
-const OF_A_TABLE: [&str; 5] = ["db", "table", "pgmq", "shard", "state_dir"];
-
 /// What a pass and its observer know of the records that were archived.
 #[derive(Clone)]
 pub struct ArchivedRecords {
     notes: Arc<Mutex<Notes>>,
     /// Whether each of them gets a line of the log.
     names_all: bool,
+    /// Whether a command is to get all of them.
+    has_digest: bool,
 }
 
 #[derive(Default)]
@@ -37,15 +39,14 @@ struct Notes {
     count: u64,
     first: Vec<Id>,
     causes: Causes,
-    /// A line of JSON for each, if somebody is to get them.
-    digest: Option<Vec<u8>>,
+    /// A line of JSON for each, once there is one, if somebody is to get them.
+    digest: Option<io::Result<BufWriter<File>>>,
 }
 
 impl ArchivedRecords {
     pub fn new(has_digest: bool) -> Self {
-        let notes = Notes { digest: has_digest.then(Vec::new), ..Notes::default() };
         let names_all = log::log_enabled!(log::Level::Info);
-        Self { notes: Arc::new(Mutex::new(notes)), names_all }
+        Self { notes: Arc::default(), names_all, has_digest }
     }
 
     /// Notes one that was archived after so many attempts. Says whether the log is to name it.
@@ -60,7 +61,7 @@ impl ArchivedRecords {
         let notes = &mut *lock(&self.notes);
         notes.count += 1;
         notes.causes.add_error(&record.id, error, Some(now));
-        if let Some(digest) = &mut notes.digest {
+        if self.has_digest {
             let line = json!({
                 "id": record.id,
                 "attempts": attempts,
@@ -70,7 +71,7 @@ impl ArchivedRecords {
                 "error": error,
                 "run": run,
             });
-            digest.extend_from_slice(json_line(&line).as_bytes());
+            notes.add_line(&json_line(&line));
         }
         if notes.count <= NAMED {
             notes.first.push(record.id.clone());
@@ -81,60 +82,74 @@ impl ArchivedRecords {
     /// Says how those that were named come back, and sums up more than were.
     pub fn sum_up(&self, queue: &Queue, resolved: &Resolved<'_>) -> Result<(), ExitError> {
         let Notes { count, first, causes, .. } = &*lock(&self.notes);
-        let wants = |key: &str| OF_A_TABLE.contains(&key) || is_of_the_file(key);
-        let command = |more: Vec<String>| -> Result<String, ExitError> {
-            let own = ["backlog", "restore"].map(String::from).into_iter();
-            let words = own.chain(words(resolved, queue, wants)?).chain(more);
-            let words: Vec<_> = words.collect();
-            Ok(shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default())
-        };
         if *count == 0 {
             return Ok(());
         }
         if *count <= NAMED {
             let it = if *count == 1 { "it" } else { "them" };
-            let ids = first.iter().map(|id| id.text().into_owned()).collect();
-            log::error!("this brings {it} back: {}", command(ids)?);
+            // An id may look like an option.
+            let is_plain = first.iter().all(|id| !id.text().starts_with('-'));
+            let ids = (!is_plain).then(|| "--".into()).into_iter();
+            let ids = ids.chain(first.iter().map(|id| id.text().into_owned()));
+            // What is archived may not be what the condition says any more.
+            let back = table_command("restore", ids, resolved, queue, false)?;
+            log::error!("this brings {it} back: {back}");
             return Ok(());
         }
         log::error!("{} were archived; {NAMED} of them are named above", counted(*count, "record"));
         let ranked = causes.ranked();
         for (cause, group) in ranked.iter().take(CAUSES) {
-            let back = command(vec!["--failure".into(), cause.id()])?;
+            let cause_id = ["--failure".into(), cause.id()];
+            let back = table_command("restore", cause_id, resolved, queue, true)?;
             log::error!("{} archived: {}; back with: {back}", group.records, cause.text());
         }
         if let Some(more) = ranked.len().checked_sub(CAUSES).filter(|more| *more > 0) {
             let causes = counted(more as u64, "more cause");
-            log::error!("{causes}: `backlog failures --status ARCHIVED` has them all");
+            let archived = ["--status", "ARCHIVED"].map(String::from);
+            let all = table_command("failures", archived, resolved, queue, true)?;
+            log::error!("{causes}; this lists them all: {all}");
         }
         Ok(())
     }
 
-    /// Hands the lines of all archived records to a command, if there are any. A pass that was stopped
-    /// leaves it the grace that handlers have.
+    /// Hands the lines of all archived records to a command, if there are any. It has the time that a
+    /// handler has, and no more than is left of the pass and its grace.
     pub fn hand_over(&self, argv: &[OsString], context: &HandlerContext, stop: &Arc<Stop>) {
-        let lines = lock(&self.notes).digest.take().unwrap_or_default();
-        if lines.is_empty() {
-            return;
-        }
-        let mut exec = Exec {
-            argv: argv.into(),
-            give_up_on: Vec::new(),
-            context: context.clone(),
-            stop: stop.clone(),
+        let Some(digest) = lock(&self.notes).digest.take() else { return };
+        let input = digest.and_then(|lines| reader(&lines.into_inner()?));
+        let outcome = input.map(|input| {
+            let left = stop.deadline.map(|deadline| stop.clock.until(deadline));
+            let left = left.or_else(|| stop.is_asked().then_some(Duration::ZERO));
+            let left = left.map(|left| left.saturating_add(stop.grace));
+            let timeout = context.timeout.into_iter().chain(left).min();
+            let context = HandlerContext { timeout, ..context.clone() };
+            let stop = stop_of_digest(stop);
+            Exec { argv: argv.into(), give_up_on: Vec::new(), context, stop }.once(input)
+        });
+        let why = match &outcome {
+            Ok(Outcome::Success) => return,
+            Ok(outcome) => outcome.error().unwrap_or("the pass was stopped").into(),
+            Err(error) => words(error),
         };
-        if stop.is_asked() {
-            let timeout = context.timeout.unwrap_or(stop.grace).min(stop.grace);
-            exec.context.timeout = Some(timeout);
-            match Stop::new(stop.clock, stop.grace, None) {
-                Ok(unasked) => exec.stop = unasked,
-                Err(errno) => log::warn!("could not make an eventfd: {errno}"),
-            }
-        }
-        let outcome = exec.once(&lines);
-        if outcome != Outcome::Success {
-            let why = outcome.error().unwrap_or("the pass was stopped");
-            log::error!("--on-archive-digest was not done: {why}");
+        log::error!("--on-archive-digest was not done: {why}");
+    }
+}
+
+/// The stop that the digest command heeds: that of the pass, unless it has come already. Whoever stops a
+/// pass does not mean that nobody is to hear of what it has done.
+fn stop_of_digest(of_pass: &Arc<Stop>) -> Arc<Stop> {
+    let unasked = || Stop::new(of_pass.clock, of_pass.grace, None).ok();
+    of_pass.is_asked().then(unasked).flatten().unwrap_or_else(|| of_pass.clone())
+}
+
+impl Notes {
+    /// Adds a line to the digest. What cannot be written is said in its place.
+    fn add_line(&mut self, line: &str) {
+        let digest = self.digest.get_or_insert_with(|| spool().map(BufWriter::new));
+        if let Ok(lines) = digest
+            && let Err(error) = lines.write_all(line.as_bytes())
+        {
+            *digest = Err(error);
         }
     }
 }

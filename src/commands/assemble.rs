@@ -21,7 +21,7 @@ use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineName, LineState, Purpose, StateDir, Table,
 };
 use crate::system_error::chain;
-use crate::time::{Clock, Instant};
+use crate::time::Instant;
 
 #[cfg(feature = "webhook")]
 use crate::{
@@ -90,7 +90,7 @@ impl Assembly {
         database: Box<dyn Database>,
         settings: &PassSettings,
         now: Instant,
-        clock: Clock,
+        stop: Arc<Stop>,
         token: &str,
         observer: Box<dyn Observer + Send>,
     ) -> Result<Pass> {
@@ -98,17 +98,14 @@ impl Assembly {
         if self.line.reached().is_some_and(|slot| slot.tick > tick) {
             log::warn!("the last pass ran in the future: the clock was set back");
         }
-        let limits = settings.limits.clone();
-        let stop = Stop::new(clock, limits.grace, limits.max_runtime)
-            .context("could not make an eventfd")?;
         let store = Interruptible::open(database, &self.state, stop.clone())?;
         Ok(Pass {
             store: Box::new(store),
             line: self.line.clone(),
             began_at: now,
             order: settings.order,
-            limits,
-            clock,
+            limits: settings.limits.clone(),
+            clock: stop.clock,
             stop,
             token: Some(token.into()),
             observer,

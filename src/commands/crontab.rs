@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::assemble::refuse_injection;
-use super::words::{make_absolute, utf8, words};
+use super::queue_arguments::{make_absolute, queue_arguments, utf8};
 use super::{Console, open};
 use crate::cli::Crontab;
 use crate::crontab::Period;
@@ -43,7 +43,8 @@ pub fn run(
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command.extend(words(resolved, &queue, |key| !args.classic || !is_of_the_choice(key))?);
+    command
+        .extend(queue_arguments(resolved, &queue, |key| !args.classic || !is_of_the_choice(key))?);
     let environment = &resolved.sources.environment;
     // What stands in backlog.toml stays there.
     let typed = resolved.typed.handler.iter().cloned().map(utf8);

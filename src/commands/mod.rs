@@ -15,13 +15,15 @@ mod passes;
 mod pause;
 mod process;
 mod progress;
+mod queue_arguments;
 mod simulate;
 mod status;
-mod words;
 
 use std::io::Write;
 
 use anyhow::{Result, bail};
+
+pub use monitoring::Endings;
 
 use crate::cli::{self, Cli, Command, Format, Process, Typed};
 use crate::exit::{self, Exit, usage};
@@ -39,11 +41,18 @@ pub struct Console<'a> {
     pub terminal: &'a Terminal,
     pub screen: Screen,
     pub out: &'a mut dyn Write,
+    pub endings: Endings,
 }
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
     let Typed { cli, options } = typed;
     let result = run_command(&cli, &options, environment, console);
+    console.endings.wait(&console.clock);
+    // One that has come since the pass was over.
+    let signal = console.endings.signalled().filter(|_| result.is_ok());
+    if let Some(signal) = signal {
+        return Ok(Exit::Signal(signal));
+    }
     match (&cli.command, &result) {
         (Command::Status(args), Err(error)) if args.has_limits() => status::unknown(error, console),
         _ => result,
@@ -196,7 +205,7 @@ fn all_queues(
             }
         };
         console.terminal.name_queue(None);
-        if matches!(exit, Exit::Signal(_)) {
+        if matches!(exit, Exit::Signal(_)) || console.endings.signalled().is_some() {
             return Ok(exit);
         }
         worst = worst.max(exit);

@@ -1,74 +1,80 @@
-//! Monitoring of a pass: the pings of a service, the file of metrics, and what cron's mail says of
-//! archived records. None of it changes what the pass does or how it exits.
+//! Monitoring of a pass: the pings of a service and the file of metrics. None of it changes what the pass
+//! does or how it exits, and no later pass waits for it.
 
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-use super::assemble::{Assembly, line_policy};
-use crate::exit;
-use crate::exit::Exit;
+use super::assemble::line_policy;
+use super::passes::own_interval;
+use crate::exit::{self, Exit};
+use crate::hash::fnv1a64;
 use crate::options::{PassSettings, Queue};
-#[cfg(feature = "webhook")]
-use crate::ping::Pings;
+use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, PassFigures};
 use crate::secure_file;
+use crate::stop::{Stage, Stop};
 use crate::store::{Complaint, Counts, LineName, StateDir};
 use crate::system_error::{chain, words};
-use crate::time::Instant;
+use crate::terminal::Terminal;
+use crate::time::{Clock, Instant};
 
 /// Prometheus runs as another user.
 const READABLE: u32 = 0o644;
 /// The longest name of a line in a URL.
 const SLUG: usize = 80;
+/// How often a wait for a service looks whether a signal has come.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What is reported of one pass, from before it opens its table until it has ended.
 pub struct Monitoring<'a> {
     settings: &'a PassSettings,
-    db: String,
-    line: LineName,
+    labels: Labels,
     run: String,
-    /// Whether a person reads what is said.
-    attended: bool,
-    /// Where it stands what was complained of, once the line is locked.
-    state: Option<StateDir>,
-    /// Whether another pass of the line runs, which reports itself.
-    pub is_busy: bool,
+    complaints: Complaints,
+    phase: Phase,
     has_metrics: bool,
     summary: String,
-    #[cfg(feature = "webhook")]
-    pings: Option<Pings>,
+}
+
+enum Phase {
+    /// The line is not locked yet.
+    Opening,
+    /// Another pass has it, which reports itself.
+    Busy,
+    Running(Option<Pings>),
 }
 
 impl<'a> Monitoring<'a> {
-    pub fn new(queue: &Queue, settings: &'a PassSettings, run: &str, attended: bool) -> Self {
-        let table = queue.table_name().into();
-        let policy = line_policy(queue, &settings.schedule);
+    pub fn new(queue: &Queue, settings: &'a PassSettings, run: &str, terminal: &Terminal) -> Self {
+        // As it was typed: a table that is gone must not have other labels than before.
+        let line = LineName {
+            queue: queue.name.clone(),
+            table: queue.table_name().into(),
+            policy: line_policy(queue, &settings.schedule),
+        };
         Self {
             settings,
-            db: queue.db.identity(),
-            line: LineName { queue: queue.name.clone(), table, policy },
+            labels: Labels::of_line(&queue.db.shown(), &line),
             run: run.into(),
-            attended,
-            state: None,
-            is_busy: false,
+            complaints: Complaints { line, state: None, terminal: terminal.clone() },
+            phase: Phase::Opening,
             has_metrics: false,
             summary: String::new(),
-            #[cfg(feature = "webhook")]
-            pings: None,
         }
     }
 
+    pub fn find_busy(&mut self) {
+        self.phase = Phase::Busy;
+    }
+
     /// The line is locked, and its table is there.
-    pub fn begin(&mut self, assembly: &Assembly) {
-        self.line = assembly.name.clone();
-        self.state = Some(assembly.state.clone());
-        #[cfg(feature = "webhook")]
-        if let Some(pings) = self.pings() {
-            pings.begin();
-            self.pings = Some(pings);
-        }
+    pub fn begin(&mut self, state: &StateDir) {
+        self.complaints.state = Some(state.clone());
+        self.phase = Phase::Running(self.pings().inspect(Pings::begin));
     }
 
     /// The last word on a pass that ran, for who reads its pings.
@@ -80,19 +86,28 @@ impl<'a> Monitoring<'a> {
     pub fn measure(&mut self, exit: Exit, took: Duration, totals: Option<Counts>, now: Instant) {
         let Some(path) = self.settings.metrics.as_deref() else { return };
         self.has_metrics = true;
-        let figures = PassFigures { ended_at: now, took, exit: exit.code(), totals };
-        let labels = Labels::of_line(&self.db, &self.line);
-        let written = update_metrics(path, |metrics| match self.is_busy {
-            true => metrics.of_hung_line(&labels, figures.exit),
-            false => metrics.of_pass(&labels, &figures),
+        let every = own_interval(&self.settings.schedule.policy);
+        let figures = PassFigures { ended_at: now, took, exit: exit.code(), every, totals };
+        let written = update_metrics(path, |metrics| match self.phase {
+            Phase::Busy => metrics.of_hung_line(&self.labels, figures.exit),
+            Phase::Opening | Phase::Running(_) => metrics.of_pass(&self.labels, &figures),
         });
-        written.unwrap_or_else(|error| self.complain(Complaint::Metrics, &chain(&error), now));
+        if let Err(error) = written {
+            self.complaints.complain(Complaint::Metrics, &chain(&error), now);
+        }
     }
 
-    /// Reports how the pass has ended, once its line is free for the next one.
-    pub fn end(mut self, result: &Result<Exit>, took: Duration, now: Instant) {
+    /// Reports how the pass has ended, once its line is free for the next one. What is not reported
+    /// when this returns is left in `endings`.
+    pub fn end(
+        mut self,
+        result: &Result<Exit>,
+        took: Duration,
+        now: Instant,
+        endings: &mut Endings,
+    ) {
         let exit = result.as_ref().map_or_else(exit::of, |exit| *exit);
-        if self.is_busy && exit == Exit::Done {
+        if matches!(self.phase, Phase::Busy) && exit == Exit::Done {
             return;
         }
         if let Err(error) = result {
@@ -101,24 +116,81 @@ impl<'a> Monitoring<'a> {
         if !self.has_metrics {
             self.measure(exit, took, None, now);
         }
-        #[cfg(feature = "webhook")]
-        if let Some(pings) = self.pings.take().or_else(|| self.pings()) {
-            let told = pings.end(exit.code(), &self.summary);
-            told.unwrap_or_else(|error| {
-                self.complain(Complaint::Ping, &format!("could not ping: {error}"), now);
-            });
+        let begun = match std::mem::replace(&mut self.phase, Phase::Opening) {
+            Phase::Running(pings) => pings,
+            Phase::Opening | Phase::Busy => self.pings(),
+        };
+        if let Some(pings) = begun {
+            pings.end(exit.code(), &self.summary);
+            endings.pings.push((pings, self.complaints));
         }
     }
 
-    #[cfg(feature = "webhook")]
     fn pings(&self) -> Option<Pings> {
         let (ping, proxies) = (self.settings.ping.clone()?, self.settings.proxies.clone());
-        Some(Pings::new(ping, proxies, slug(&self.line), self.run.clone()))
+        Some(Pings::new(ping, proxies, slug(&self.complaints.line), self.run.clone()))
+    }
+}
+
+/// What is left of passes that have ended, before the program ends: their last pings, which are waited for
+/// together, and their stops, as a signal may come meanwhile.
+#[derive(Default)]
+pub struct Endings {
+    pings: Vec<(Pings, Complaints)>,
+    stops: Vec<Arc<Stop>>,
+}
+
+impl Endings {
+    pub fn heed(&mut self, stop: &Arc<Stop>) {
+        self.stops.push(stop.clone());
     }
 
-    /// Says that something was not reported: cron's mail has it once an hour.
+    /// The signal that has come since the first pass.
+    pub fn signalled(&self) -> Option<i32> {
+        self.stops.iter().find_map(|stop| stop.signalled())
+    }
+
+    /// Waits for the pings, until a signal comes or the time that all of them have is over.
+    pub fn wait(&mut self, clock: &Clock) {
+        let heard = self.heard();
+        let began = clock.monotonic();
+        for (pings, complaints) in std::mem::take(&mut self.pings) {
+            let result = loop {
+                let passed = clock.monotonic().saturating_duration_since(began);
+                if let Some(result) = pings.result(LOOK.min(MOST_WAIT.saturating_sub(passed))) {
+                    break result;
+                }
+                if self.heard() != heard {
+                    break Err("the program was stopped".into());
+                }
+                if passed >= MOST_WAIT {
+                    let most = humantime::format_duration(MOST_WAIT);
+                    break Err(format!("no answer within {most}"));
+                }
+            };
+            if let Err(why) = result {
+                let why = format!("could not ping: {why}");
+                complaints.complain(Complaint::Ping, &why, clock.now());
+            }
+        }
+    }
+
+    fn heard(&self) -> Vec<(Stage, Option<i32>)> {
+        self.stops.iter().map(|stop| (stop.stage(), stop.signalled())).collect()
+    }
+}
+
+/// What is said of a line again and again: cron's mail has it once an hour.
+struct Complaints {
+    line: LineName,
+    /// Where it stands what was complained of, once the line is locked.
+    state: Option<StateDir>,
+    terminal: Terminal,
+}
+
+impl Complaints {
     fn complain(&self, complaint: Complaint, why: &str, now: Instant) {
-        if self.attended {
+        if self.terminal.attended {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();
@@ -129,24 +201,35 @@ impl<'a> Monitoring<'a> {
     }
 }
 
-/// Changes the figures in a file that others write as well.
+/// Changes the figures in a file that other lines write as well. One with anything else in it is refused.
 pub fn update_metrics(path: &Path, change: impl FnOnce(&mut Metrics)) -> Result<()> {
     let updated = secure_file::update(path, READABLE, |bytes| {
-        let mut metrics = Metrics::read(&String::from_utf8_lossy(bytes));
+        let mut metrics =
+            Metrics::read(&String::from_utf8_lossy(bytes)).map_err(io::Error::other)?;
         change(&mut metrics);
-        metrics.to_text().into_bytes()
+        Ok(metrics.to_text().into_bytes())
     });
-    updated
-        .map_err(|error| anyhow::anyhow!(words(&error)))
-        .with_context(|| format!("could not write the metrics {}", path.display()))
+    let shown = || format!("could not write the metrics {}", path.display());
+    updated.map_err(|error| anyhow!(words(&error))).with_context(shown)
 }
 
-/// The name of a line as a service takes it: `mails-min-ndays-1-ndays-7`.
+/// The name of a line as a service takes it: `mails-min-ndays-1-ndays-7`. Where that leaves anything out a
+/// hash follows, so that no two lines have the same.
 fn slug(LineName { queue, policy, .. }: &LineName) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = format!("{queue} {policy}").chars().map(legal).collect();
     let parts: Vec<_> = name.split('-').filter(|part| !part.is_empty()).collect();
-    parts.join("-").chars().take(SLUG).collect()
+    let short: String = parts.join("-").chars().take(SLUG).collect();
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_whole = queue.chars().all(|c| is_plain(c) || c == '-')
+        && queue.split('-').all(|part| !part.is_empty())
+        && policy.chars().all(|c| is_plain(c) || " -.:,=/%".contains(c))
+        && !policy.contains(" --where ")
+        && parts.join("-").len() <= SLUG;
+    match is_whole {
+        true => short,
+        false => format!("{short}-{:08x}", fnv1a64(format!("{queue} {policy}").as_bytes()) >> 32),
+    }
 }
 
 #[cfg(test)]
@@ -157,8 +240,9 @@ mod tests {
     fn a_line_has_a_name_that_a_url_takes() {
         for (queue, policy, expected) in [
             ("default", "--progressive", "default-progressive"),
-            ("E-Mails", "--min-ndays 1 --ndays 7", "e-mails-min-ndays-1-ndays-7"),
-            ("o", "--ndays 1 --where kind = 'ä'", "o-ndays-1-where-kind"),
+            ("e-mails", "--min-ndays 1 --ndays 7", "e-mails-min-ndays-1-ndays-7"),
+            ("a b", "--ndays 7", "a-b-ndays-7-3898056a"),
+            ("o", "--ndays 1 --where kind = 'ä'", "o-ndays-1-where-kind-da857408"),
         ] {
             let line =
                 LineName { queue: queue.into(), policy: policy.into(), ..LineName::default() };

@@ -102,9 +102,10 @@ impl PassLog {
         lock(&self.notes).failures.causes.clone()
     }
 
-    pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally>) {
+    /// Notes how the pass has ended: with a tally, or why with an error.
+    pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally, String>, exit: Exit) {
         let (end, error) = match result {
-            Err(error) => (PassEnd::Failed, Some(chain(error))),
+            Err(error) => (PassEnd::Failed, Some(error.clone())),
             Ok(tally) => match &tally.stopped {
                 Some(Stopped::Signal(signal)) => (PassEnd::Signal(*signal), None),
                 Some(Stopped::Runtime) => (PassEnd::MaxRuntime, None),
@@ -121,7 +122,11 @@ impl PassLog {
             if let Ok(tally) = result {
                 *record.counts() = counts(tally);
             }
-            record.end(now, took, end, error)
+            let is_over = matches!(end, PassEnd::Complete | PassEnd::Idle) && error.is_none();
+            if is_over && result.as_ref().is_ok_and(|tally| !tally.is_cut_short) {
+                record.note_complete();
+            }
+            record.end(now, took, end, error, exit.code())
         });
         let written = self.state.add_failures(&self.table, &mut lock(&self.notes).failures);
         written.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
@@ -151,7 +156,7 @@ fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant
 }
 
 /// How often a policy has its line run, in seconds; how often one by age alone does is up to cron.
-fn own_interval(policy: &Policy) -> Option<i64> {
+pub fn own_interval(policy: &Policy) -> Option<i64> {
     (!matches!(policy, Policy::Age(_))).then(|| policy.every_secs())
 }
 

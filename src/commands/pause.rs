@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 
 use super::edit::confirm;
 use super::passes::user_name;
+use super::queue_arguments::table_command;
 use super::{Console, open};
 use crate::cli::Pause as PauseArgs;
 use crate::exit::{Exit, usage};
@@ -75,14 +76,15 @@ impl Target {
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
     let target = Target::find(resolved)?;
+    let ending = table_command("resume", [], resolved, &resolved.queue()?, false)?;
     let now = console.clock.now();
     let until = args.span.map(|span| now.saturating_add(span.0));
     let reason = args.reason.clone().map(cut);
     let pause = Pause { since: Some(now), until, reason, by: Some(user_name()) };
     target.state.begin_pause(&target.scope, &pause)?;
     let until = until.map_or_else(String::new, |at| format!(" until {}", console.screen.at(at)));
-    let (scope, ending) = (&target.scope, target.ending(&target.scope));
-    confirm(console.out, &format!("paused {scope}{until}; {ending} ends it"))?;
+    let scope = &target.scope;
+    confirm(console.out, &format!("paused {scope}{until}; this ends it: {ending}"))?;
     for running in target.histories.iter().filter(|it| it.is_running) {
         let pid = running.running().map_or_else(String::new, |it| format!(" (pid {})", it.pid));
         confirm(console.out, &format!("the running pass{pid} begins nothing more"))?;

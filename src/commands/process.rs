@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow::Continue;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -25,7 +26,11 @@ use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
 use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
-use crate::store::{Access, Count, Database, Found, LineState, Purpose, StateDir};
+use crate::stop::Stop;
+use crate::store::{
+    Access, Complaint, Count, Database, Found, LineName, LineState, Purpose, StateDir,
+};
+use crate::system_error::chain;
 use crate::terminal::Terminal;
 use crate::time::{Clock, DAY, Instant};
 
@@ -33,17 +38,17 @@ pub fn run(
     resolved: &Resolved<'_>,
     queue: &Queue,
     settings: &PassSettings,
-    console: &Console<'_>,
+    console: &mut Console<'_>,
 ) -> Result<Exit> {
     let (clock, run) = (console.clock, random_hex::<8>()?);
     let began = clock.monotonic();
     let archived = ArchivedRecords::new(queue.on_archive_digest.is_some());
-    let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal.attended);
+    let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal);
     let result = locked(queue, settings, console, run, &archived, &mut monitoring);
     let summed_up = archived.sum_up(queue, resolved);
     summed_up.unwrap_or_else(|error| log::error!("{error}"));
     let took = clock.monotonic().saturating_duration_since(began);
-    monitoring.end(&result, took, clock.now());
+    monitoring.end(&result, took, clock.now(), &mut console.endings);
     result
 }
 
@@ -51,7 +56,7 @@ pub fn run(
 fn locked(
     queue: &Queue,
     settings: &PassSettings,
-    console: &Console<'_>,
+    console: &mut Console<'_>,
     run: String,
     archived: &ArchivedRecords,
     monitoring: &mut Monitoring<'_>,
@@ -64,92 +69,107 @@ fn locked(
     require(settings.handler.as_ref(), queue, database.table())?;
     let (assembly, lock) = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
     if lock.is_none() {
-        monitoring.is_busy = true;
+        monitoring.find_busy();
         return find_busy(&assembly, clock.now());
     }
-    monitoring.begin(&assembly);
+    monitoring.begin(&assembly.state);
     let began = clock.monotonic();
     let log = PassLog::open(&assembly, settings, database.table(), run, clock.now());
-    let result = pass(queue, settings, console, database, assembly, &log, archived);
+    let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
+    let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
+    console.endings.heed(&stop);
+    let pass = LockedPass { queue, settings, terminal, log: &log, archived, stop };
+    let result = pass.run(database, assembly);
     let elapsed = clock.monotonic().saturating_duration_since(began);
-    log.end(clock.now(), elapsed, &result);
-    let result = result.and_then(|tally| {
-        let summary = report::summary(&tally, elapsed);
-        let causes = |screen: &Screen| report::top_failures(&log.causes(), screen);
-        // That it found a pause is said already.
-        if terminal.attended && tally != Tally::paused() {
-            terminal.say(&summary);
-            terminal.say_lines(&causes(&Screen { width: terminal.width, now: clock.now() }));
+    let (ended, exit) = match result {
+        Ok(tally) => {
+            let summary = report::summary(&tally, elapsed);
+            let causes = |width| {
+                let screen = Screen { width, now: clock.now() };
+                report::top_failures(&log.causes(), &screen)
+            };
+            // That it found a pause is said already.
+            if terminal.attended && tally != Tally::paused() {
+                terminal.say(&summary);
+                terminal.say_lines(&causes(terminal.width));
+            }
+            monitoring.sum_up(format!("{summary}\n{}", causes(None)));
+            let exit = outcome(&tally, settings.strict);
+            (Ok(tally), exit)
         }
-        let in_full = Screen { width: None, now: clock.now() };
-        monitoring.sum_up(format!("{summary}\n{}", causes(&in_full)));
-        outcome(&tally, settings.strict)
-    });
-    let exit = result.as_ref().map_or_else(exit::of, |exit| *exit);
-    monitoring.measure(exit, elapsed, log.totals(), clock.now());
-    result
+        Err(error) => (Err(chain(&error)), Err(error)),
+    };
+    let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
+    log.end(clock.now(), elapsed, &ended, code);
+    monitoring.measure(code, elapsed, log.totals(), clock.now());
+    exit
 }
 
-/// The pass of a line that is locked.
-fn pass(
-    queue: &Queue,
-    settings: &PassSettings,
-    console: &Console<'_>,
-    database: Box<dyn Database>,
-    mut assembly: Assembly,
-    log: &PassLog,
-    archived: &ArchivedRecords,
-) -> Result<Tally> {
-    let (clock, terminal, now) = (console.clock, console.terminal, log.began);
-    let token = random_hex::<16>()?;
-    let context = assemble::context(queue, settings, database.table(), &token, &log.run);
-    let capabilities = &mut assembly.line.capabilities;
-    capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
-    capabilities.series = context.series;
-    let time = assembly.line.pass_time(now, settings.limits.drain);
-    // A new one is not for everybody to read: errors may quote what the records hold.
-    let joblog = settings.joblog.as_deref().map(|path| {
-        let opened = secure_file::append(path, 0o640);
-        opened.with_context(|| format!("could not open the joblog {}", path.display()))
-    });
-    let observer = PassObserver {
-        joblog_context: joblog_context(&context, &assembly.line.schedule.policy, log),
-        joblog: joblog.transpose()?,
-        joblog_result: Ok(()),
-        state: assembly.state.clone(),
-        line: assembly.key(),
-        line_state: LineState {
-            began_at: Some(now),
-            began_behind: time.span.map(|span| span.after),
-            ..assembly.last.clone()
-        },
-        is_saved: false,
-        log: log.clone(),
-        archived: archived.clone(),
-        clock,
-        terminal: terminal.clone(),
-        most: settings.limits.max_records.unwrap_or(u64::MAX),
-        progress: None,
-        told: HashSet::new(),
-    };
-    let pass = assembly.pass(database, settings, now, clock, &token, Box::new(observer))?;
-    let stop = pass.stop.clone();
-    // It goes when the pass has ended, however that was.
-    let mut _running = None;
-    let tally = engine::run(pass, |wake| {
-        heed_signals(wake)?;
-        log.begin();
-        _running = assembly.state.begin_pass(&token)?;
-        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
-    });
-    if let Some(argv) = &queue.on_archive_digest {
-        archived.hand_over(argv, &context, &stop);
+/// A pass whose line is locked.
+struct LockedPass<'a> {
+    queue: &'a Queue,
+    settings: &'a PassSettings,
+    terminal: &'a Terminal,
+    log: &'a PassLog,
+    archived: &'a ArchivedRecords,
+    stop: Arc<Stop>,
+}
+
+impl LockedPass<'_> {
+    fn run(self, database: Box<dyn Database>, mut assembly: Assembly) -> Result<Tally> {
+        let Self { queue, settings, terminal, log, archived, stop } = self;
+        let (clock, now) = (stop.clock, log.began);
+        let token = random_hex::<16>()?;
+        let context = assemble::context(queue, settings, database.table(), &token, &log.run);
+        let capabilities = &mut assembly.line.capabilities;
+        capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
+        capabilities.series = context.series;
+        let time = assembly.line.pass_time(now, settings.limits.drain);
+        // A new one is not for everybody to read: errors may quote what the records hold.
+        let joblog = settings.joblog.as_deref().map(|path| {
+            let opened = secure_file::append(path, 0o640);
+            opened.with_context(|| format!("could not open the joblog {}", path.display()))
+        });
+        let observer = PassObserver {
+            joblog_context: joblog_context(&context, &assembly.line.schedule.policy, log),
+            joblog: joblog.transpose()?,
+            joblog_result: Ok(()),
+            state: assembly.state.clone(),
+            line_name: assembly.name.clone(),
+            line: assembly.key(),
+            line_state: LineState {
+                began_at: Some(now),
+                began_behind: time.span.map(|span| span.after),
+                ..assembly.last.clone()
+            },
+            is_saved: false,
+            log: log.clone(),
+            archived: archived.clone(),
+            clock,
+            terminal: terminal.clone(),
+            most: settings.limits.max_records.unwrap_or(u64::MAX),
+            progress: None,
+            told: HashSet::new(),
+        };
+        let pass =
+            assembly.pass(database, settings, now, stop.clone(), &token, Box::new(observer))?;
+        // It goes when the pass has ended, however that was.
+        let mut _running = None;
+        let tally = engine::run(pass, |wake| {
+            heed_signals(wake)?;
+            log.begin();
+            _running = assembly.state.begin_pass(&token)?;
+            handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
+        });
+        if let Some(argv) = &queue.on_archive_digest {
+            archived.hand_over(argv, &context, &stop);
+        }
+        let tally = tally?;
+        if tally.found_nothing {
+            say_if_unmapped(queue, &assembly, now, terminal)?;
+        }
+        Ok(tally)
     }
-    let tally = tally?;
-    if tally.found_nothing {
-        say_if_unmapped(queue, &assembly, now, terminal)?;
-    }
-    Ok(tally)
 }
 
 /// What a pass would do now: the same candidates in the same order. Nothing is claimed or written.
@@ -328,6 +348,7 @@ struct PassObserver {
     /// A line that cannot be written does not end the pass: its outcome is in the table.
     joblog_result: Result<()>,
     state: StateDir,
+    line_name: LineName,
     line: String,
     line_state: LineState,
     is_saved: bool,
@@ -375,7 +396,16 @@ impl Observer for PassObserver {
         let now = self.clock.now();
         let pause = self.state.pause(queue, table, now)?;
         let screen = Screen { width: self.terminal.width, now };
-        Some(pause.sentence(|at| screen.at(at)))
+        let sentence = pause.sentence(|at| screen.at(at));
+        // Of one that nobody has meant so cron is to hear.
+        let of = Complaint::Pause;
+        if pause.since.is_none()
+            && !log::log_enabled!(log::Level::Warn)
+            && self.state.may_complain(&self.line_name, of, now).unwrap_or(true)
+        {
+            log::error!("{sentence}");
+        }
+        Some(sentence)
     }
 
     fn wants_log_line(&mut self, error: &str) -> bool {

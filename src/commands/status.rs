@@ -122,7 +122,7 @@ fn answer(
     let (severity, line) = thresholds.judge(&found);
     console.out.write_all(line.as_bytes())?;
     Ok(match severity {
-        Severity::Ok => least,
+        Severity::Ok => Exit::Done,
         Severity::Warning => Exit::Warning,
         Severity::Critical => Exit::Critical,
         Severity::Unknown => Exit::Unknown,
@@ -139,13 +139,10 @@ fn write_metrics(path: &Path, looked: &[Looked], now: Instant) -> Result<()> {
     update_metrics(path, |metrics| {
         for Looked { queue, status: (_, report) } in looked {
             let Some(queue) = queue else { continue };
-            let db = queue.db.identity();
+            let labels = Labels::of_table(&queue.db.shown(), &queue.name, queue.table_name());
             match report {
-                Ok(it) => metrics.of_table(&Labels::of_table(&db, &it.queue, &it.table), it),
-                Err(_) => {
-                    let labels = Labels::of_table(&db, &queue.name, queue.table_name());
-                    metrics.of_unreadable_table(&labels, now);
-                }
+                Ok(report) => metrics.of_table(&labels, report),
+                Err(_) => metrics.of_unreadable_table(&labels, now),
             }
         }
     })
@@ -162,14 +159,21 @@ fn watch(
     }
     let secs = args.watch.map_or(0, |interval| interval.0);
     let interval = Duration::from_secs(secs.unsigned_abs());
+    let mut is_first = true;
     loop {
-        console.screen =
-            Screen { width: terminal::width(&std::io::stdout()), now: console.clock.now() };
-        // A database may be locked for a moment.
-        let text = text(&console.screen).unwrap_or_else(|error| format!("{}\n", chain(&error)));
+        let stdout = std::io::stdout();
+        console.screen = Screen { width: terminal::width(&stdout), now: console.clock.now() };
+        // A database may be locked for a moment; what is wrong at first stays so.
+        let text = match text(&console.screen) {
+            Err(error) if is_first => return Err(error),
+            text => text.unwrap_or_else(|error| format!("{}\n", chain(&error))),
+        };
+        is_first = false;
         let head = format!("every {} s, at {}\n\n", secs, console.screen.at(console.screen.now));
-        let lines = head.lines().chain(text.lines()).map(|line| format!("{line}{CLEAR_LINE}\n"));
-        let screen = lines.collect::<String>();
+        // What does not fit would scroll the rest away.
+        let rows = terminal::rows(&stdout).unwrap_or(usize::MAX).saturating_sub(1);
+        let lines = head.lines().chain(text.lines()).take(rows);
+        let screen: String = lines.map(|line| format!("{line}{CLEAR_LINE}\n")).collect();
         write!(console.out, "{HOME}{screen}{CLEAR_REST}")?;
         console.out.flush()?;
         thread::sleep(interval);
@@ -232,7 +236,8 @@ fn report_on(
     let environment = &resolved.sources.environment;
     let lines = passes::of_queue(queue, database.table(), histories, environment);
     let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
-    let next_pass = own.and_then(LinePasses::next);
+    let (next_pass, last_complete) =
+        (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
     let mut causes = Causes::default();
     let [mut snoozed, mut failed, mut in_hand] = [0; 3];
     database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
@@ -245,11 +250,13 @@ fn report_on(
             failed += u64::from(!is_snoozed);
             causes.add(&record);
         }
-        in_hand += u64::from(known.has_in_hand(&record));
-        if let (Some(due), Some(verdict)) = (&mut due, verdict) {
-            let since = verdict.reason().zip(rule.as_ref());
-            let since =
-                since.and_then(|(why, rule)| rule.due_since(record.facts(), why, next_pass));
+        let is_in_hand = known.has_in_hand(&record);
+        in_hand += u64::from(is_in_hand);
+        if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
+            let reason = verdict.reason().filter(|_| !is_in_hand);
+            let since = reason.and_then(|why| rule.due_since(record.facts(), why, next_pass));
+            // It was not due at that pass, or not there, whatever its date is.
+            let since = since.map(|since| since.max(last_complete.unwrap_or(since)));
             due.add(&record, verdict, since, now);
         }
         Ok(Continue(()))
@@ -275,6 +282,7 @@ fn report_on(
         failures: Failures { queue: queue.name.clone(), causes },
         paused,
         archived,
+        line: name.map(|name| name.policy),
     })
 }
 

@@ -33,6 +33,8 @@ pub struct Tally {
     /// How often the handler was wrong in a way that is no record's fault.
     pub faults: u64,
     pub stopped: Option<Stopped>,
+    /// Whether it ended, or a limit was reached, before everything due was tried.
+    pub is_cut_short: bool,
     pub found_nothing: bool,
     /// Whether anything was written since the last search of a drain.
     pub progress: bool,

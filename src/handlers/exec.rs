@@ -65,9 +65,8 @@ impl Exec {
     }
 
     /// Runs the command once, for no record, with this on its standard input.
-    pub fn once(&self, input: &[u8]) -> Outcome {
-        let command = || process::command(&self.argv, &self.context.env);
-        let ended = complete(input).and_then(|input| self.run(command(), input));
+    pub fn once(&self, input: OwnedFd) -> Outcome {
+        let ended = self.run(process::command(&self.argv, &self.context.env), input);
         ended.map_or_else(|error| self.spawn_failure(&error), |ended| self.outcome(&ended).0)
     }
 

@@ -30,7 +30,7 @@ pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 use exec::is_the_id;
 pub use exec::{Exec, is_replaced, misspelt};
 pub use injection::check as check_injection;
-pub use process::{cannot_run, in_one_word, is_executable, obstacle};
+pub use process::{cannot_run, in_one_word, is_executable, obstacle, reader, spool};
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
     Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,

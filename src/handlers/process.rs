@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, MemfdFlags, access, memfd_create};
+use rustix::fs::{Access, CWD, MemfdFlags, Mode, OFlags, access, memfd_create, openat};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
@@ -177,6 +177,25 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
     }
 }
 
+/// A file without a name, to be written and then read by a command: on a disk, or else in memory.
+pub fn spool() -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let on_disk = openat(CWD, std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR);
+    Ok(on_disk.or_else(|_| memory_file())?.into())
+}
+
+/// The same file, to be read from its beginning and not to be written.
+pub fn reader(spool: &File) -> io::Result<OwnedFd> {
+    Ok(File::open(path_of(spool))?.into())
+}
+
+/// A file in memory.
+fn memory_file() -> rustix::io::Result<OwnedFd> {
+    let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
+    // A kernel may insist on the flag, and one before 6.3 does not know it.
+    create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))
+}
+
 /// A descriptor from which these bytes can be read, and then its end. Nobody else can write to it: it
 /// is a pipe with nobody at its other end, or, where that does not take all of it, a file.
 pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
@@ -184,13 +203,9 @@ pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
     ioctl_fionbio(&end, true)?;
     match File::from(end).write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
-            // A kernel may insist on the flag, and one before 6.3 does not know it.
-            let file = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))?;
-            let mut file = File::from(file);
+            let mut file = File::from(memory_file()?);
             file.write_all(bytes)?;
-            // Opened anew for reading alone.
-            Ok(File::open(path_of(&file))?.into())
+            reader(&file)
         }
         written => written.map(|()| pipe),
     }

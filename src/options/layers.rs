@@ -338,7 +338,9 @@ impl Resolved<'_> {
             self.all.complaints::<PassOptions>(),
         ];
         let shown = |Complaint { key, value, why, .. }| format!("{key}{value}: {why}");
-        of_groups.into_iter().flatten().map(shown).collect()
+        let ping = self.all.read::<PassOptions>().ok().and_then(|pass| pass.ping);
+        let ping = ping.and_then(|ping| ping.check().err()).map(|why| format!("ping: {why}"));
+        of_groups.into_iter().flatten().map(shown).chain(ping).collect()
     }
 
     fn refusal(&self, Complaint { key, value, origin, why }: &Complaint) -> ExitError {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::status::{StatusReport, status_totals};
 use crate::record::one_line;
 use crate::store::{Counts, LineName};
-use crate::time::Instant;
+use crate::time::{DAY, Instant};
 
 /// A family of series. Those of passes and those of tables have none in common: the collector takes a
 /// series from one file only.
@@ -24,9 +24,14 @@ const fn gauge(name: &'static str, help: &'static str) -> Family {
     Family { name, kind: "gauge", help }
 }
 
+const PREFIX: &str = "backlog_";
+/// After how many seconds without a pass a line is gone.
+const GONE_AFTER: i64 = 30 * DAY;
+
 const PASS_END: &str = "backlog_pass_timestamp_seconds";
 const PASS_SUCCESS: &str = "backlog_pass_success_timestamp_seconds";
 const PASS_DURATION: &str = "backlog_pass_duration_seconds";
+const PASS_INTERVAL: &str = "backlog_pass_interval_seconds";
 const PASS_EXIT: &str = "backlog_pass_exit_code";
 const ATTEMPTS: &str = "backlog_attempts_total";
 const READABLE: &str = "backlog_table_readable";
@@ -39,10 +44,14 @@ const DUE: &str = "backlog_due_records";
 const OLDEST_DUE: &str = "backlog_oldest_due_seconds";
 
 /// Those of passes, then those of tables.
-const FAMILIES: [Family; 13] = [
+const FAMILIES: [Family; 14] = [
     gauge(PASS_END, "When the last pass of the crontab line ended."),
     gauge(PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
     gauge(PASS_DURATION, "How long the last pass of the crontab line took."),
+    gauge(
+        PASS_INTERVAL,
+        "How often a pass of the crontab line is expected, if its schedule says so.",
+    ),
     gauge(PASS_EXIT, "Exit status of the last pass of the crontab line."),
     Family {
         name: ATTEMPTS,
@@ -58,7 +67,7 @@ const FAMILIES: [Family; 13] = [
     gauge(DUE, "Records that are due by the schedule of the crontab line."),
     gauge(OLDEST_DUE, "For how long the record has waited that has been due the longest."),
 ];
-const OF_PASSES: usize = 5;
+const OF_PASSES: usize = 6;
 
 /// The labels that all series of a pass or of a table begin with.
 pub struct Labels(String);
@@ -88,6 +97,8 @@ pub struct PassFigures {
     pub ended_at: Instant,
     pub took: Duration,
     pub exit: u8,
+    /// How often one is expected, in seconds, if that is known.
+    pub every: Option<i64>,
     /// All attempts of the line; `None` if the pass has not come so far as to know them.
     pub totals: Option<Counts>,
 }
@@ -97,19 +108,31 @@ pub struct PassFigures {
 pub struct Metrics(BTreeMap<(usize, String), String>);
 
 impl Metrics {
-    /// What a file holds of these families. Anything else in it is damage.
-    pub fn read(text: &str) -> Self {
+    /// What a file holds of these families. What is damaged of them is passed over; anything else is
+    /// somebody's, and an error.
+    pub fn read(text: &str) -> Result<Self, &'static str> {
+        let is_own = |line: &str| {
+            let name = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
+            name.unwrap_or(line).starts_with(PREFIX)
+        };
+        if !text.lines().all(is_own) {
+            return Err("it holds what backlog has not written; name a file of its own");
+        }
         let series = text.lines().filter_map(|line| {
             let (series, value) = line.rsplit_once("} ")?;
             let (name, labels) = series.split_once('{')?;
             value.parse::<f64>().ok()?;
-            Some(((place(name)?, labels.into()), value.into()))
+            Some(((family_index(name)?, labels.into()), value.into()))
         });
-        Self(series.collect())
+        Ok(Self(series.collect()))
     }
 
     pub fn of_pass(&mut self, labels: &Labels, figures: &PassFigures) {
-        let PassFigures { ended_at, took, exit, totals } = figures;
+        self.forget_gone_lines(figures.ended_at);
+        let PassFigures { ended_at, took, exit, every, totals } = figures;
+        if let Some(every) = every {
+            self.set(PASS_INTERVAL, labels, every);
+        }
         self.set(PASS_END, labels, ended_at.0);
         if *exit == 0 {
             self.set(PASS_SUCCESS, labels, ended_at.0);
@@ -148,7 +171,7 @@ impl Metrics {
         self.set(SNOOZED, labels, report.snoozed);
         self.set(PAUSED, labels, u8::from(report.paused.is_some()));
         if let Some(due) = &report.due {
-            let labels = labels.with("line", &due.line);
+            let labels = labels.with("line", report.line.as_deref().unwrap_or(&due.line));
             self.set(DUE, &labels, due.due);
             self.set(OLDEST_DUE, &labels, due.oldest_due_secs.unwrap_or(0));
         }
@@ -161,12 +184,21 @@ impl Metrics {
         self.set(MADE, labels, now.0);
     }
 
+    /// The series of lines that have had no pass for so long that they are none any more.
+    fn forget_gone_lines(&mut self, now: Instant) {
+        let end = family_index(PASS_END);
+        let is_gone = |value: &str| value.parse().is_ok_and(|at: i64| at < now.0 - GONE_AFTER);
+        let ends =
+            self.0.iter().filter(|((family, _), value)| Some(*family) == end && is_gone(value));
+        let gone: Vec<_> = ends.map(|((_, labels), _)| labels.clone()).collect();
+        self.0.retain(|(family, labels), _| {
+            *family >= OF_PASSES || !gone.iter().any(|line| begins_with(labels, line))
+        });
+    }
+
     /// A status or a schedule that is gone must not go on to be counted.
     fn forget_table(&mut self, Labels(table): &Labels) {
-        let is_own = |labels: &str| {
-            labels.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
-        };
-        self.0.retain(|(family, labels), _| *family < OF_PASSES || !is_own(labels));
+        self.0.retain(|(family, labels), _| *family < OF_PASSES || !begins_with(labels, table));
     }
 
     fn set(&mut self, name: &str, labels: &Labels, value: impl std::fmt::Display) {
@@ -175,10 +207,10 @@ impl Metrics {
 
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for (place, Family { name, kind, help }) in FAMILIES.iter().enumerate() {
-            let series = self.0.iter().filter(|((family, _), _)| *family == place);
-            for (number, ((_, labels), value)) in series.enumerate() {
-                if number == 0 {
+        for (number, Family { name, kind, help }) in FAMILIES.iter().enumerate() {
+            let series = self.0.iter().filter(|((family, _), _)| *family == number);
+            for (at, ((_, labels), value)) in series.enumerate() {
+                if at == 0 {
                     // Writing to a text does not fail.
                     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
                 }
@@ -189,12 +221,17 @@ impl Metrics {
     }
 }
 
-fn key(name: &str, labels: &Labels) -> (usize, String) {
-    // The names are those of the families.
-    (place(name).unwrap_or(FAMILIES.len()), labels.0.clone())
+/// Whether these labels are others with more behind them, or the same.
+fn begins_with(labels: &str, others: &str) -> bool {
+    labels.strip_prefix(others).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
-fn place(name: &str) -> Option<usize> {
+fn key(name: &str, labels: &Labels) -> (usize, String) {
+    // The names are those of the families.
+    (family_index(name).unwrap_or(FAMILIES.len()), labels.0.clone())
+}
+
+fn family_index(name: &str) -> Option<usize> {
     FAMILIES.iter().position(|family| family.name == name)
 }
 
@@ -209,7 +246,13 @@ mod tests {
 
     fn figures(exit: u8, succeeded: Option<u64>) -> PassFigures {
         let totals = succeeded.map(|succeeded| Counts { succeeded, ..Counts::default() });
-        PassFigures { ended_at: Instant(70), took: Duration::from_millis(1_500), exit, totals }
+        PassFigures {
+            ended_at: Instant(70),
+            took: Duration::from_millis(1_500),
+            exit,
+            every: Some(60),
+            totals,
+        }
     }
 
     #[test]
@@ -218,7 +261,7 @@ mod tests {
         metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
         metrics.of_pass(&line("--ndays 7"), &figures(1, Some(2)));
         let text = metrics.to_text();
-        assert_eq!(Metrics::read(&text).to_text(), text);
+        assert_eq!(Metrics::read(&text).unwrap().to_text(), text);
         let labels = r#"{db="/a\"b\\.db",queue="mails",table="t",line="--ndays 1""#;
         for series in [
             format!("backlog_pass_timestamp_seconds{labels}}} 70\n"),
@@ -254,8 +297,23 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_passed_over() {
-        let text = "x{} 1\nbacklog_pass_exit_code{db=\"a\"} lots\nbacklog_records 7\n{}\n} 1\n";
-        assert_eq!(Metrics::read(text).to_text(), "");
+    fn damage_is_passed_over_and_what_is_somebody_elses_is_refused() {
+        let text = "backlog_pass_exit_code{db=\"a\"} lots\nbacklog_records 7\nbacklog_x{} 1\n";
+        assert_eq!(Metrics::read(text).unwrap().to_text(), "");
+        for text in ["x{} 1\n", "# HELP node_load1 x\n", "\n", "PATH=/bin\n"] {
+            assert!(Metrics::read(text).is_err(), "{text}");
+        }
+        assert!(Metrics::read("").is_ok());
+    }
+
+    #[test]
+    fn a_line_without_a_pass_for_a_month_is_gone() {
+        let mut metrics = Metrics::default();
+        metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
+        metrics.of_pass(&line("--ndays 1 --where x"), &figures(0, Some(7)));
+        let month = PassFigures { ended_at: Instant(71 + GONE_AFTER), ..figures(0, Some(8)) };
+        metrics.of_pass(&line("--ndays 1"), &month);
+        let text = metrics.to_text();
+        assert!(text.contains("\"--ndays 1\"") && !text.contains("--where"), "{text}");
     }
 }

@@ -137,7 +137,8 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
     if counts.is_empty() {
-        return "nothing was due".into();
+        let is_paused = tally.stopped == Some(Stopped::Paused);
+        return if is_paused { "paused: nothing was tried" } else { "nothing was due" }.into();
     }
     let why = match &tally.stopped {
         Some(Stopped::Signal(signal)) => format!("; stopped by {}", signal_name(*signal)),

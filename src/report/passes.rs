@@ -85,6 +85,12 @@ impl LinePasses {
         Some(format!("no pass for {}: {how}", rough_span(silent)))
     }
 
+    /// When the last pass began that tried everything due: what is due now has waited since then at most.
+    pub fn last_complete(&self) -> Option<Instant> {
+        let complete = self.history.entries.iter().filter(|entry| entry.is_complete);
+        complete.map(PassEntry::last_began).max()
+    }
+
     fn text(&self, screen: &Screen) -> Vec<String> {
         let mut lines: Vec<_> =
             self.history.last().map(|it| self.last(it, screen)).into_iter().collect();
@@ -241,6 +247,7 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
         "ended_at": entry.ended,
         "took_ms": entry.ended.map(|_| entry.took_ms),
         "end": end,
+        "exit": entry.exit,
         "error": entry.error,
         "command_line": entry.typed,
         "pid": entry.pid,

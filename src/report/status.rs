@@ -58,6 +58,9 @@ pub struct StatusReport {
     pub failures: Failures,
     /// The pause that the queue's lines obey now.
     pub paused: Option<Pause>,
+    /// The crontab line that the schedule belongs to, with its conditions.
+    #[serde(skip)]
+    pub line: Option<String>,
     /// The newest ones, as many as were asked for.
     #[serde(skip)]
     pub archived: Vec<Record>,
@@ -275,12 +278,17 @@ fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {
     row.extend([report.failed, report.snoozed].map(grouped));
     let oldest = due.and_then(|due| due.oldest_due.as_ref());
     row.push(oldest.map_or_else(|| "-".into(), |it| screen.distance(it.date_inserted)));
-    row.push(match &report.paused {
+    row.push(last_pass(report, screen));
+    row
+}
+
+/// The most urgent that is to be said of a queue's passes: that they are paused, or how the last one went.
+pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
+    match &report.paused {
         Some(Pause { until: Some(until), .. }) => format!("paused until {}", screen.at(*until)),
         Some(Pause { until: None, .. }) => "paused".into(),
         None => passes_in_short(&report.passes, screen),
-    });
-    row
+    }
 }
 
 /// Pending records of up to a day, a week, 30 days, and older or undated ones.

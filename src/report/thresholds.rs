@@ -3,10 +3,11 @@
 
 use std::cmp::Ordering;
 
+use super::LinePasses;
 use super::status::{QueueStatus, StatusReport};
-use crate::nearest::unknown;
+use crate::nearest::hint;
 use crate::record::{Status, one_line};
-use crate::store::{Counts, PassEnd, PassEntry};
+use crate::store::{Counts, PassEntry};
 use crate::system_error::chain;
 use crate::time::{DAY, Instant, parse_duration, span};
 
@@ -29,7 +30,7 @@ enum Value {
     /// It has never been: longer ago than any time.
     Never,
     /// It cannot be told, and why.
-    Unknown(&'static str),
+    Unknown(String),
 }
 
 const fn count(
@@ -45,7 +46,7 @@ const fn time(name: &'static str, says: &'static str, value: fn(&StatusReport) -
 }
 
 /// All figures: what is due by the schedule, the records, and the passes.
-pub const FIGURES: [Figure; 13] = [
+pub const FIGURES: [Figure; 14] = [
     count("due", "records that are due", |it| of_due(it, |due| rows(due.due))),
     time("oldest_due", "how long the one has waited that has been due the longest", |it| {
         of_due(it, |due| due.oldest_due_secs.unwrap_or(0))
@@ -67,22 +68,23 @@ pub const FIGURES: [Figure; 13] = [
         of_a_day(it, |counts| counts.archived)
     }),
     count("failed_24h", "attempts that failed in 24 hours", |it| {
-        of_a_day(it, |counts| counts.failed)
+        of_a_day(it, |counts| counts.failed.saturating_add(counts.archived))
     }),
     count("succeeded_24h", "attempts that succeeded in 24 hours", |it| {
         of_a_day(it, |counts| counts.succeeded)
     }),
+    count("paused", "1 if the queue or its table is paused", |it| {
+        Value::Known(i64::from(it.paused.is_some()))
+    }),
     time("last_pass", "since a pass began or ended, or the running one had an outcome", |it| {
         since(it, last_sign(it))
     }),
-    time("last_success", "since a pass ended that was complete", |it| since(it, last_success(it))),
+    time("last_success", "since a pass ended with exit 0", |it| since(it, last_success(it))),
     count("hung_lines", "crontab lines whose pass hangs", |it| {
-        let lines = it.passes.lines.iter().filter(|line| line.history.hangs_for(it.now).is_some());
-        Value::Known(rows(lines.count() as u64))
+        lines(it, |line| line.history.hangs_for(it.now).is_some())
     }),
     count("overdue_lines", "crontab lines without a pass for twice the usual time", |it| {
-        let lines = it.passes.lines.iter().filter(|line| line.overdue(it.now).is_some());
-        Value::Known(rows(lines.count() as u64))
+        lines(it, |line| line.overdue(it.now).is_some())
     }),
 ];
 
@@ -92,7 +94,12 @@ fn rows(rows: u64) -> i64 {
 
 fn of_due(report: &StatusReport, value: impl Fn(&super::DueReport) -> i64) -> Value {
     let none = "no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive";
-    report.due.as_ref().map_or(Value::Unknown(none), |due| Value::Known(value(due)))
+    report.due.as_ref().map_or(Value::Unknown(none.into()), |due| Value::Known(value(due)))
+}
+
+fn lines(report: &StatusReport, is_meant: impl Fn(&LinePasses) -> bool) -> Value {
+    let lines = report.passes.lines.iter().filter(|line| is_meant(line));
+    unread(report).unwrap_or(Value::Known(rows(lines.count() as u64)))
 }
 
 fn with_status(report: &StatusReport, is_meant: impl Fn(Status) -> bool) -> i64 {
@@ -106,6 +113,9 @@ fn entries(report: &StatusReport) -> impl Iterator<Item = &PassEntry> {
 
 /// What the passes of the last 24 hours came to. One that runs counts with what it has noted.
 fn of_a_day(report: &StatusReport, count: impl Fn(&Counts) -> u64) -> Value {
+    if let Some(unread) = unread(report) {
+        return unread;
+    }
     let begin = report.now.saturating_sub(DAY);
     let recent = entries(report).filter(|entry| entry.ended.is_none_or(|at| at >= begin));
     let recent = recent.filter(|entry| entry.ended.is_some() || entry.began >= begin);
@@ -120,17 +130,27 @@ fn last_sign(report: &StatusReport) -> Option<Instant> {
     ends.chain(running).max()
 }
 
+/// When a pass ended last with exit 0.
 fn last_success(report: &StatusReport) -> Option<Instant> {
-    let is_complete = |entry: &&PassEntry| match entry.end {
-        Some(PassEnd::Complete) => entry.error.is_none(),
-        Some(PassEnd::Idle | PassEnd::MaxRuntime | PassEnd::Paused) => true,
-        Some(PassEnd::Signal(_) | PassEnd::Failed) | None => false,
-    };
-    entries(report).filter(is_complete).filter_map(|entry| entry.ended).max()
+    entries(report).filter(|entry| entry.exit == Some(0)).filter_map(|entry| entry.ended).max()
+}
+
+/// Why nothing is said of passes, if those of some line cannot be read.
+fn unread(report: &StatusReport) -> Option<Value> {
+    report.passes.errors.first().map(|why| Value::Unknown(why.clone()))
 }
 
 fn since(report: &StatusReport, at: Option<Instant>) -> Value {
+    if let Some(unread) = unread(report) {
+        return unread;
+    }
     at.map_or(Value::Never, |at| Value::Known(report.now.0.saturating_sub(at.0).max(0)))
+}
+
+/// `no figure "duh"; did you mean due?; legal are due, oldest_due, ...`
+fn no_figure(name: &str) -> String {
+    let names = FIGURES.map(|figure| figure.name);
+    format!("no figure {name:?}{}; legal are {}", hint(name, names), names.join(", "))
 }
 
 /// A figure and the side of a number on which it is alarming.
@@ -152,11 +172,10 @@ impl Limit {
         };
         let (name, number) = (name.trim(), number.trim());
         let figure = FIGURES.iter().find(|figure| figure.name == name);
-        let figure =
-            figure.ok_or_else(|| unknown("figure", name, FIGURES.iter().map(|it| it.name)))?;
+        let figure = figure.ok_or_else(|| no_figure(name))?;
         let parsed = match figure.unit {
             Unit::Count => {
-                number.parse::<u32>().map(i64::from).map_err(|_| "write a number".into())
+                number.parse::<u32>().map(i64::from).map_err(|_| "write a whole number".into())
             }
             Unit::Time => {
                 parse_duration(number).map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
@@ -283,7 +302,8 @@ impl Thresholds {
 
 /// `CRITICAL: archived_24h 3 (>0)`
 pub fn line(severity: Severity, why: &str) -> String {
-    format!("{}: {why}\n", severity.name())
+    // Behind a bar plugins have figures for machines.
+    format!("{}: {}\n", severity.name(), why.replace('|', "/"))
 }
 
 #[cfg(test)]
@@ -297,8 +317,8 @@ mod tests {
             ("archived_24h", "is no limit"),
             ("archived>0,", "\"\" is no limit"),
             ("oldst_due>1h", "no figure \"oldst_due\"; did you mean oldest_due?"),
-            ("archived>1h", "archived>1h: write a number"),
-            ("archived>-1", "write a number"),
+            ("archived>1h", "archived>1h: write a whole number"),
+            ("archived>-1", "write a whole number"),
             ("last_pass>15", "write 15s, 15m or 15h"),
         ] {
             let Err(error) = Thresholds::parse(None, Some(text)) else { panic!("{text}") };

@@ -101,6 +101,18 @@ impl Location {
         }
     }
 
+    /// Its name in figures: as it was typed, so that it stays the same when the database is gone.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::File(path) => {
+                let absolute = std::path::absolute(path).ok();
+                absolute.as_ref().unwrap_or(path).display().to_string()
+            }
+            #[cfg(feature = "postgres")]
+            Self::Server(..) => self.identity(),
+        }
+    }
+
     /// The queue of pgmq, if it is one.
     pub fn queue(&self) -> Option<&str> {
         match self {

@@ -139,3 +139,26 @@ fn a_pass_whose_time_is_up_hands_its_digest_over_all_the_same() {
     assert_eq!(pass(&env, &words).exit, Some(1));
     assert_eq!(fs::read_to_string(env.path("lines")).unwrap().lines().count(), 1);
 }
+
+#[test]
+fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_any_more() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT,
+           FAILURES INTEGER DEFAULT 0, LAST_FAILURE TEXT, LAST_ERROR TEXT);
+         INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES ('-x1', '2026-11-20T23:00:00Z');",
+    );
+    let ran = pass(&env, &["--where", "STATUS = 'NEW'", "--", "false"]);
+    let line = ran.stderr.lines().last().unwrap();
+    let command = line.strip_prefix("backlog: this brings it back: ").unwrap();
+    assert_eq!(follow(&env, command).success().stdout, "restored 1 record\n");
+}
+
+#[test]
+fn the_digest_ends_with_the_time_of_the_pass() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT - 60);
+    let words = ["--max-runtime", "400ms", "--grace", "100ms"];
+    let digest = ["--on-archive-digest", "sleep 60", "--", "false"];
+    pass(&env, &[&words[..], &digest].concat())
+        .fails(1, &["--on-archive-digest was not done: timed out after "]);
+}

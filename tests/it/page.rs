@@ -161,7 +161,7 @@ fn several_queues_stand_on_one_page_each_below_its_link() {
         assert!(ran.stderr.starts_with("backlog: queue a <b>: "), "{ran:?}");
         let page = read(&env);
         let all = section(&page, "All queues");
-        assert!(all.contains("orders 3 3 4 d 3 0 0 now: 3 failed"), "{all}");
+        assert!(all.contains("orders 3 3 not known 3 0 0 now: 3 failed"), "{all}");
         assert!(all.contains("mails 0 0 none 0 0 0 now: "), "{all}");
         assert!(all.contains("a <b> not known: ") && all.contains("no table"), "{all}");
         let summary = between(&page, "<p class=\"summary bad\">", "</p>");

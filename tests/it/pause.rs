@@ -62,9 +62,12 @@ fn user() -> String {
 fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
     let env = records(3);
     let said = pause(&env, &["--for", "2h", "--reason", "a release\nof Friday"]);
+    let db = env.db().display().to_string();
     assert_eq!(
         said,
-        "paused table BACKLOG until 2026-11-21T02:00:00Z; `backlog resume --table BACKLOG` ends it\n"
+        format!(
+            "paused table BACKLOG until 2026-11-21T02:00:00Z; this ends it: backlog resume --db {db}\n"
+        )
     );
     assert_eq!(pass(&env, MIDNIGHT, &[]), [""; 0]);
     let verbose = ["process", "-v", "--ndays", "9", "--", "true"];
@@ -232,7 +235,10 @@ fn a_queue_is_paused_with_all_its_lines_and_no_other_queue_of_its_table() {
     let env = records(1);
     assert_eq!(
         pause(&env, &["--queue", "mails"]),
-        "paused queue mails; `backlog resume --queue mails` ends it\n"
+        format!(
+            "paused queue mails; this ends it: backlog resume --queue mails --db {}\n",
+            env.db().display()
+        )
     );
     for (number, age) in (1_i64..).zip([0, 2, 9, 20, 90, 200]) {
         env.insert_one(number + 10, MIDNIGHT - age * DAY - MINUTE);
@@ -415,6 +421,12 @@ fn a_damaged_file_is_a_pause_that_names_it() {
     );
     let heard = env.run_at(MIDNIGHT + DAY, &["process", "-v", "--ndays", "9", "--", "true"]);
     assert_eq!(heard.success().stderr, format!("backlog: warning: {says}\n"));
+    // Nobody has meant it so: cron's mail has it once an hour.
+    let from_cron =
+        |at| env.run_at(at, &["process", "--ndays", "9", "--", "true"]).success().stderr;
+    assert_eq!(from_cron(MIDNIGHT + DAY), format!("backlog: {says}\n"));
+    assert_eq!(from_cron(MIDNIGHT + DAY + MINUTE), "");
+    assert_eq!(from_cron(MIDNIGHT + DAY + HOUR), format!("backlog: {says}\n"));
     assert!(status(&env, MIDNIGHT + DAY, &[]).contains(&format!("\n{says}\n")));
     let paused = status_json(&env, MIDNIGHT + DAY)["paused"].clone();
     assert_eq!((&paused["since"], &paused["by"]), (&Value::Null, &Value::Null));

@@ -110,7 +110,7 @@ fn each_line_of_a_queue_has_a_check_of_its_own() {
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(events(&server), ["/mails-ndays-1/start", "/mails-ndays-1/0"]);
     pass(&env, "http://127.0.0.1:1/S3krit/{id}", &["--", "true"])
-        .fails(2, &["--ping: {id} is not replaced in the URL; legal is {line}"]);
+        .fails(2, &["--ping: the URL cannot be used", "nothing but {line} in braces"]);
 }
 
 #[test]
@@ -223,6 +223,8 @@ fn nobody_is_shown_the_url() {
     assert!(json.contains("--ping ...") && !json.contains("S3krit"), "{json}");
     for wrong in [
         "S3krit",
+        "https://x/{S3krit}",
+        "S3krit://x",
         "ftp://x/S3krit",
         "https://x/S3krit y",
         "https://a b/S3krit",
@@ -257,4 +259,79 @@ fn a_dry_run_reports_nothing() {
     let (env, server) = (records(1), check(&[]));
     pass(&env, &server.url("/S3krit"), &["--dry-run"]).success();
     assert_eq!(server.received().len(), 0);
+}
+
+#[test]
+fn queues_do_not_wait_for_the_pings_of_each_other() {
+    let env = records(1);
+    let toml = "[defaults]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\n".to_string()
+        + "[queue.a]\n[queue.b]\n";
+    std::fs::write(env.path("backlog.toml"), toml).unwrap();
+    let paths = ["a", "b"].map(|queue| format!("/S3krit/{queue}-policy-even"));
+    let answer = |path: &String| {
+        let slow = Answer::pause().and(ok());
+        [(format!("{path}/start"), ok()), (format!("{path}/0"), slow)]
+    };
+    let answers: Vec<_> = paths.iter().flat_map(answer).collect();
+    let answers: Vec<_> = answers.iter().map(|(path, it)| (path.as_str(), it.clone())).collect();
+    let server = Server::new(&answers);
+    let mut command = env.command(&["process", "--all-queues"]);
+    command.env_remove("BACKLOG_DB").env("BACKLOG_PING", server.url("/S3krit/{line}"));
+    let child = command.spawn().unwrap();
+    server.wait_for_received(4);
+    let told: Vec<_> = events(&server).into_iter().filter(|it| it.ends_with("/start")).collect();
+    assert_eq!(told, ["/a-policy-even/start", "/b-policy-even/start"]);
+    server.let_go();
+    ran(&child.wait_with_output().unwrap()).success();
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_service() {
+    let env = records(1);
+    let answers = [("/S3krit/start", ok()), ("/S3krit/0", Answer::default().hold())];
+    let server = Server::new(&answers);
+    let url = server.url("/S3krit");
+    let mut child = env.spawn(&["process", "--fibonacci", "--ping", &url, "--", "true"]);
+    server.wait_for_received(2);
+    assert!(signal("-TERM", child.id()));
+    let output = child.wait().unwrap();
+    assert_eq!(output.code(), Some(143));
+    assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn no_command_of_a_pass_inherits_the_url() {
+    let env = records(2);
+    let told = env.script("told", "env >>env; exit 1");
+    let run = |words: &[&str]| {
+        let line = ["process", "--fibonacci", "--max-attempts", "1"];
+        let mut command = env.command(&[&line, words].concat());
+        command.env("BACKLOG_PING", NOBODY).output().unwrap();
+    };
+    run(&["--on-archive", &told, "--on-archive-digest", &told, "--", "false"]);
+    env.insert(1, MIDNIGHT);
+    run(&["--stream", "--restarts", "0", "--", &told]);
+    let seen = std::fs::read_to_string(env.path("env")).unwrap();
+    assert_eq!(seen.matches("BACKLOG_QUEUE=").count(), 4, "two, the digest, the co-process");
+    assert!(!seen.contains("S3krit"), "{seen}");
+}
+
+#[test]
+fn check_says_that_a_url_cannot_be_used() {
+    let env = records(1);
+    let toml = "[queue.q]\ndb = 'test.db'\npolicy = 'even'\nexec = ['true']\nping = 'hc-ping.com/S3krit'\n";
+    std::fs::write(env.path("backlog.toml"), toml).unwrap();
+    let found = ran(&env.command(&["check"]).env_remove("BACKLOG_DB").output().unwrap());
+    assert_eq!(found.exit, Some(1));
+    assert!(found.stdout.contains("ping: the URL cannot be used"), "{}", found.stdout);
+    assert!(!found.stdout.contains("S3krit"));
+}
+
+#[test]
+fn a_paused_pass_says_so() {
+    let (env, server) = (records(1), check(&["/start", "/0"]));
+    env.run_at(MIDNIGHT, &["pause"]).success();
+    pass(&env, &server.url("/S3krit"), &["--", "true"]).silent();
+    let told = String::from_utf8(server.received()[1].body.clone()).unwrap();
+    assert!(told.starts_with("paused: nothing was tried"), "{told}");
 }

@@ -605,9 +605,11 @@ fn the_messages_about_monitoring_are_said() {
                 let server = Server::new(&[("/x/start", gone.clone()), ("/x/0", gone)]);
                 pass(env, &["--ping", &server.url("/x")], &["true"])
             }),
-            ("--ping: {...} is not replaced in the URL; legal is {line}", |env| {
-                pass(env, &["--ping", "http://127.0.0.1:1/{id}"], &["true"])
-            }),
+            (
+                "ping: the URL cannot be used; it must begin with https:// or http://, be \
+                 percent-encoded, and have nothing but {line} in braces",
+                |env| pass(env, &["--ping", "http://127.0.0.1:1/{id}"], &["true"]),
+            ),
             ("could not write the metrics ...: ...", |env| {
                 pass(env, &["--metrics", "none/m.prom"], &["true"])
             }),

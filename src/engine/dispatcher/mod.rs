@@ -216,6 +216,7 @@ impl Dispatcher {
         // It may have come when everything was settled, and have found nobody waiting for it.
         self.tally.note_signal(self.pass.stop.signalled());
         let cut_short = self.is_cut_short();
+        self.tally.is_cut_short = cut_short;
         if cut_short {
             self.cursor.stuck = self.breaker.last.take();
         }

@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::queue::anchor;
 use super::{NAME, shortened};
 use crate::record::{Status, counted};
-use crate::report::passes::{alarms, passes_in_short};
+use crate::report::passes::alarms;
 use crate::report::screen::{Screen, grouped};
-use crate::report::status::{Oldest, QueueStatus, StatusReport};
+use crate::report::status::{QueueStatus, StatusReport, last_pass};
 use crate::system_error::chain;
 use crate::time::rough_span;
 
@@ -33,7 +33,8 @@ struct Cells {
     failed: String,
     has_failed: bool,
     due: String,
-    oldest_due: String,
+    /// How long the record has waited that has been due the longest.
+    due_for: String,
     pending: String,
     snoozed: String,
     archived: String,
@@ -48,6 +49,7 @@ impl Overview {
         let failed: u64 = known().map(|report| report.failed).sum();
         let archived: u64 = known().map(|report| of_status(report, Status::Archived)).sum();
         let alarming = known().filter(|report| !alarms(&report.passes, screen).is_empty()).count();
+        let paused = known().filter(|report| report.paused.is_some()).count();
         let unknown = queues.len() - known().count();
         let queues_with = |count: usize, what| match count {
             0 => None,
@@ -56,6 +58,7 @@ impl Overview {
         let parts = [
             queues_with(unknown, "nothing is known of"),
             queues_with(alarming, "passes need attention in"),
+            queues_with(paused, "paused is"),
             (failed > 0).then(|| format!("{} failed", records(failed, "has", "have"))),
             (archived > 0).then(|| format!("{} archived", records(archived, "is", "are"))),
         ];
@@ -85,27 +88,24 @@ impl Row {
 impl Cells {
     fn new(report: &StatusReport, screen: &Screen) -> Self {
         let due = report.due.as_ref();
-        let oldest = due.and_then(|due| due.oldest_due.as_ref());
         let pending = Status::PENDING.map(|status| of_status(report, status)).iter().sum();
         let archived = of_status(report, Status::Archived);
         Self {
             failed: grouped(report.failed),
             has_failed: report.failed > 0,
             due: due.map_or_else(|| "not known".into(), |due| grouped(due.due)),
-            oldest_due: oldest.map_or_else(|| "none".into(), |oldest| age(oldest, screen)),
+            due_for: match due.filter(|due| due.due > 0) {
+                Some(due) => due.oldest_due_secs.map_or_else(|| "not known".into(), rough_span),
+                None => "none".into(),
+            },
             pending: grouped(pending),
             snoozed: grouped(report.snoozed),
             archived: grouped(archived),
             has_archived: archived > 0,
-            last_pass: passes_in_short(&report.passes, screen),
+            last_pass: last_pass(report, screen),
             is_alarming: !alarms(&report.passes, screen).is_empty(),
         }
     }
-}
-
-/// For how long the record has been there.
-pub fn age(oldest: &Oldest, screen: &Screen) -> String {
-    rough_span(screen.now.0.saturating_sub(oldest.date_inserted.0))
 }
 
 /// How many records of the table have a status.

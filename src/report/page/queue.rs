@@ -5,15 +5,18 @@ use serde::Serialize;
 
 use super::bars::{self, Chart, Hour, hours, hours_in_numbers, pass_in_words};
 use super::instants::{Moment, Part, sentence};
-use super::overview::{age, of_status};
+use super::overview::of_status;
 use super::{Detail, NAME, shortened};
 use crate::record::{Cause, Group, Record, Status, last_error};
 use crate::report::failures::samples;
-use crate::report::passes::{alarms, passes_in_short, sentences};
+use crate::report::passes::{alarms, sentences};
 use crate::report::screen::{Screen, grouped};
-use crate::report::status::{COLUMNS, DueReport, StatusReport, band_names, status_lines};
+use crate::report::status::{
+    COLUMNS, DueReport, StatusReport, band_names, last_pass, status_lines,
+};
 use crate::store::Count;
 use crate::system_error::chain;
+use crate::time::rough_span;
 
 /// More statuses that are none of ours are summed up.
 const MOST_STATUSES: usize = 12;
@@ -134,7 +137,7 @@ fn figures(report: &StatusReport, screen: &Screen) -> Vec<Figure> {
     }
     let put_aside = Figure::new("Archived", archived, "given up, or put aside");
     figures.push(put_aside.urgent(if archived > 0 { "warning" } else { "plain" }));
-    let last_pass = passes_in_short(&report.passes, screen);
+    let last_pass = last_pass(report, screen);
     figures.push(Figure {
         label: "Last pass",
         value: shortened(&last_pass, 100),
@@ -145,9 +148,8 @@ fn figures(report: &StatusReport, screen: &Screen) -> Vec<Figure> {
 }
 
 fn due_figures(due: &DueReport, screen: &Screen) -> Vec<Figure> {
-    let oldest = due.oldest_due.as_ref();
-    let oldest = oldest.map(|it| format!("the oldest is {} old", age(it, screen)));
-    let now = Figure::new("Due now", due.due, oldest.unwrap_or_default());
+    let waits = due.oldest_due_secs.map(|secs| format!("the longest for {}", rough_span(secs)));
+    let now = Figure::new("Due now", due.due, waits.unwrap_or_default());
     let next = due.by_hour.next.map(|at| format!("the next is due {}", screen.distance(at)));
     let waiting = Figure::new("Waiting", due.waiting, next.unwrap_or_default());
     let to_be = Figure::new("To be archived", due.to_be_archived, "given up, by the next pass");

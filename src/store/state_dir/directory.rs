@@ -38,6 +38,7 @@ pub const HISTORY: &str = ".history";
 pub const FAILURES: &str = ".failures";
 pub const HUNG: &str = ".hung";
 pub const UNREPORTED: &str = ".unreported";
+pub const UNREAD: &str = ".unread";
 pub const UNMEASURED: &str = ".unmeasured";
 pub const PAUSED: &str = ".paused";
 pub const PASSES: &str = "passes";

@@ -11,12 +11,12 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::LINES;
 use super::StateDir;
-use super::directory::{HISTORY, HUNG, Purpose, TRIES, UNMEASURED, UNREPORTED};
+use super::directory::{HISTORY, HUNG, Purpose, TRIES, UNMEASURED, UNREAD, UNREPORTED};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
@@ -33,8 +33,8 @@ const TAIL: u64 = 64 * 1024;
 const ERRORS_KEPT: usize = 3;
 /// How much is kept of a line as it was typed.
 const TYPED: usize = 500;
-/// How often a running pass writes its counts, in seconds.
-const WRITE_INTERVAL: i64 = 60;
+/// How often a running pass writes its counts, in seconds: a kill loses no more of them.
+const WRITE_INTERVAL: i64 = 1;
 /// How often the same is complained of.
 const COMPLAINT_INTERVAL: i64 = 3_600;
 
@@ -92,6 +92,8 @@ pub enum Complaint {
     Ping,
     /// Its metrics could not be written.
     Metrics,
+    /// Its queue is paused by a file that cannot be read.
+    Pause,
 }
 
 impl Complaint {
@@ -100,6 +102,7 @@ impl Complaint {
             Self::Hung => HUNG,
             Self::Ping => UNREPORTED,
             Self::Metrics => UNMEASURED,
+            Self::Pause => UNREAD,
         }
     }
 }
@@ -127,6 +130,12 @@ pub struct PassEntry {
     pub ended: Option<Instant>,
     pub took_ms: u64,
     pub end: Option<PassEnd>,
+    /// Whether everything was tried that was due.
+    #[serde(default)]
+    pub is_complete: bool,
+    /// Its exit status, which earlier versions have not noted.
+    #[serde(default)]
+    pub exit: Option<u8>,
     /// Why it failed, if it did.
     pub error: Option<String>,
     #[serde(flatten)]
@@ -163,6 +172,8 @@ impl PassEntry {
             ended: None,
             took_ms: 0,
             end: None,
+            is_complete: false,
+            exit: None,
             error: None,
             line,
             typed: String::new(),
@@ -268,6 +279,11 @@ impl PassRecord {
         Ok(())
     }
 
+    /// Notes that everything was tried that was due.
+    pub fn note_complete(&mut self) {
+        self.entry.is_complete = true;
+    }
+
     /// All attempts of the line, those of this pass among them.
     pub fn totals(&self) -> Counts {
         self.entry.totals
@@ -278,7 +294,7 @@ impl PassRecord {
         &mut self.entry.counts
     }
 
-    /// Notes the attempts that have ended until now, at most once a minute: the time of the file is that
+    /// Notes the attempts that have ended until now, at most once a second: the time of the file is that
     /// of the last outcome.
     pub fn note_progress(&mut self, now: Instant) -> Result<()> {
         let interval = now.tick(WRITE_INTERVAL);
@@ -308,10 +324,12 @@ impl PassRecord {
         took: Duration,
         end: PassEnd,
         error: Option<String>,
+        exit: u8,
     ) -> Result<()> {
         let entry = &mut self.entry;
         entry.took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         (entry.ended, entry.end, entry.error) = (Some(now), Some(end), error.map(cut));
+        entry.exit = Some(exit);
         if let Some((at, before)) = &self.before
             && before.end == Some(end)
             && before.did_nothing()
@@ -466,6 +484,9 @@ impl StateDir {
         let path = self.path().join(name);
         let could_not = || format!("could not read {}", path.display());
         let mut history = LineHistory::read(&file, passes).with_context(could_not)?;
+        if history.is_none() && file.metadata().with_context(could_not)?.len() > 0 {
+            bail!("could not read {}: it is damaged; the next pass makes it anew", path.display());
+        }
         for _ in 0..TRIES {
             let Some(found) = &mut history else { break };
             let lock = found.lock;
@@ -560,7 +581,7 @@ mod tests {
             let mut record = state.pass_record(entry(number)).unwrap();
             record.begin().unwrap();
             record.counts().failed = 1;
-            record.end(Instant(number), Duration::ZERO, PassEnd::Complete, None).unwrap();
+            record.end(Instant(number), Duration::ZERO, PassEnd::Complete, None, 0).unwrap();
             let path = state.path().join(state.history_name(&entry(0).line));
             longest = longest.max(std::fs::metadata(path).unwrap().len());
         }
@@ -584,7 +605,7 @@ mod tests {
                 record.begin().unwrap();
             }
             record.counts().failed = failed;
-            record.end(Instant(number), Duration::ZERO, end, None).unwrap();
+            record.end(Instant(number), Duration::ZERO, end, None, 0).unwrap();
         };
         pass(1, false, 0, PassEnd::Paused);
         pass(2, false, 0, PassEnd::Paused);
@@ -627,7 +648,7 @@ mod tests {
             record.failed(&id, &"no route\n".repeat(900));
         }
         let error = Some("\u{7f}".repeat(9_000));
-        record.end(Instant(2), Duration::ZERO, PassEnd::Failed, error).unwrap();
+        record.end(Instant(2), Duration::ZERO, PassEnd::Failed, error, 1).unwrap();
         let found = state.history(&line).unwrap().unwrap();
         assert_eq!(found.entries.len(), 1);
         assert_eq!(found.entries[0].run, "0000000000000001");

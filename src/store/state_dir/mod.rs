@@ -26,7 +26,7 @@ use crate::secure_file::is_same;
 use crate::system_error::chain;
 use crate::time::Instant;
 use directory::{
-    CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES, UNMEASURED, UNREPORTED,
+    CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES, UNMEASURED, UNREAD, UNREPORTED,
 };
 use place::Place;
 
@@ -99,7 +99,7 @@ impl StateDir {
             let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
             own.push(self.claims_name(table));
             if !self.place.is_named {
-                for end in [CURSOR, HISTORY, FAILURES, HUNG, UNREPORTED, UNMEASURED] {
+                for end in [CURSOR, HISTORY, FAILURES, HUNG, UNREPORTED, UNMEASURED, UNREAD] {
                     own.extend(directory.with_suffix(end)?);
                 }
             }

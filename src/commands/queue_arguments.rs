@@ -9,14 +9,14 @@ use toml::Value;
 
 use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
-use crate::options::keys::{EXEC, FLAGS, PATHS, long};
+use crate::options::keys::{EXEC, FLAGS, PATHS, is_of_the_file, long};
 use crate::options::value::truth;
 use crate::options::{Environment, Origin, Queue, Resolved};
 use crate::{schedule, store};
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
 /// the keys that are wanted of them.
-pub fn words(
+pub fn queue_arguments(
     resolved: &Resolved<'_>,
     queue: &Queue,
     wants: impl Fn(&str) -> bool,
@@ -51,12 +51,34 @@ pub fn words(
         words.extend(option("set", Some(setting.text.clone())));
     }
     let condition = match &layers.conditions[..] {
+        _ if !wants("where") => return Ok(words),
         [] => return Ok(words),
         [one] => one.clone(),
         several => format!("({})", several.join(") AND (")),
     };
     words.extend(option("where", Some(condition)));
     Ok(words)
+}
+
+/// The options that say which table is meant.
+const OF_A_TABLE: [&str; 5] = ["db", "table", "pgmq", "shard", "state_dir"];
+
+/// A command about the table of a queue, as it may be typed from anywhere: with the conditions of the
+/// options, or about all of the table.
+pub fn table_command(
+    command: &str,
+    more: impl IntoIterator<Item = String>,
+    resolved: &Resolved<'_>,
+    queue: &Queue,
+    with_condition: bool,
+) -> Result<String, ExitError> {
+    let is_of_table = |key: &str| OF_A_TABLE.contains(&key) || is_of_the_file(key);
+    let wants = |key: &str| is_of_table(key) && (with_condition || key != "where");
+    let words = ["backlog", command].map(String::from).into_iter();
+    let words = words.chain(queue_arguments(resolved, queue, wants)?).chain(more);
+    let words: Vec<_> = words.collect();
+    let joined = shlex::try_join(words.iter().map(String::as_str));
+    joined.map_err(|error| usage(format!("could not write `backlog {command}`: {error}")))
 }
 
 /// A value as it is from anywhere, and for everybody to read.

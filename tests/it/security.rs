@@ -726,7 +726,8 @@ fn a_link_in_the_place_of_a_pause_is_not_followed() {
     fs::write(&target, "mine").unwrap();
     fs::remove_file(&pause).unwrap();
     symlink(&target, &pause).unwrap();
-    shop.pass(&[]).silent();
+    let told = shop.pass(&[]).success().stderr;
+    assert!(told.contains("it is a symbolic link, which no pass has made; remove it"), "{told}");
     assert_eq!(shop.statuses(), "NEW", "it is a pause all the same");
     let status = shop.env.run(&["status", "--db", "shop/app.db"]).success().stdout;
     assert!(

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// The greater one says more: what failed goes before what may work later.
+/// The greater one says more: what failed goes before what may work later. The last three are an answer to
+/// monitoring, which is given for all queues at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Everything that was asked for is done. Records that failed will be tried again.

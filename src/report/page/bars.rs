@@ -71,7 +71,6 @@ pub fn hours(by_hour: &ByHour) -> Chart {
 #[derive(Serialize)]
 pub struct Hour {
     from: Moment,
-    to: Moment,
     records: String,
 }
 
@@ -79,7 +78,6 @@ pub fn hours_in_numbers(by_hour: &ByHour, now: Instant) -> Vec<Hour> {
     let hours = by_hour.hours.iter().zip(0..);
     let hours = hours.map(|(records, number)| Hour {
         from: Moment::new(now.saturating_add(number * ByHour::SECS)),
-        to: Moment::new(now.saturating_add((number + 1) * ByHour::SECS)),
         records: grouped(*records),
     });
     hours.collect()
@@ -92,7 +90,7 @@ const FEWEST: usize = 30;
 const LEGEND: [(&str, &str); 7] = [
     ("running", "running"),
     ("broken", "killed, or could not work"),
-    ("idle", "nothing was due"),
+    ("idle", "nothing was due, or paused"),
     ("succeeded", "succeeded"),
     ("failed", "failed"),
     ("archived", "archived"),

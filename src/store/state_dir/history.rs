@@ -634,6 +634,16 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_of_an_earlier_version_is_read() {
+        let mut json = serde_json::to_value(entry(7)).unwrap();
+        let members = json.as_object_mut().unwrap();
+        for later in ["exit", "is_complete"] {
+            assert!(members.remove(later).is_some(), "{later}");
+        }
+        assert_eq!(serde_json::from_str::<PassEntry>(&json.to_string()).unwrap(), entry(7));
+    }
+
+    #[test]
     fn an_entry_fits_a_page_whatever_it_says() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());

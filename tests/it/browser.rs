@@ -12,7 +12,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::page::{run_several, several, with_passes};
+use crate::page::{several, with_passes};
+use crate::queues::run as run_several;
 use crate::testenv::{TestEnv, skipped};
 
 /// How long an answer may take on a loaded machine.

@@ -8,7 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, skipped};
+use crate::queues::{self, MAILS, ORDERS, run as run_several};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv, ran, skipped};
 
 /// The page of the only queue.
 fn page(env: &TestEnv, now: i64, args: &[&str]) -> String {
@@ -50,26 +51,9 @@ fn section(page: &str, heading: &str) -> String {
 
 /// Three queues, one of them without a table.
 pub fn several() -> TestEnv {
-    let env = TestEnv::with_schema(
-        "CREATE TABLE orders (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
-           DATE_INSERTED TEXT, LAST_ERROR TEXT);
-         CREATE TABLE mails (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
-           DATE_INSERTED TEXT, LAST_ERROR TEXT);
-         INSERT INTO orders (ID, DATE_INSERTED) VALUES (1, '2026-11-20T23:00:00Z'),
-           (2, '2026-11-17T00:00:00Z'), (3, '2026-11-20T23:00:00Z');",
-    );
-    let config = "[defaults]\ndb = 'test.db'\nndays = 9\n[queue.orders]\ntable = 'orders'\n\
-                  exec = ['/bin/sh', '-c', 'echo HTTP 503 >&2; exit 1']\n[queue.mails]\n\
-                  table = 'mails'\nexec = ['/bin/true']\n[queue.'a <b>']\ntable = 'gone'\n";
-    fs::write(env.path("backlog.toml"), config).unwrap();
+    let env = queues::env(&[ORDERS, MAILS, "[queue.'a <b>']\ntable = 'gone'\n"].concat());
+    env.sql("DELETE FROM mails");
     env
-}
-
-/// Without a database in the environment, which would choose another table.
-pub fn run_several(env: &TestEnv, args: &[&str]) -> Ran {
-    let now = format!("@{MIDNIGHT}");
-    let mut command = env.command(&[args, &["--now", &now]].concat());
-    ran(&command.env_remove("BACKLOG_DB").output().unwrap())
 }
 
 #[test]

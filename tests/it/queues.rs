@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
 
 /// Two queues, of which one is on fire, and one whose table is not there.
-fn env(queues: &str) -> TestEnv {
+pub fn env(queues: &str) -> TestEnv {
     let env = TestEnv::with_schema(
         "CREATE TABLE orders (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW',
            DATE_INSERTED TEXT, LAST_ERROR TEXT);
@@ -22,13 +22,13 @@ fn env(queues: &str) -> TestEnv {
     env
 }
 
-const ORDERS: &str = "[queue.orders]\ntable = 'orders'\n\
+pub const ORDERS: &str = "[queue.orders]\ntable = 'orders'\n\
                       exec = ['/bin/sh', '-c', 'echo HTTP 503 >&2; exit 1']\n";
-const MAILS: &str = "[queue.mails]\ntable = 'mails'\nexec = ['/bin/true']\n";
+pub const MAILS: &str = "[queue.mails]\ntable = 'mails'\nexec = ['/bin/true']\n";
 const GONE: &str = "[queue.gone]\ntable = 'gone'\n";
 
 /// Without a database in the environment, which would choose another table.
-fn run(env: &TestEnv, args: &[&str]) -> Ran {
+pub fn run(env: &TestEnv, args: &[&str]) -> Ran {
     let now = format!("@{MIDNIGHT}");
     let mut command: Command = env.command(&[args, &["--now", &now]].concat());
     ran(&command.env_remove("BACKLOG_DB").output().unwrap())

@@ -1,5 +1,5 @@
-//! The archived records of a pass, as cron's mail and the digest command have them: whoever reads 130
-//! lines that say the same reads none. So the first ones are named, and all are summed up by cause,
+//! The archived records of a pass, as cron's mail and the digest command have them. Nobody reads 130 lines
+//! that say the same. So the first ones are named, and all are summed up by cause,
 //! with the command that brings them back.
 
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ use crate::time::Instant;
 const NAMED: u64 = 10;
 /// How many causes are.
 const CAUSES: usize = 5;
+
 /// What a pass and its observer know of the records that were archived.
 #[derive(Clone)]
 pub struct ArchivedRecords {
@@ -135,8 +136,8 @@ impl ArchivedRecords {
     }
 }
 
-/// The stop that the digest command heeds: that of the pass, unless it has come already. Whoever stops a
-/// pass does not mean that nobody is to hear of what it has done.
+/// The stop that the digest command heeds: that of the pass, unless it has come already: what a stopped
+/// pass has done is to be heard of all the same.
 fn stop_of_digest(of_pass: &Arc<Stop>) -> Arc<Stop> {
     let unasked = || Stop::new(of_pass.clock, of_pass.grace, None).ok();
     of_pass.is_asked().then(unasked).flatten().unwrap_or_else(|| of_pass.clone())

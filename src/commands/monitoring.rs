@@ -127,7 +127,7 @@ impl<'a> Monitoring<'a> {
     }
 
     fn pings(&self) -> Option<Pings> {
-        let (ping, proxies) = (self.settings.ping.clone()?, self.settings.proxies.clone());
+        let (ping, proxies) = self.settings.ping.clone()?;
         Some(Pings::new(ping, proxies, slug(&self.complaints.line), self.run.clone()))
     }
 }
@@ -194,8 +194,7 @@ impl Complaints {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();
-        let may = state.map_or(Ok(true), |state| state.may_complain(&self.line, complaint, now));
-        if may.unwrap_or(true) {
+        if state.is_none_or(|state| state.may_complain(&self.line, complaint, now)) {
             log::error!("{why}");
         }
     }
@@ -219,17 +218,18 @@ fn slug(LineName { queue, policy, .. }: &LineName) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = format!("{queue} {policy}").chars().map(legal).collect();
     let parts: Vec<_> = name.split('-').filter(|part| !part.is_empty()).collect();
-    let short: String = parts.join("-").chars().take(SLUG).collect();
+    let mut slug = parts.join("-");
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_whole = queue.chars().all(|c| is_plain(c) || c == '-')
         && queue.split('-').all(|part| !part.is_empty())
         && policy.chars().all(|c| is_plain(c) || " -.:,=/%".contains(c))
         && !policy.contains(" --where ")
-        && parts.join("-").len() <= SLUG;
-    match is_whole {
-        true => short,
-        false => format!("{short}-{:08x}", fnv1a64(format!("{queue} {policy}").as_bytes()) >> 32),
+        && slug.len() <= SLUG;
+    if !is_whole {
+        slug.truncate(SLUG);
+        slug += &format!("-{:08x}", fnv1a64(format!("{queue} {policy}").as_bytes()) >> 32);
     }
+    slug
 }
 
 #[cfg(test)]

@@ -255,8 +255,7 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
     let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
-    let may_complain = assembly.state.may_complain(&assembly.name, Complaint::Hung, now);
-    if !may_complain.inspect_err(|error| log::warn!("{}", chain(error))).unwrap_or(true) {
+    if !assembly.state.may_complain(&assembly.name, Complaint::Hung, now) {
         return Ok(Exit::Done);
     }
     log::error!("{why}");

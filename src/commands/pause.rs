@@ -9,7 +9,7 @@ use super::queue_arguments::table_command;
 use super::{Console, open};
 use crate::cli::Pause as PauseArgs;
 use crate::exit::{Exit, usage};
-use crate::options::Resolved;
+use crate::options::{Queue, Resolved};
 use crate::record::cut;
 use crate::store::{Access, LineHistory, Pause, PauseScope, StateDir};
 
@@ -19,8 +19,8 @@ struct Target {
     scope: PauseScope,
     /// The option that takes the name of the table.
     table_option: &'static str,
-    /// The queue and the table that were chosen.
-    queue: String,
+    /// What was chosen, and the table as the database spells it.
+    queue: Queue,
     table: String,
     /// The passes of the lines in the scope, as far as they are known.
     histories: Vec<LineHistory>,
@@ -36,11 +36,11 @@ impl Target {
         resolved.require_state_dir(&queue)?;
         let database = open(&queue, Access::ReadOnly)?;
         let state = database.state_dir(queue.state_dir.as_deref())?;
-        let (queue, table) = (queue.name, database.table().name.clone());
+        let table = database.table().name.clone();
         let is_of_pgmq = database.table().capabilities().keeps_schedule;
         let table_option = if is_of_pgmq { "--pgmq" } else { "--table" };
         let scope = match resolved.is_named {
-            true => PauseScope::Queue(queue.clone()),
+            true => PauseScope::Queue(queue.name.clone()),
             false => PauseScope::Table(table.clone()),
         };
         // What cannot be read of the passes keeps nobody from a pause.
@@ -65,7 +65,7 @@ impl Target {
             PauseScope::Queue(_) => vec![PauseScope::Table(self.table.clone())],
             PauseScope::Table(_) => {
                 let known = self.histories.iter().map(|it| it.line.queue.clone());
-                let mut queues: Vec<_> = known.chain([self.queue.clone()]).collect();
+                let mut queues: Vec<_> = known.chain([self.queue.name.clone()]).collect();
                 queues.sort_unstable();
                 queues.dedup();
                 queues.into_iter().map(PauseScope::Queue).collect()
@@ -76,7 +76,7 @@ impl Target {
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
     let target = Target::find(resolved)?;
-    let ending = table_command("resume", [], resolved, &resolved.queue()?, false)?;
+    let ending = table_command("resume", [], resolved, &target.queue, false)?;
     let now = console.clock.now();
     let until = args.span.map(|span| now.saturating_add(span.0));
     let reason = args.reason.clone().map(cut);

@@ -398,10 +398,9 @@ impl Observer for PassObserver {
         let screen = Screen { width: self.terminal.width, now };
         let sentence = pause.sentence(|at| screen.at(at));
         // Of one that nobody has meant so cron is to hear.
-        let of = Complaint::Pause;
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
-            && self.state.may_complain(&self.line_name, of, now).unwrap_or(true)
+            && self.state.may_complain(&self.line_name, Complaint::Pause, now)
         {
             log::error!("{sentence}");
         }

@@ -39,7 +39,7 @@ const NOT_INHERITED: [&str; 9] = [
     // What webhooks are sent with: no command of a record's needs to know it.
     "BACKLOG_WEBHOOK_SECRET",
     "BACKLOG_HEADER",
-    // Whoever knows it can report in the place of a pass.
+    // A command that knows it could report in the place of a pass.
     "BACKLOG_PING",
 ];
 

@@ -24,15 +24,11 @@ pub fn command_line(words: &[OsString]) -> String {
 /// A word that is the URL of a ping, or sets it, without that.
 fn without_ping(before: &str, word: &str) -> Option<String> {
     let is_set = |setting: &str| setting.split(['=', '.']).next().map(str::trim) == Some("ping");
-    let (option, value) = match before {
-        "--ping" => return Some(HIDDEN.into()),
-        "--set" => ("", word),
-        _ => word.split_once('=').filter(|(option, _)| ["--ping", "--set"].contains(option))?,
-    };
-    match option {
-        "--ping" => Some(format!("{option}={HIDDEN}")),
-        "--set" if is_set(value) => Some(format!("{option}=ping={HIDDEN}")),
-        _ if option.is_empty() && is_set(value) => Some(format!("ping={HIDDEN}")),
+    match (before, word.split_once('=')) {
+        ("--ping", _) => Some(HIDDEN.into()),
+        ("--set", _) => is_set(word).then(|| format!("ping={HIDDEN}")),
+        (_, Some(("--ping", _))) => Some(format!("--ping={HIDDEN}")),
+        (_, Some(("--set", setting))) => is_set(setting).then(|| format!("--set=ping={HIDDEN}")),
         _ => None,
     }
 }

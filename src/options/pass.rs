@@ -125,8 +125,8 @@ pub struct PassSettings {
     pub wait: bool,
     pub strict: bool,
     pub joblog: Option<PathBuf>,
-    pub ping: Option<Ping>,
-    pub proxies: Proxies,
+    /// With the proxies that lead to the service.
+    pub ping: Option<(Ping, Proxies)>,
     pub metrics: Option<PathBuf>,
     /// None if nothing is to be handled.
     pub handler: Option<Handler>,
@@ -159,8 +159,10 @@ impl PassSettings {
             wait: false,
             strict: pass.strict,
             joblog: pass.joblog,
-            ping: pass.ping,
-            proxies: Proxies::from_env(&|name| resolved.sources.environment.text(name)),
+            ping: pass.ping.map(|ping| {
+                let environment = &resolved.sources.environment;
+                (ping, Proxies::from_env(&|name| environment.text(name)))
+            }),
             metrics: pass.metrics,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),

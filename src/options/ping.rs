@@ -1,5 +1,5 @@
 //! The URLs that passes are reported to: a check as healthchecks.io has it, or a URL for each event.
-//! Whoever knows one of them can report in the place of a pass, so no message shows them.
+//! They are secrets, because they let anybody report in the place of a pass: no message shows them.
 
 use std::convert::Infallible;
 use std::str::FromStr;

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -201,14 +202,21 @@ fn limit(text: &str) -> Result<Option<Duration>, String> {
     Ok(Some(limit))
 }
 
-impl FromStr for Several {
-    type Err = String;
+/// Has a type of several values be read from text: a comma or a backslash that is part of a value has a
+/// backslash before it.
+macro_rules! lists {
+    ($($name:ident)*) => {$(
+        impl FromStr for $name {
+            type Err = String;
 
-    /// A comma or a backslash that is part of a value has a backslash before it.
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::try_from(Value::from(split(text)))
-    }
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::try_from(Value::from(split(text)))
+            }
+        }
+    )*};
 }
+
+lists! { Several Exits HttpStatuses }
 
 impl TryFrom<Value> for Several {
     type Error = String;
@@ -220,31 +228,11 @@ impl TryFrom<Value> for Several {
     }
 }
 
-impl FromStr for Exits {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::try_from(Value::from(split(text)))
-    }
-}
-
 impl TryFrom<Value> for Exits {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
-        let exit = |text: &String| match text.trim().parse::<u8>() {
-            Ok(code) if code > 0 => Ok(code.into()),
-            _ => Err(format!("{text:?} is no exit of a failure; legal are 1 to 255")),
-        };
-        Several::try_from(value)?.0.iter().map(exit).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-impl FromStr for HttpStatuses {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::try_from(Value::from(split(text)))
+        codes(value, 1..=255, "no exit of a failure").map(Self)
     }
 }
 
@@ -252,12 +240,22 @@ impl TryFrom<Value> for HttpStatuses {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
-        let status = |text: &String| match text.trim().parse::<u16>() {
-            Ok(status) if (300..600).contains(&status) => Ok(status),
-            _ => Err(format!("{text:?} is no status of a refusal; legal are 300 to 599")),
-        };
-        Several::try_from(value)?.0.iter().map(status).collect::<Result<_, _>>().map(Self)
+        codes(value, 300..=599, "no status of a refusal").map(Self)
     }
+}
+
+/// Numbers of which those in a range are legal. `what` says what others are.
+fn codes<N: From<u16>>(
+    value: Value,
+    legal: RangeInclusive<u16>,
+    what: &str,
+) -> Result<Vec<N>, String> {
+    let code = |text: &String| {
+        let code = text.trim().parse().ok().filter(|code| legal.contains(code));
+        let (from, to) = (legal.start(), legal.end());
+        code.map(N::from).ok_or_else(|| format!("{text:?} is {what}; legal are {from} to {to}"))
+    };
+    Several::try_from(value)?.0.iter().map(code).collect()
 }
 
 impl FromStr for CommandLine {

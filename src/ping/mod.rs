@@ -60,7 +60,7 @@ impl Pings {
     }
 
     fn tell(&self, event: Event, summary: String) {
-        // Whoever does not listen has failed, and its result says why.
+        // A thread that does not listen has failed, and its result says why.
         let _ = self.events.send((event, summary));
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{Request, StatusCode, Uri};
+use ureq::Agent;
 use ureq::tls::TlsConfig;
-use ureq::{Agent, ProxyProtocol};
 
 use super::Failure;
 use crate::handlers::{Exchange, PROGRAM, Proxies, Proxy, Target, agent, of_failure, tls_config};
@@ -59,8 +59,7 @@ impl Reporter {
     }
 
     fn agent(&mut self, is_https: bool, proxy: Option<&Proxy>) -> Result<Agent> {
-        let is_secure = |it: &Proxy| it.proxy.protocol() == ProxyProtocol::Https;
-        if self.tls.is_none() && (is_https || proxy.is_some_and(is_secure)) {
+        if self.tls.is_none() && Proxy::needs_tls(is_https, proxy) {
             self.tls = Some(tls_config(None)?);
         }
         Ok(agent(Some(TIMEOUT), 1, &self.tls.clone().unwrap_or_default(), proxy, false))

@@ -1,6 +1,6 @@
 //! Figures in the text format of Prometheus, for the textfile collector of node_exporter: those of the
-//! last pass of each crontab line, and those of each table. A file is shared, so what others have
-//! written into it stays: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! last pass of each crontab line, and those of each table. Lines and tables may share a file, so what is
+//! not replaced in it stays: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

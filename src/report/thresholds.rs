@@ -156,16 +156,27 @@ fn no_figure(name: &str) -> String {
 /// A figure and the side of a number on which it is alarming.
 struct Limit {
     figure: &'static Figure,
-    /// As it is typed: `>`, `>=`, `<` or `<=`.
+    /// As it is typed.
     sign: &'static str,
+    /// Whether a value passes the limit, by how it compares with the number.
+    is_passed: IsPassed,
     number: i64,
 }
 
+type IsPassed = fn(Ordering) -> bool;
+
+/// Those of two letters first, which begin like others.
+const SIGNS: [(&str, IsPassed); 4] = [
+    (">=", Ordering::is_ge),
+    ("<=", Ordering::is_le),
+    (">", Ordering::is_gt),
+    ("<", Ordering::is_lt),
+];
+
 impl Limit {
     fn parse(text: &str) -> Result<Self, String> {
-        let signs = [">=", "<=", ">", "<"];
-        let found = signs.into_iter().find_map(|sign| Some((sign, text.split_once(sign)?)));
-        let Some((sign, (name, number))) = found else {
+        let cut = |(sign, is_passed)| Some((sign, is_passed, text.split_once(sign)?));
+        let Some((sign, is_passed, (name, number))) = SIGNS.into_iter().find_map(cut) else {
             return Err(format!(
                 "{text:?} is no limit: write it as archived_24h>0 or oldest_due>1h"
             ));
@@ -182,16 +193,7 @@ impl Limit {
             }
         };
         let number = parsed.map_err(|why: String| format!("{name}{sign}{number}: {why}"))?;
-        Ok(Self { figure, sign, number })
-    }
-
-    fn is_passed(&self, value: Ordering) -> bool {
-        match self.sign {
-            ">" => value.is_gt(),
-            ">=" => value.is_ge(),
-            "<" => value.is_lt(),
-            _ => value.is_le(),
-        }
+        Ok(Self { figure, sign, is_passed, number })
     }
 
     fn shown(&self, value: i64) -> String {
@@ -203,20 +205,18 @@ impl Limit {
 
     /// Whether a report passes the limit, and its figure in words.
     fn judge(&self, report: &StatusReport) -> Result<(bool, String), String> {
-        let Self { figure: Figure { name, value, .. }, .. } = self;
+        let Self { figure: Figure { name, value, .. }, is_passed, number, .. } = self;
         match value(report) {
-            Value::Known(value) => Ok((
-                self.is_passed(value.cmp(&self.number)),
-                format!("{name} {}", self.shown(value)),
-            )),
-            Value::Never => Ok((self.is_passed(Ordering::Greater), format!("{name} never"))),
+            Value::Known(value) => {
+                Ok((is_passed(value.cmp(number)), format!("{name} {}", self.shown(value))))
+            }
+            Value::Never => Ok((is_passed(Ordering::Greater), format!("{name} never"))),
             Value::Unknown(why) => Err(format!("{name}: {why}")),
         }
     }
 }
 
 /// The limits of `--warn-if` and of `--fail-if`.
-#[derive(Default)]
 pub struct Thresholds {
     warning: Vec<Limit>,
     critical: Vec<Limit>,
@@ -294,7 +294,7 @@ impl Thresholds {
             }
         }
         let told = if alarming.is_empty() { fine } else { alarming }.join(", ");
-        // Whoever is woken need not look for why.
+        // A person who is woken need not look for why.
         let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));
         (worst, paused.map_or(told.clone(), |paused| format!("{told}; {paused}")))
     }

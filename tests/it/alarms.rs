@@ -1,4 +1,4 @@
-//! Alarms, played through as whoever sets them up: each comes when it must, and none on a quiet day.
+//! Alarms, played through as an operator who sets them up: each comes when it must, and none on a quiet day.
 
 use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, signal};
 

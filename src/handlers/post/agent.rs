@@ -14,7 +14,7 @@ use ureq::config::Config;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
-use ureq::{Agent, Error};
+use ureq::{Agent, Error, ProxyProtocol};
 
 use crate::handlers::webhook::Proxies;
 use crate::record::Reach;
@@ -95,6 +95,12 @@ impl Proxy {
         let proxy = proxies.bypass.iter().fold(proxy, |proxy, entry| proxy.no_proxy(entry));
         let proxy = proxy.build().with_context(hint)?;
         Ok(Some(Self { origin: *name, proxy }))
+    }
+
+    /// Whether the way to a server leads through TLS, at the server or at the proxy before it.
+    pub fn needs_tls(is_https: bool, proxy: Option<&Self>) -> bool {
+        let is_secure = |it: &Self| it.proxy.protocol() == ProxyProtocol::Https;
+        is_https || proxy.is_some_and(is_secure)
     }
 
     pub fn place(&self) -> String {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use http::{HeaderMap, HeaderValue, Response};
 use rustix::pipe::{PipeFlags, pipe_with};
-use ureq::{Agent, Body, ProxyProtocol};
+use ureq::{Agent, Body};
 
 use super::webhook::{self, Webhook};
 use super::{Handler, HandlerContext, Job, Threads, Workers, is_the_id};
@@ -180,8 +180,7 @@ impl Client {
     fn new(webhook: Webhook, context: HandlerContext) -> Result<Self> {
         let is_https = webhook.target.is_https;
         let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
-        let is_secure = |it: &Proxy| it.proxy.protocol() == ProxyProtocol::Https;
-        let needs_tls = is_https || proxy.as_ref().is_some_and(is_secure);
+        let needs_tls = Proxy::needs_tls(is_https, proxy.as_ref());
         let tls = needs_tls.then(|| tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
         // A host that a proxy looks up is for the proxy to judge.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LINES;
 use super::StateDir;
-use super::directory::{HISTORY, HUNG, Purpose, TRIES, UNMEASURED, UNREAD, UNREPORTED};
+use super::directory::{HISTORY, Purpose, TRIES};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
@@ -35,8 +35,6 @@ const ERRORS_KEPT: usize = 3;
 const TYPED: usize = 500;
 /// How often a running pass writes its counts, in seconds: a kill loses no more of them.
 const WRITE_INTERVAL: i64 = 1;
-/// How often the same is complained of.
-const COMPLAINT_INTERVAL: i64 = 3_600;
 
 /// A crontab line, as its passes note it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,30 +77,6 @@ impl Counts {
         ] {
             // What the file says may be anything.
             *total = total.saturating_add(more);
-        }
-    }
-}
-
-/// Something that passes find wrong again and again, and cron's mail need not say each time.
-#[derive(Debug, Clone, Copy)]
-pub enum Complaint {
-    /// The running pass of the line hangs.
-    Hung,
-    /// The pass could not be reported to its service.
-    Ping,
-    /// Its metrics could not be written.
-    Metrics,
-    /// Its queue is paused by a file that cannot be read.
-    Pause,
-}
-
-impl Complaint {
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Hung => HUNG,
-            Self::Ping => UNREPORTED,
-            Self::Metrics => UNMEASURED,
-            Self::Pause => UNREAD,
         }
     }
 }
@@ -505,30 +479,13 @@ impl StateDir {
         Ok(history)
     }
 
-    /// Whether something is to be complained of now: of each line once an hour.
-    pub fn may_complain(&self, line: &LineName, of: Complaint, now: Instant) -> Result<bool> {
-        let name = format!("{}{}", self.file_name(&line.to_string()), of.suffix());
-        let file = self.file(&name)?;
-        let (_, said) = tail(&file, 32)?;
-        let said: Option<Instant> =
-            std::str::from_utf8(&said).ok().and_then(|text| text.trim().parse().ok());
-        let since = said.map(|said| now.0.saturating_sub(said.0));
-        let may = since.is_none_or(|since| !(0..COMPLAINT_INTERVAL).contains(&since));
-        if may {
-            let said = format!("{now}\n");
-            file.write_all_at(said.as_bytes(), 0)?;
-            file.set_len(said.len() as u64)?;
-        }
-        Ok(may)
-    }
-
     fn history_name(&self, line: &LineName) -> String {
         format!("{}{HISTORY}", self.file_name(&line.to_string()))
     }
 }
 
 /// The end of a file, and where that begins.
-fn tail(file: &File, most: u64) -> io::Result<(u64, Vec<u8>)> {
+pub fn tail(file: &File, most: u64) -> io::Result<(u64, Vec<u8>)> {
     let length = file.metadata()?.len();
     let from = length.saturating_sub(most);
     let mut text = vec![0; usize::try_from(length - from).unwrap_or(0)];

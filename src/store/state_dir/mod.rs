@@ -1,6 +1,7 @@
 //! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
 //! passes, what is known of failures, pauses, and the notes of passes at work. No record is lost with it.
 
+mod complaint;
 mod directory;
 mod failures;
 mod history;
@@ -30,11 +31,10 @@ use directory::{
 };
 use place::Place;
 
+pub use complaint::Complaint;
 pub use directory::Purpose;
 pub use failures::{Failures, NewFailures};
-pub use history::{
-    Complaint, Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord,
-};
+pub use history::{Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
 pub use pass_note::PassNote;
 pub use pause::{Pause, PauseScope};
 

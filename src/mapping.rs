@@ -10,14 +10,22 @@ pub struct Mapping {
     /// Together they name a record; at least one.
     pub id: Vec<Name>,
     pub status: StatusColumn,
-    pub inserted: Name,
+    pub inserted: DateSource,
     /// How `inserted` is read. Of the other dates only the zone counts.
     pub dates: Dates,
     pub failures: Name,
+    /// Whether that counts attempts, also the one that succeeds.
+    pub counts_attempts: bool,
+    /// The column with the most attempts that a record is given.
+    pub max_attempts: Option<Name>,
     pub last_failure: Name,
     pub last_error: Name,
+    /// How many characters of an error are written, if fewer than the column takes.
+    pub most_of_error: Option<usize>,
     /// SQL conditions that hold for the rows of the queue, all of them, and for no others.
     pub conditions: Vec<String>,
+    /// The same for archived rows, where no status says so.
+    pub archived: Option<String>,
     /// The column that is a handler's standard input, instead of the whole row.
     pub payload: Option<String>,
     pub on_success: Vec<Assignment>,
@@ -25,6 +33,17 @@ pub struct Mapping {
     pub deletes_finished: bool,
     pub on_failure: Vec<Assignment>,
     pub on_archive: Vec<Assignment>,
+    pub on_restore: Vec<Assignment>,
+}
+
+/// Source of the insertion date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DateSource {
+    Column(Name),
+    /// An SQL expression over the columns of the row.
+    Expression(String),
+    /// Records have no age, and go by their ids.
+    None,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +79,8 @@ pub enum Assigned {
     Constant(Value),
     /// The instant, as the column spells instants.
     Now,
+    /// The instant of the next attempt: the column says when a record is due.
+    Next,
     /// What the handler said last.
     Error,
     /// To what the column holds; to NULL as to 0.
@@ -88,17 +109,22 @@ impl Default for Mapping {
             table: Name::usual("BACKLOG"),
             id: vec![Name::usual("ID")],
             status: StatusColumn::Usual,
-            inserted: Name::usual("DATE_INSERTED"),
+            inserted: DateSource::Column(Name::usual("DATE_INSERTED")),
             dates: Dates::default(),
             failures: Name::usual("FAILURES"),
+            counts_attempts: false,
+            max_attempts: None,
             last_failure: Name::usual("LAST_FAILURE"),
             last_error: Name::usual("LAST_ERROR"),
+            most_of_error: None,
             conditions: Vec::new(),
+            archived: None,
             payload: None,
             on_success: Vec::new(),
             deletes_finished: false,
             on_failure: Vec::new(),
             on_archive: Vec::new(),
+            on_restore: Vec::new(),
         }
     }
 }

@@ -191,7 +191,7 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
     // The tick behind the end is as good as one with a retry.
     let ends = retries.iter().copied().skip(1).chain([tick_of(scenario.secs) + 1]);
     let longest_idle = retries.iter().zip(ends).map(|(tick, next)| next - tick - 1).max();
-    let is_cohort = scenario.is_cohort && schedule.limits.max_attempts.is_none();
+    let is_cohort = scenario.is_cohort && !schedule.limits.limits_attempts();
     let backoff = match &schedule.policy {
         _ if !is_cohort => None,
         Policy::Counted(backoff) | Policy::Slots(Slots::ByAge(backoff)) => Some(backoff),

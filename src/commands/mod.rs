@@ -243,10 +243,25 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
              --fibonacci or --progressive",
         ));
     }
+    if let (Some(due_at), Policy::Age(_)) = (table.due_column(), &schedule.policy) {
+        bail!(usage(format!(
+            "on_failure sets {} to {{next}}, the next attempt, and by --ndays cron alone knows that: \
+             say --policy, --fibonacci or --progressive",
+            due_at.name
+        )));
+    }
+    if table.has_no_dates() && !matches!(schedule.policy, Policy::Counted(_)) {
+        bail!(usage(
+            "without date_inserted no record has an age: say --fibonacci, or --policy without --by-age",
+        ));
+    }
+    if table.has_no_dates() && schedule.limits.max_age_secs.is_some() {
+        bail!(usage("--max-age goes by date_inserted, and the table has none"));
+    }
     if schedule.policy.needs_counter() {
         table.require_counter(&schedule.policy.line(), true)?;
     }
-    if schedule.limits.max_attempts.is_some() {
+    if schedule.limits.limits_attempts() {
         table.require_counter("a limit of attempts", false)?;
         table.require_archived("a limit of attempts")?;
     }

@@ -111,7 +111,7 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronL
     let (count, over) = (ids.len() as i64, args.arrivals.map_or(0, |over| over.0));
     let row = |(id, number)| Record::new(id, Some(Instant(over * number / count)));
     let line = |schedule: Schedule| {
-        let counts = schedule.policy.needs_counter() || schedule.limits.max_attempts.is_some();
+        let counts = schedule.policy.needs_counter() || schedule.limits.limits_attempts();
         let capabilities = Capabilities {
             has_counter: counts,
             can_snooze: counts,

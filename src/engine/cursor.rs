@@ -48,7 +48,9 @@ impl CronLine {
             || limits.max_runtime.is_some()
             || limits.max_consecutive_failures.is_some();
         let kind = match &self.schedule.policy {
-            _ if self.capabilities.keeps_schedule => PlanKind::Full,
+            _ if self.capabilities.keeps_schedule || self.capabilities.has_due_column => {
+                PlanKind::Full
+            }
             Policy::Slots(_) => PlanKind::Slots,
             Policy::Age(_) | Policy::Counted(_) if may_be_cut_short => {
                 let cursor = self.cursor.reached.as_ref().and_then(Position::key);

@@ -186,7 +186,7 @@ pub fn log_expired(record: &Record, end: End) {
 /// ` (attempt 3/5)`; ` (attempt 3)` without a limit, nothing without a counter.
 fn attempt(record: &Record, rule: &DueRule) -> String {
     let attempt = record.next_attempt();
-    match (rule.capabilities.has_counter, rule.schedule.limits.max_attempts) {
+    match (rule.capabilities.has_counter, rule.schedule.limits.most_attempts(record.max_attempts)) {
         (true, Some(most)) => format!(" (attempt {attempt}/{most})"),
         (true, None) => format!(" (attempt {attempt})"),
         (false, _) => String::new(),

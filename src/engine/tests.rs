@@ -163,7 +163,7 @@ impl Table {
 
 fn schedule(policy: Policy) -> Schedule {
     let max_attempts = policy.max_attempts().filter(|_| policy.needs_counter());
-    Schedule { policy, limits: RetryLimits { max_attempts, max_age_secs: None }, shard: None }
+    Schedule { policy, limits: RetryLimits { max_attempts, ..RetryLimits::default() }, shard: None }
 }
 
 fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {

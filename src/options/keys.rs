@@ -5,9 +5,11 @@ use super::reference::{Key, SECTIONS};
 use crate::nearest::hint;
 
 /// Keys that are tables, and the keys in them.
-pub const TABLES: [(&str, &[&str]); 2] = [
+pub const TABLES: [(&str, &[&str]); 4] = [
     ("status", &["column", "new", "error", "success", "archived"]),
-    ("date_inserted", &["column", "format", "zone"]),
+    ("date_inserted", &["column", "sql", "format", "zone"]),
+    ("failures", &["column", "counts"]),
+    ("last_error", &["column", "max"]),
 ];
 
 /// Paths, relative to the file in which they stand.

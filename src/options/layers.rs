@@ -298,6 +298,8 @@ impl Resolved<'_> {
             ("the columns of on_success", sets("on_success")),
             ("on_failure", sets("on_failure")),
             ("on_archive", sets("on_archive")),
+            ("on_restore", sets("on_restore")),
+            ("where_archived", says("where_archived")),
         ];
         let own = NOT_OF_PGMQ.map(|key| (key, says(key)));
         own.into_iter().chain(besides).find(|(_, is_said)| *is_said).map(|(key, _)| key)

@@ -11,7 +11,7 @@ use super::command_line::command_line;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{
-    self, Attempts, CommandLine, Exits, Grace, HttpStatuses, Limit, Records, Restarts, Runtime,
+    self, CommandLine, Exits, Grace, HttpStatuses, Limit, MostFailures, Records, Restarts, Runtime,
     Size, UpTo1024,
 };
 use super::{Environment, Ping, Queue, Resolved, Schedule};
@@ -64,7 +64,7 @@ pub struct PassOptions {
     ///
     /// The service behind them is taken for down then, and the rest is left as it is.
     #[arg(long, value_name = "N", hide_short_help = true)]
-    pub max_consecutive_failures: Option<Attempts>,
+    pub max_consecutive_failures: Option<MostFailures>,
 
     /// Begin at most so many attempts: 50/s, 100/m, 1000/h
     #[arg(long, value_name = "RATE", hide_short_help = true)]

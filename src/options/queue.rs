@@ -11,11 +11,12 @@ use toml::{Table, Value};
 
 use super::Environment;
 use super::keys::require_known;
-use super::value::{self, QUOTED, Several, text, text_or_number};
+use super::value::{self, QUOTED, Several, chosen, parts, text, text_or_number};
 use crate::date::Zone;
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
-    Assigned, Assignment, Mapping, Name, STATUS, StatusColumn, StatusValues, usual_values,
+    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
+    usual_values,
 };
 use crate::query::Shard;
 use crate::record::{self, Id, Status};
@@ -140,8 +141,10 @@ impl FromStr for Setting {
 /// Whether a value that begins with a bracket is a table or an array, and no text: what a column is
 /// set to may be JSON, a condition may begin with a quoted name, and a URL with a column.
 fn is_structured(key: &str, path: &[&str]) -> bool {
-    let is_table = ["on_success", "on_failure", "on_archive"].contains(&key) && path.is_empty();
-    is_table || ["id", "status", "date_inserted", "exec", "header", "allow_hosts"].contains(&key)
+    let is_table = ["on_success", "on_failure", "on_archive", "on_restore"].contains(&key);
+    let is_mapping =
+        ["id", "status", "date_inserted", "failures", "last_error", "max_attempts"].contains(&key);
+    is_table && path.is_empty() || is_mapping || ["exec", "header", "allow_hosts"].contains(&key)
 }
 
 /// The schemes of databases that are none of ours.
@@ -239,18 +242,44 @@ impl TableOptions {
                 let [new, error, success, archived] = values;
                 self.status = Some((column, [new?, error?, success?, archived?]));
             }
+            "date_inserted" if value.as_bool() == Some(false) => {
+                mapping.inserted = DateSource::None;
+            }
             "date_inserted" => {
                 let mut parts = parts(value)?;
-                if let Some(column) = part(&mut parts, "column", text)? {
-                    mapping.inserted = Name::given(column);
-                }
+                let column = part(&mut parts, "column", text)?;
+                let expression = part(&mut parts, "sql", text)?;
+                mapping.inserted = match (column, expression) {
+                    (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
+                    (Some(column), None) => DateSource::Column(Name::given(column)),
+                    (None, Some(sql)) => DateSource::Expression(sql),
+                    (None, None) => mapping.inserted.clone(),
+                };
                 mapping.dates.format = part(&mut parts, "format", |value| text(value)?.parse())?;
                 let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?;
                 mapping.dates.zone = zone.unwrap_or(Zone::UTC);
             }
-            "failures" => mapping.failures = column_or_none(value)?,
+            "failures" => {
+                let mut parts = parts(value)?;
+                if let Some(column) = part(&mut parts, "column", column_or_none)? {
+                    mapping.failures = column;
+                }
+                let counts = part(&mut parts, "counts", |it| chosen(it, ["failures", "attempts"]))?;
+                mapping.counts_attempts = counts == Some("attempts");
+            }
+            "max_attempts" if value.is_table() => {
+                let column = part(&mut parts(value)?, "column", text)?;
+                mapping.max_attempts = Some(Name::given(column.ok_or("name the column")?));
+            }
             "last_failure" => mapping.last_failure = column_or_none(value)?,
-            "last_error" => mapping.last_error = column_or_none(value)?,
+            "last_error" => {
+                let mut parts = parts(value)?;
+                if let Some(column) = part(&mut parts, "column", column_or_none)? {
+                    mapping.last_error = column;
+                }
+                let most = part(&mut parts, "max", value::characters)?;
+                mapping.most_of_error = most;
+            }
             "payload" => mapping.payload = Some(text_or_number(value)?),
             "on_success" if value.as_str() == Some("delete") => mapping.deletes_finished = true,
             "on_success" => {
@@ -262,6 +291,8 @@ impl TableOptions {
                 let legal = format!("{ASSIGNMENTS}; a command is exec_on_archive = [\"...\"]");
                 mapping.on_archive = all_assigned(value, &legal)?;
             }
+            "on_restore" => mapping.on_restore = all_assigned(value, ASSIGNMENTS)?,
+            "where_archived" => mapping.archived = Some(text(value)?),
             _ => {}
         }
         Ok(())
@@ -289,13 +320,6 @@ fn column_or_none(value: Value) -> Result<Name, String> {
 }
 
 const ASSIGNMENTS: &str = "write columns to set, { tried_at = \"{now}\" }";
-
-fn parts(value: Value) -> Result<Table, String> {
-    if let Value::Table(parts) = value {
-        return Ok(parts);
-    }
-    Err("write a column, or a table of its parts".into())
-}
 
 fn part<T>(
     parts: &mut Table,
@@ -329,13 +353,14 @@ fn assigned(value: Value) -> Result<Assigned, String> {
         Value::String(text) => match braced(&text) {
             None => constant(record::Value::Text(text)),
             Some("now") => Ok(Assigned::Now),
+            Some("next") => Ok(Assigned::Next),
             Some("error") => Ok(Assigned::Error),
             Some("null") => constant(record::Value::Null),
             Some(word) => match word.parse() {
                 Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
                 _ => Err(format!(
-                    "{text:?} stands for nothing; legal are {{now}}, {{error}}, {{null}} and {{+1}}, \
-                     or text as it is: {{ text = {text:?} }}"
+                    "{text:?} stands for nothing; legal are {{now}}, {{next}}, {{error}}, {{null}} and \
+                     {{+1}}, or text as it is: {{ text = {text:?} }}"
                 )),
             },
         },
@@ -385,9 +410,10 @@ fn status_column(
         }
     }
     // A number if it is written as one, else text; the column has the last word.
-    let value = |text: &String| {
-        record::number(text)
-            .map_or_else(|| record::Value::Text(text.clone()), record::Value::Integer)
+    let value = |text: &String| match braced(text) {
+        Some("null") => record::Value::Null,
+        _ => record::number(text)
+            .map_or_else(|| record::Value::Text(text.clone()), record::Value::Integer),
     };
     let values: StatusValues =
         given.each_ref().map(|given| given.iter().flat_map(|it| &it.0).map(value).collect());

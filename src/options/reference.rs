@@ -83,28 +83,34 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
             )
             .of_the_file(
                 "The column of the status, and the values that mean NEW, ERROR, SUCCESS and ARCHIVED. \
-                 Of several the first is written. `archived` may be left out: then nothing can be \
+                 Of several the first is written; \"{null}\" is NULL. `archived` may be left out: then nothing can be \
                  archived unless on_archive says how. `false` says that the table has none: a row is \
                  pending as long as `where` holds.",
             ),
             Key::new(
                 "date_inserted",
-                "column, or { column, format, zone }",
+                "column; { column or sql, format, zone }; or false",
                 "DATE_INSERTED",
                 "{ column = \"created\", format = \"epoch\" }",
             )
             .of_the_file(
                 "The column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, \
                  epoch-us, epoch-ns) each value is read as it looks. `zone` is that of dates without one: \
-                 UTC unless it says +02:00 or Europe/Berlin.",
+                 UTC unless it says +02:00 or Europe/Berlin. In \
+                 place of the column, `sql` is an expression over the columns of a row. `false` says that \
+                 records have no date: then they go by their ids, and only a policy by count tells when \
+                 they are due.",
             ),
             Key::new(
                 "failures",
-                "column, or \"\" for none",
+                "column; { column, counts }; or \"\" for none",
                 "FAILURES, if there is one",
                 "\"attempts\"",
             )
-            .of_the_file("The column that counts the failures of a record. One that holds something else is refused."),
+            .of_the_file(
+                "The column that counts the failures of a record. With counts = \"attempts\" it counts the \
+                 attempt that succeeds as well. One that holds something else is refused.",
+            ),
             Key::new(
                 "last_failure",
                 "column, or \"\" for none",
@@ -114,11 +120,14 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
             .of_the_file("The column with the date of the last failure. One that holds something else is refused."),
             Key::new(
                 "last_error",
-                "column, or \"\" for none",
+                "column; { column, max }; or \"\" for none",
                 "LAST_ERROR, if there is one",
-                "\"message\"",
+                "{ column = \"message\", max = 500 }",
             )
-            .of_the_file("The column with the error of the last failure."),
+            .of_the_file(
+                "The column with the error of the last failure. Of that at most so many characters are \
+                 written as its type takes, or `max`.",
+            ),
             Key::new("payload", "column", "", "\"body\"").of_the_file(
                 "One column, byte by byte, as the handler's standard input or the webhook's body, in \
                  place of the whole record as JSON.",
@@ -139,10 +148,22 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
                 "",
                 "{ message = \"{error}\", tries = \"{+1}\" }",
             )
-            .of_the_file("Columns that a failure sets besides; {error} is its error."),
+            .of_the_file(
+                "Columns that a failure sets besides; {error} is its error. A column that is set to {next}, \
+                 the next attempt by the policy, says from then on when a record is due: it is read as \
+                 well, `retry` sets it to now, and a policy by count needs no last_failure.",
+            ),
             Key::new("on_archive", COLUMNS, "", "{ failed_at = \"{now}\" }").of_the_file(
                 "Columns that are set when a record is archived. Without a status column they must make \
                  `where` false.",
+            ),
+            Key::new("on_restore", COLUMNS, "", "{ failed_at = \"{null}\" }").of_the_file(
+                "Columns that are set when an archived record is restored, or made due by `retry`. Without \
+                 a status column they must make `where` true again.",
+            ),
+            Key::new("where_archived", "SQL condition", "", "\"failed_at IS NOT NULL\"").of_the_file(
+                "Rows without a status column that are archived, among those for which `where` does not \
+                 hold: so `status` and `list` show them, and `restore` brings them back.",
             ),
         ],
     ),
@@ -163,7 +184,12 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
             Key::new("every", DURATION, "1m; 5m with --progressive", "\"5m\""),
             Key::new("spread", "percentage", "100%; 0% with --fibonacci", "\"50%\""),
             Key::new("salt", "number", "0", "7"),
-            Key::new("max_attempts", "number, at least 1", "no limit; 5 with --pgmq", "20"),
+            Key::new(
+                "max_attempts",
+                "number, at least 1; or { column } with that of each record",
+                "no limit; 5 with --pgmq",
+                "20",
+            ),
             Key::new("max_age", DURATION, "no limit", "\"30days\""),
         ],
     ),

@@ -120,9 +120,14 @@ impl Schedule {
     fn limited(policy: Policy, args: &ScheduleOptions) -> Self {
         // The policy's own; by age it ends without one, because nobody counts.
         let own = policy.max_attempts().filter(|_| policy.needs_counter());
-        let max_attempts = args.max_attempts.map(|most| most.0).or(own);
+        let (max_attempts, is_per_record) = match args.max_attempts {
+            Some(Attempts::Most(most)) => (Some(most), false),
+            Some(Attempts::OfEachRecord) => (own, true),
+            None => (own, false),
+        };
         let max_age_secs = args.max_age.map(|age| age.0);
-        Self { policy, limits: RetryLimits { max_attempts, max_age_secs }, shard: None }
+        let limits = RetryLimits { max_attempts, is_per_record, max_age_secs };
+        Self { policy, limits, shard: None }
     }
 
     /// What is said where one must be chosen and none was.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de::Error};
-use toml::Value;
+use toml::{Table, Value};
 
 use crate::record::split;
 use crate::schedule::percent;
@@ -48,8 +48,8 @@ values! {
     /// The same of an age, which is mostly one of days.
     AgeSecs(i64) = age;
     Percent(u8) = percent;
-    Attempts(u32) = at_least_one;
     Records(u64) = at_least_one;
+    MostFailures(u32) = at_least_one;
     /// A number of which 0 is one as well.
     Number(u64) = whole;
     Restarts(u32) = whole;
@@ -61,6 +61,31 @@ values! {
     /// A duration that somebody waits for, of at most a year.
     Grace(Duration) = grace;
     Limit(Option<Duration>) = limit;
+}
+
+/// The most attempts: a number, or the column that has that of each record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempts {
+    Most(u32),
+    OfEachRecord,
+}
+
+impl FromStr for Attempts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        at_least_one(text).map(Self::Most)
+    }
+}
+
+impl<'de> Deserialize<'de> for Attempts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The mapping has its name.
+        read(deserializer, |value| match value.is_table() {
+            true => Ok(Self::OfEachRecord),
+            false => text_or_number(value)?.parse(),
+        })
+    }
 }
 
 /// An instant, or how long ago it was.
@@ -304,6 +329,29 @@ pub fn text(value: Value) -> Result<String, String> {
         return Err("the text holds a NUL character".into());
     }
     Ok(text)
+}
+
+/// The parts of a value that may also be one of them alone, which was made a table before.
+pub fn parts(value: Value) -> Result<Table, String> {
+    if let Value::Table(parts) = value {
+        return Ok(parts);
+    }
+    Err("write a column, or a table of its parts".into())
+}
+
+/// One of several words.
+pub fn chosen<const N: usize>(
+    value: Value,
+    legal: [&'static str; N],
+) -> Result<&'static str, String> {
+    let typed = text(value)?;
+    let found = legal.into_iter().find(|word| *word == typed);
+    found.ok_or_else(|| format!("{typed:?} is none; legal are {}", legal.join(", ")))
+}
+
+/// A number of characters, of which there is at least one.
+pub fn characters(value: Value) -> Result<usize, String> {
+    at_least_one(&text(value)?)
 }
 
 pub fn truth(text: &str) -> Option<bool> {

@@ -27,6 +27,8 @@ pub fn counted(count: u64, what: &str) -> String {
 pub struct Capabilities {
     /// Whether the store keeps the schedule itself: when a record is due, and in what order.
     pub keeps_schedule: bool,
+    /// Whether a column of the table says when a record is due.
+    pub has_due_column: bool,
     pub has_counter: bool,
     /// Whether there is a column for the last failure, too, by which a snoozed record waits.
     pub can_snooze: bool,
@@ -143,8 +145,10 @@ pub struct Record {
     /// 0 where the table has no such column.
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
-    /// Where the store keeps the schedule itself.
+    /// Where the store keeps the schedule itself, or a column of the table does.
     pub due_at: Option<Instant>,
+    /// Its own, where the table has a column for that.
+    pub max_attempts: Option<u32>,
     pub last_error: Option<String>,
     /// Every column of the row, for the handler; what is only shown lacks the payload.
     pub row: Row,
@@ -159,6 +163,7 @@ pub struct Facts<'a> {
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
     pub due_at: Option<Instant>,
+    pub max_attempts: Option<u32>,
     /// Not read where many rows are looked through by their age alone: what is due may be snoozed.
     pub snoozed_until: Option<Instant>,
 }
@@ -175,6 +180,7 @@ impl Record {
             failures: 0,
             last_failure_at: None,
             due_at: None,
+            max_attempts: None,
             last_error: None,
             row: Row { columns: Arc::default(), values: Vec::new() },
         }
@@ -188,6 +194,7 @@ impl Record {
             failures: self.failures,
             last_failure_at: self.last_failure_at,
             due_at: self.due_at,
+            max_attempts: self.max_attempts,
             snoozed_until: self.last_error.as_deref().and_then(last_error::snoozed_until),
         }
     }

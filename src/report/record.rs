@@ -210,7 +210,9 @@ fn lines(what: &str, all: &[String]) -> String {
 fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Screen) -> String {
     let of = |most: u32| format!("{} of {}", record.failures, counted(most.into(), "attempt"));
     let attempts = || counted(record.failures.into(), "attempt");
-    let failed = || format!("{} failed", limits.max_attempts.map_or_else(attempts, of));
+    let failed = || {
+        format!("{} failed", limits.most_attempts(record.max_attempts).map_or_else(attempts, of))
+    };
     let last = match (has_counter, record.failures) {
         (false, _) => "failed last",
         // Only a snooze leaves the one without the other.

@@ -61,7 +61,13 @@ impl DueRule {
             },
             Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
-            Some(_) => Verdict::Due(Reason::WaitOver),
+            Some(_) => match scheduled() {
+                // It has had all its slots, and no later instant was written.
+                never @ Verdict::Never(_) => never,
+                Verdict::Due(_) | Verdict::Archive(_) | Verdict::Wait { .. } => {
+                    Verdict::Due(Reason::WaitOver)
+                }
+            },
         };
         match (exhausted(facts, self.schedule.limits, self.time.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
@@ -101,7 +107,7 @@ impl DueRule {
         let end = |outcome| settle(record, &outcome, now, capabilities, RetryLimits::default());
         let mut ends =
             vec![end(Outcome::Success), end(Outcome::Failure { error: "rehearsal".into() })];
-        let is_limited = limits.max_attempts.is_some() || limits.max_age_secs.is_some();
+        let is_limited = limits.limits_attempts() || limits.max_age_secs.is_some();
         if capabilities.may_give_up || is_limited {
             ends.push(expire(now));
         }

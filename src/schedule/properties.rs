@@ -52,6 +52,7 @@ fn facts(id: &Id, failures: u32, failed_at: Instant) -> Facts<'_> {
         failures,
         last_failure_at,
         due_at: None,
+        max_attempts: None,
         snoozed_until: None,
     }
 }

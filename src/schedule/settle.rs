@@ -9,8 +9,21 @@ use crate::time::{Instant, WRITABLE};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryLimits {
     pub max_attempts: Option<u32>,
+    /// Whether the record's own maximum goes before that.
+    pub is_per_record: bool,
     /// A record that fails when it is older than this has failed for the last time.
     pub max_age_secs: Option<i64>,
+}
+
+impl RetryLimits {
+    pub fn limits_attempts(&self) -> bool {
+        self.max_attempts.is_some() || self.is_per_record
+    }
+
+    /// The most attempts of a record, which may have a maximum of its own.
+    pub fn most_attempts(&self, own: Option<u32>) -> Option<u32> {
+        own.filter(|_| self.is_per_record).or(self.max_attempts)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +37,7 @@ pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<
     if facts.status != Status::Error {
         return None;
     }
-    if limits.max_attempts.is_some_and(|most| facts.failures >= most) {
+    if limits.most_attempts(facts.max_attempts).is_some_and(|most| facts.failures >= most) {
         return Some(End::Attempts);
     }
     too_old(facts.inserted_at, limits, now).then_some(End::Age)
@@ -71,7 +84,8 @@ pub fn settle(
         | Outcome::Unanswered { .. }
         | Outcome::Snooze { .. }
         | Outcome::GiveUp { .. } => {
-            let last = limits.max_attempts.is_some_and(|most| attempt >= most)
+            let most = limits.most_attempts(record.max_attempts);
+            let last = most.is_some_and(|most| attempt >= most)
                 || too_old(record.inserted_at, limits, now);
             (if last { Transition::Archived } else { Transition::Failed }, attempt, None)
         }
@@ -116,14 +130,16 @@ mod tests {
     const NOW: Instant = Instant(1_795_232_400);
     const COUNTED: Capabilities = Capabilities {
         keeps_schedule: false,
+        has_due_column: false,
         has_counter: true,
         can_snooze: true,
         can_archive: true,
         may_give_up: false,
         series: None,
     };
-    const THREE: RetryLimits = RetryLimits { max_attempts: Some(3), max_age_secs: None };
-    const NONE: RetryLimits = RetryLimits { max_attempts: None, max_age_secs: None };
+    const NONE: RetryLimits =
+        RetryLimits { max_attempts: None, is_per_record: false, max_age_secs: None };
+    const THREE: RetryLimits = RetryLimits { max_attempts: Some(3), ..NONE };
 
     fn record(status: Status, failures: u32) -> Record {
         let status_text = status.name().into();
@@ -156,6 +172,23 @@ mod tests {
         }
         let settlement = settle(&record(Status::Error, u32::MAX), &failure(), NOW, COUNTED, NONE);
         assert_eq!(settlement, written(Transition::Failed, u32::MAX));
+    }
+
+    #[test]
+    fn the_maximum_of_a_record_goes_before_that_of_all() {
+        let limits = RetryLimits { is_per_record: true, ..THREE };
+        for (own, failures, transition) in [
+            (Some(2), 1, Transition::Archived),
+            (Some(5), 2, Transition::Failed),
+            (None, 2, Transition::Archived),
+        ] {
+            let record = Record { max_attempts: own, ..record(Status::Error, failures) };
+            let settlement = settle(&record, &failure(), NOW, COUNTED, limits);
+            assert_eq!(settlement.transition, transition, "{own:?}");
+            let most = own.unwrap_or(3);
+            let spent = Record { failures: most, ..record };
+            assert_eq!(exhausted(spent.facts(), limits, NOW), Some(End::Attempts));
+        }
     }
 
     #[test]

@@ -136,6 +136,7 @@ fn value(function: &str, row: &Row) -> String {
                 failures: 0,
                 last_failure_at: None,
                 due_at: None,
+                max_attempts: None,
                 snoozed_until: None,
             };
             let due = matches!(

@@ -220,7 +220,7 @@ pub struct RowWrite<'a> {
     /// What this pass made of the row when it wrote that an attempt has begun, if it did.
     pub charged: Option<&'a Charged>,
     pub settlement: Settlement,
-    /// When the policy has it tried again, for a store that keeps the schedule itself.
+    /// When the policy has it tried again, for a store or a column that keeps the schedule.
     pub retry_at: Option<Instant>,
 }
 
@@ -235,6 +235,10 @@ impl<'a> RowWrite<'a> {
 
     pub fn ends(&self) -> bool {
         matches!(self.settlement.transition, Transition::Succeeded | Transition::Archived)
+    }
+
+    pub fn renews(&self) -> bool {
+        self.settlement.transition == Transition::Renewed
     }
 
     /// The result, once it is written: what a charge made of the row.
@@ -273,6 +277,10 @@ pub const NOT_TAKEN: &str = "the table did not take the change";
 
 /// What a mapping did that finishes a record, and leaves it pending.
 pub const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
+
+/// What a mapping did that brings a record back, and leaves it where it was.
+pub const NOT_PENDING: &str = "it would still not be pending: say with on_restore which columns make \
+                               its condition hold";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use log::Level;
 
 use super::survey::Undated;
-use super::table::{Cells, Places};
+use super::table::{Cells, Membership, Places};
 use super::{IsDue, Page};
 use crate::query::Query;
 use crate::record::{Id, Key, counted};
@@ -37,7 +37,7 @@ impl<'a> PageBuilder<'a> {
                 return true;
             }
         };
-        let facts = columns.facts(&id, row, true);
+        let facts = columns.facts(&id, row, Membership::Queue);
         if self.seen.contains(&id) || !self.selection.statuses.contains(&facts.status) {
             return true;
         }

@@ -16,6 +16,9 @@ pub const NEVER: &str = "1 = 0";
 /// How many characters of an error are read to see whether the record is snoozed.
 const SNOOZED: usize = 64;
 
+/// An instant by which every wait is over.
+const LONG_DUE: Instant = Instant(1_000_000_000);
+
 const SHOWN_ERROR: usize = 4_096;
 
 /// The spelling of a database.
@@ -39,6 +42,9 @@ pub trait Dialect: Sync {
 
     /// The parameter with this number, from 1, as a value of a column.
     fn bind(&self, number: usize, column: &Column) -> String;
+
+    /// A literal as a value of a column.
+    fn typed(&self, literal: &str, column: &Column) -> String;
 
     /// Conditions of the rows that can be in the window, or more of them, besides their status, one
     /// for each statement which an index can serve in this order.
@@ -113,14 +119,60 @@ impl Table {
     }
 
     /// Whether a row belongs to the queue, which is never NULL.
-    pub fn is_in_queue(&self) -> String {
-        self.condition.as_ref().map_or_else(|| EVERY.into(), |it| format!("({it}) IS TRUE"))
+    fn is_in_queue(&self) -> String {
+        match &self.condition {
+            None => EVERY.into(),
+            Some(condition) => self.once_due(condition),
+        }
+    }
+
+    /// Whether a condition holds for a row as it is once it is due. What waits is in the queue, also
+    /// where the condition hides it until then.
+    fn once_due(&self, condition: &str) -> String {
+        let reads = |due: &&Column| self.condition_columns.iter().any(|it| it.name == due.name);
+        let Some(due) = self.due_column().filter(reads) else {
+            return format!("({condition}) IS TRUE");
+        };
+        let past = self.dialect.literal(&due.spelling.write(LONG_DUE, &self.dates.zone));
+        let columns = self.condition_columns.iter().map(|column| match column.name == due.name {
+            true => format!("{} AS {}", self.dialect.typed(&past, due), column.sql()),
+            false => column.sql(),
+        });
+        let (columns, name) = (joined(columns, ", "), self.sql_name());
+        format!("EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition})")
+    }
+
+    /// The name in SQL without its schema.
+    fn sql_name(&self) -> &str {
+        self.sql
+            .strip_prefix('"')
+            .and_then(|_| self.sql.rfind("\".\""))
+            .map_or(&self.sql, |at| &self.sql[at + 2..])
+    }
+
+    /// The number of a row's [`Membership`](super::table::Membership), as it is once it is due.
+    pub fn membership(&self) -> String {
+        let archived = self.archived.as_ref().map(|it| format!(" WHEN ({it}\n) IS TRUE THEN 2"));
+        let (queue, archived) = (self.is_in_queue(), archived.unwrap_or_default());
+        format!("CAST(CASE WHEN {queue} THEN 1{archived} ELSE 0 END AS bigint)")
+    }
+
+    /// What stands before the columns of a row: its membership, and its date if that is no column.
+    pub fn head(&self) -> String {
+        let date = self.date_expression().map(|it| format!(", {}", self.dialect.cell(it)));
+        format!("{}{}", self.membership(), date.unwrap_or_default())
+    }
+
+    pub fn head_columns(&self) -> usize {
+        1 + usize::from(self.date_expression().is_some())
     }
 
     /// All rows of the queue; without a status column also those that are not pending.
-    pub fn of_the_queue(&self) -> &str {
-        let condition = self.condition.as_deref().filter(|_| self.statuses.column.is_some());
-        condition.unwrap_or(EVERY)
+    pub fn of_the_queue(&self) -> String {
+        match self.statuses.column {
+            Some(_) => self.is_in_queue(),
+            None => EVERY.into(),
+        }
     }
 
     pub fn any(&self, condition: &str) -> String {
@@ -130,7 +182,7 @@ impl Table {
     pub fn order_by(&self, order: Order) -> String {
         let direction = order.direction();
         let columns = [&self.inserted].into_iter().chain(&self.id);
-        let terms = columns.map(|column| format!("{} {direction}", quote(&column.name)));
+        let terms = columns.map(|column| format!("{} {direction}", column.sql()));
         format!("ORDER BY {}", joined(terms, ", "))
     }
 
@@ -141,8 +193,10 @@ impl Table {
 
     /// All that is read of a record to be shown, but for the last error: no payload.
     pub fn known_columns(&self) -> Vec<&Column> {
-        let optional = [&self.statuses.column, &self.failures, &self.last_failure, &self.due_at];
-        distinct(self.id.iter().chain([&self.inserted]).chain(optional.into_iter().flatten()))
+        let Self { failures, last_failure, due_at, max_attempts, .. } = self;
+        let optional = [&self.statuses.column, failures, last_failure, due_at, max_attempts];
+        let date = Some(&self.inserted).filter(|column| !column.is_expression);
+        distinct(self.id.iter().chain(date).chain(optional.into_iter().flatten()))
     }
 
     /// Rows with one of these statuses, of any queue; all rows if there is no status column.
@@ -153,13 +207,19 @@ impl Table {
         };
         let values = self.statuses.all_values(statuses);
         let column = quote(&column.name);
-        match &values[..] {
-            [] => NEVER.into(),
+        let (values, nulls): (Vec<_>, Vec<_>) = values.into_iter().partition(|it| !it.is_null());
+        let is_null = (!nulls.is_empty()).then(|| format!("{column} IS NULL"));
+        match (&values[..], is_null) {
+            ([], is_null) => is_null.unwrap_or_else(|| NEVER.into()),
+            (values, Some(is_null)) => {
+                let values = values.iter().map(|it| self.dialect.literal(it));
+                format!("({is_null} OR {column} IN ({}))", joined(values, ", "))
+            }
             // One alone is a narrower search than a list of one.
-            [it] if self.dialect.is_verbatim() => {
+            ([it], None) if self.dialect.is_verbatim() => {
                 format!("{column} = {}", self.dialect.literal(it))
             }
-            values => {
+            (values, None) => {
                 let values = values.iter().map(|it| self.dialect.literal(it));
                 format!("{column} IN ({})", joined(values, ", "))
             }
@@ -170,8 +230,25 @@ impl Table {
         self.of_statuses(&Status::PENDING)
     }
 
-    /// Rows of the queue with one of these statuses, or more: the reader has the last word.
+    /// Rows of the queue with one of these statuses, or more, also those that wait until they are due.
     pub fn of_statuses(&self, statuses: &[Status]) -> String {
+        let is_archived = || format!("({}\n)", self.archived.as_deref().unwrap_or(NEVER));
+        let is_pending = statuses.iter().any(|status| status.is_pending());
+        match statuses.contains(&Status::Archived) && self.statuses.column.is_none() {
+            false => self.with_statuses(statuses, Some(self.is_in_queue())),
+            true if !is_pending => is_archived(),
+            true => format!("({} OR {})", self.is_in_queue(), is_archived()),
+        }
+    }
+
+    /// Pending rows of the queue that can be due, in words that an index knows.
+    pub fn due_rows(&self, statuses: &[Status]) -> String {
+        self.with_statuses(statuses, self.condition.clone())
+    }
+
+    /// Rows with one of these statuses for which a condition holds, or more: the reader has the last
+    /// word.
+    fn with_statuses(&self, statuses: &[Status], condition: Option<String>) -> String {
         let mut terms = Vec::new();
         // Pending ones are asked for in words that a partial index knows.
         let repeats =
@@ -182,7 +259,7 @@ impl Table {
         if !repeats || self.statuses.tell() && statuses != Status::PENDING {
             terms.push(self.status_in(statuses));
         }
-        terms.extend(self.condition.clone());
+        terms.extend(condition);
         if terms.len() > 1 {
             terms.retain(|term| term != EVERY);
         }
@@ -201,7 +278,7 @@ impl Table {
     /// The facts of the records that can be due, in the order asked for, by [`due_params`].
     pub fn due(&self, query: &Query) -> Vec<String> {
         let (facts, name) = (self.facts(&query.window), &self.sql);
-        let statuses = self.of_statuses(&query.statuses);
+        let statuses = self.due_rows(&query.statuses);
         let (bounds, order) = (self.bounds(query), self.order_by(query.order));
         let parts = self.dialect.within(self, &query.window, query.order);
         let statement = |within: &String| {
@@ -221,7 +298,9 @@ impl Table {
     }
 
     pub fn fact_columns(&self, window: &Window) -> Vec<&Column> {
-        let counts = matches!(window, Window::Failed { .. }) || !self.statuses.tell();
+        let counts = matches!(window, Window::Failed { .. })
+            || !self.statuses.tell()
+            || self.due_column().is_some();
         let counter = [&self.failures, &self.last_failure].into_iter().flatten();
         let known = self.id.iter().chain([&self.inserted]).chain(&self.statuses.column);
         distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
@@ -246,7 +325,7 @@ impl Table {
 
     /// Whether a row comes after the key in the order whose parameters begin with this one.
     fn behind(&self, order: Order, first: usize) -> String {
-        let (date, ids) = (quote(&self.inserted.name), self.ids());
+        let (date, ids) = (self.inserted.sql(), self.ids());
         let at = self.dialect.bind(first, &self.inserted);
         let cmp = match order {
             Order::Newest => "<",
@@ -266,22 +345,22 @@ impl Table {
 
     /// The ids and dates of rows whose insertion date is none, or may be.
     pub fn undated(&self, query: &Query) -> String {
-        let statuses = self.of_statuses(&query.statuses);
+        let statuses = self.due_rows(&query.statuses);
         let places = self.dialect.undated(self, &query.window).into_iter();
         joined(places.map(|it| self.dated(&format!("{statuses} AND {it}"))), " UNION ALL ")
     }
 
-    /// Whether a row belongs to the queue, and what is shown of it.
+    /// The head of a row, and what is shown of it.
     pub fn shown_columns(&self) -> String {
         let known = self.selected(self.known_columns());
         let error = self.last_error.as_ref();
         let error = error.map(|it| format!(", {}", self.dialect.beginning(it, SHOWN_ERROR)));
-        format!("{}, {known}{}", self.is_in_queue(), error.unwrap_or_default())
+        format!("{}, {known}{}", self.head(), error.unwrap_or_default())
     }
 
-    /// Whether a row belongs to the queue, and every column.
+    /// The head of a row, and every column.
     pub fn all_columns(&self) -> String {
-        format!("{}, {}", self.is_in_queue(), self.selected(&self.columns))
+        format!("{}, {}", self.head(), self.selected(&self.columns))
     }
 
     pub fn of_id(&self, columns: &str) -> String {
@@ -345,7 +424,7 @@ impl Table {
              {} AS \"backlog status\", {failures} AS \"backlog failures\", \
              {last_failure} AS \"backlog failure\", {date} AS \"backlog date\", \
              {} AS \"backlog at\" FROM {} WHERE {}) AS \"backlog rows\" GROUP BY 1, 2, 3, 4, 5, 6",
-            self.is_in_queue(),
+            self.membership(),
             self.cell_or_null(self.statuses.column.as_ref()),
             at.unwrap_or_else(|| "NULL".into()),
             self.sql,

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::engine::{Engine, Index};
 use super::error::DbError;
-use super::table::{Cells, Places, Selected, Table, names};
+use super::table::{Cells, Membership, Places, Selected, Table, names};
 use super::table_store::SqlDatabase;
 use super::{Count, EachRecord, Survey};
 use crate::date::Spelling;
@@ -126,7 +126,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let _acting = self.engine.take_rights()?;
         let Self { engine, table, .. } = self;
         let condition = match statuses {
-            [] => table.of_the_queue().into(),
+            [] => table.of_the_queue(),
             statuses => table.of_statuses(statuses),
         };
         let (shown, name, order) = (table.shown_columns(), &table.sql, table.order_by(order));
@@ -155,15 +155,15 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         // Where the database counts each date, several counts are of one age.
         let mut counts = BTreeMap::new();
         let read = engine.rows(&table.census(bounds, now), &[], |row| {
-            let (in_queue, none) = (row.truth(0), Id::Integer(0));
-            let Facts { status, inserted_at, .. } = places.facts(&none, row, in_queue);
+            let (membership, none) = (row.membership(0), Id::Integer(0));
+            let Facts { status, inserted_at, .. } = places.facts(&none, row, membership);
             let within = |at: Instant| {
                 let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
                 bounds.iter().position(is_within).unwrap_or(bounds.len())
             };
             let band = row.number(4).and_then(|band| usize::try_from(band).ok());
             let band = band.or_else(|| inserted_at.map(within));
-            let text = places.status_text(status, row, in_queue);
+            let text = places.status_text(status, row, membership);
             let count = Count { status, text, band, rows: 0 };
             counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
             true
@@ -218,7 +218,7 @@ impl<E: Engine> SqlDatabase<E> {
         let sql = format!("SELECT {cell}, count(*) FROM {name} GROUP BY 1 ORDER BY 2 DESC");
         engine.all(&sql, &[], |row| {
             let (value, rows) = (row.value(column, 0), row.count(1));
-            let status = table.statuses.status(&|mapped| *mapped == value, true, None);
+            let status = table.statuses.status(&|mapped| *mapped == value, Membership::Queue, None);
             let text = value.to_string();
             let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
             let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
@@ -240,7 +240,8 @@ fn missing_indexes(
     };
     if !engine.finds_pending(table)? {
         let others = table.id.iter().filter(|column| column.name != table.inserted.name);
-        let columns = names([&table.inserted].into_iter().chain(others));
+        let date = Some(&table.inserted).filter(|column| !column.is_expression);
+        let columns = names(date.into_iter().chain(others));
         lacks("pending records", "INDEX", "backlog", columns, condition.clone());
     }
     if by_count && let Some(columns) = engine.columns_of_waiting(table)? {

@@ -14,8 +14,8 @@ use super::sql::{due_params, id_params};
 use super::survey::Undated;
 use super::table::{Cells, Charged, Places, Selected, Table};
 use super::{
-    Claim, Found, Interrupter, IsDue, Moved, NOT_TAKEN, Page, Reader, Rehearsal, RowWrite,
-    STILL_PENDING, Store, WriteResult,
+    Claim, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page, Reader, Rehearsal,
+    RowWrite, STILL_PENDING, Store, WriteResult,
 };
 use crate::query::{Query, Window};
 use crate::record::{Id, Record, Settlement, Status, Value};
@@ -58,7 +58,7 @@ impl<E: Engine> SqlDatabase<E> {
 
     /// Mostly there is none.
     fn has_any(&mut self, statuses: &[Status]) -> Result<bool> {
-        match self.engine.any(&self.table.any(&self.table.of_statuses(statuses))) {
+        match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
             // Whoever looks for them says what cannot be read.
             Err(error) if error.is_of_a_row => Ok(true),
             any => self.reading(any),
@@ -129,6 +129,15 @@ impl<E: Engine> SqlDatabase<E> {
 impl<E: Engine> Reader for SqlDatabase<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let _acting = self.engine.take_rights()?;
+        let by_column;
+        let query = match (&query.window, self.table.due_column()) {
+            // The column says what is due, and the waits of the policy nothing.
+            (Window::Failed { .. }, Some(_)) => {
+                by_column = Query { window: Window::All, ..query.clone() };
+                &by_column
+            }
+            _ => query,
+        };
         if query.after.is_none() && !self.has_any(&query.statuses)? {
             return Ok(Page::default());
         }
@@ -207,9 +216,9 @@ impl<E: Engine> TableStore<E> {
         if open.is_empty() {
             return Ok(Ok(written));
         }
-        // Without a status column nothing but the condition makes a row finished.
+        // Without a status column nothing but the condition makes a row finished, or pending again.
         let sees_ends = self.database.table.statuses.column.is_none()
-            && open.iter().any(|(_, change)| change.ends());
+            && open.iter().any(|(_, change)| change.ends() || change.renews());
         let has_begun = open.iter().any(|(_, change)| change.begins());
         let is_transaction = E::WRITES_SINGLY || sees_ends || has_begun && self.looks_again()?;
         if is_transaction {
@@ -217,9 +226,14 @@ impl<E: Engine> TableStore<E> {
         }
         for seen in self.change(&open, Ask::Write)? {
             let change = &changes[seen.number];
-            if sees_ends && seen.is_pending && change.ends() {
+            let is_in_vain = match (sees_ends, seen.is_pending) {
+                (true, true) if change.ends() => Some(STILL_PENDING),
+                (true, false) if change.renews() => Some(NOT_PENDING),
+                (_, _) => None,
+            };
+            if let Some(why) = is_in_vain {
                 self.database.engine.roll_back();
-                return Ok(Err(STILL_PENDING.into()));
+                return Ok(Err(why.into()));
             }
             written[seen.number] = change.written(seen.charged);
         }
@@ -285,7 +299,10 @@ impl<E: Engine> TableStore<E> {
     ) -> Result<Option<Rehearsal>, DbError> {
         let mut charged: Option<Charged> = None;
         for settlement in chain {
+            // Any instant shows whether the column takes one.
+            let retry_at = Some(settlement.at);
             let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
+            let change = RowWrite { retry_at, ..change };
             let one = [(0, &change)];
             let why = match self.change(&one, Ask::Rehearse) {
                 Err(error) if error.is_refusal => error.words,

@@ -260,7 +260,13 @@ impl Dispatcher {
             if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_counter);
-        changes.extend(charged.map(|(record, _)| RowWrite::new(record, None, charge(record))));
+        changes.extend(charged.map(|(record, _)| {
+            let charge = charge(record);
+            // Killed, the pass leaves the record to wait as if it had failed.
+            let retry_at = Some(()).filter(|()| capabilities.has_due_column);
+            let retry_at = retry_at.and_then(|()| rule.retry_at(record, &charge));
+            RowWrite { retry_at, ..RowWrite::new(record, None, charge) }
+        }));
         let mut applied = apply(&mut *self.pass.store, &changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
         let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tokio_postgres::Row;
 
 use super::PgEngine;
@@ -37,6 +37,7 @@ fn column(row: &Row) -> Column {
     };
     Column {
         name: row.get(0),
+        is_expression: false,
         declared: row.get(1),
         holds,
         legal: (!labels.is_empty()).then_some(labels),
@@ -110,13 +111,29 @@ impl Catalog for RefCell<Session> {
         if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
             return Ok(Vec::new());
         }
-        let name = quote(&column.name);
+        let name = column.sql();
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
         let rows = match self.borrow_mut().query(&sql, &[]) {
             Err(error) if error.kind == Kind::Forbidden => Vec::new(),
             rows => rows?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
+    }
+
+    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column> {
+        let sql = sql.unwrap_or("NULL::timestamptz");
+        let found = self.borrow_mut().query(
+            &format!(
+                "SELECT $1, format_type(t.oid, NULL), b.typname::text, true, true, false, -1, \
+                 ARRAY[]::text[] \
+                 FROM pg_type t JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
+                 WHERE t.oid = (SELECT pg_typeof((SELECT ({sql}\n) FROM {} LIMIT 1)))::oid",
+                table.sql
+            ),
+            &[Param::text(sql)],
+        )?;
+        let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
+        Ok(Column { is_expression: true, ..column })
     }
 
     /// A column counts as read if its name occurs in the condition: there may be some too many,

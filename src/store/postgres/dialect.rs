@@ -49,7 +49,7 @@ impl Dialect for Postgres {
 
     /// As text, from which a cast makes the same value again. Times are as JSON has them.
     fn cell(&self, column: &Column) -> String {
-        let name = quote(&column.name);
+        let name = column.sql();
         if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
             format!("(to_json({name}) #>> '{{}}')")
         } else {
@@ -69,6 +69,10 @@ impl Dialect for Postgres {
         format!("${number}::text::{}", column.declared)
     }
 
+    fn typed(&self, literal: &str, column: &Column) -> String {
+        format!("{literal}::{}", column.declared)
+    }
+
     fn within(&self, table: &Table, window: &Window, _: Order) -> Vec<String> {
         vec![match window {
             Window::All => EVERY.into(),
@@ -78,7 +82,7 @@ impl Dialect for Postgres {
     }
 
     fn undated(&self, table: &Table, window: &Window) -> Vec<String> {
-        let column = quote(&table.inserted.name);
+        let column = table.inserted.sql();
         vec![match (table.inserted.holds, window) {
             (Holds::Instants | Holds::ClockTimes, _) => {
                 format!("({column} IS NULL OR {column} IN ('infinity', '-infinity'))")
@@ -92,7 +96,7 @@ impl Dialect for Postgres {
 
     /// A clock's zone by rules is known here, and not on the server.
     fn inserted_at(&self, table: &Table) -> Option<String> {
-        let column = quote(&table.inserted.name);
+        let column = table.inserted.sql();
         let at = match (table.inserted.holds, table.dates.zone.fixed_secs()) {
             (Holds::Instants, _) => column,
             (Holds::ClockTimes, Some(ahead)) => {
@@ -143,7 +147,7 @@ pub fn param(value: &Value) -> Option<String> {
 
 /// Rows that can have been inserted in a window, or more of them.
 fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
-    let column = quote(&table.inserted.name);
+    let column = table.inserted.sql();
     let between = |from: Instant, until: Option<Instant>, shown: fn(&Instant) -> String| {
         let bounds = [(">=", Some(from)), ("<", until)].into_iter();
         let terms = bounds.filter_map(|(cmp, at)| {

@@ -106,7 +106,8 @@ impl Engine for PgEngine {
     }
 
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
-        let (pending, recent) = (table.any(&table.pending()), table.due(&recent()).concat());
+        let (pending, recent) =
+            (table.any(&table.due_rows(&Status::PENDING)), table.due(&recent()).concat());
         Ok(self.is_found_by_index(table, &pending)? && self.is_found_by_index(table, &recent)?)
     }
 

@@ -39,13 +39,31 @@ impl Catalog for Connection {
         let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1";
         let has_no_row_numbers = self.query_row(sql, [&table.name], |row| row.get(0)).optional()?;
         let newest = if has_no_row_numbers == Some(true) { "" } else { "ORDER BY rowid DESC" };
-        let (column, table) = (quote(&column.name), &table.sql);
+        let (column, table) = (column.sql(), &table.sql);
         let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
         let mut statement = self.prepare(&sql)?;
         let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
         // Whoever reads the row itself says that it cannot be read.
         let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_a_row));
         Ok(values.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column> {
+        let sql = sql.unwrap_or("NULL");
+        self.prepare(&format!("SELECT ({sql}\n) FROM {}", table.sql))?;
+        Ok(Column {
+            name: sql.into(),
+            is_expression: true,
+            declared: String::new(),
+            holds: Holds::Anything,
+            legal: None,
+            most_chars: None,
+            most_number: None,
+            has_default: true,
+            is_generated: true,
+            not_null: false,
+            spelling: Spelling::rfc3339(),
+        })
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
@@ -93,6 +111,7 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
             let is_number = declared.contains("INT");
             Ok(Column {
                 name: row.get(0)?,
+                is_expression: false,
                 holds: affinity(&declared),
                 legal: None,
                 most_chars: length(&declared),

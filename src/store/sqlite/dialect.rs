@@ -33,11 +33,11 @@ impl Dialect for Sqlite {
     }
 
     fn cell(&self, column: &Column) -> String {
-        quote(&column.name)
+        column.sql()
     }
 
     fn exact(&self, column: &Column) -> String {
-        format!("{} COLLATE BINARY", quote(&column.name))
+        format!("{} COLLATE BINARY", column.sql())
     }
 
     /// To cut an error SQLite reads all of it, so of a huge one it says only how long it is.
@@ -55,6 +55,10 @@ impl Dialect for Sqlite {
     }
 
     /// One statement for each stretch of the date column that can hold them.
+    fn typed(&self, literal: &str, _: &Column) -> String {
+        literal.into()
+    }
+
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
         let Window::Inserted { from, until } = window else { return vec![EVERY.into()] };
         let mut stretches = table.dates.stretches(*from, *until);
@@ -62,14 +66,14 @@ impl Dialect for Sqlite {
         if order == Order::Oldest {
             stretches.reverse();
         }
-        let column = quote(&table.inserted.name);
+        let column = table.inserted.sql();
         stretches.iter().map(|it| stretch(&column, it)).collect()
     }
 
     /// Looked for where the index shows them at once: NULL, blobs, text that begins with no plausible
     /// year, numbers out of range. What sorts as an old date is left to `status` to report.
     fn undated(&self, table: &Table, _: &Window) -> Vec<String> {
-        let column = quote(&table.inserted.name);
+        let column = table.inserted.sql();
         let mut places = vec![
             format!("{column} IS NULL"),
             format!("{column} >= x''"),
@@ -89,7 +93,7 @@ impl Dialect for Sqlite {
     }
 
     fn inserted_at(&self, table: &Table) -> Option<String> {
-        Some(format!("backlog_instant({})", quote(&table.inserted.name)))
+        Some(format!("backlog_instant({})", table.inserted.sql()))
     }
 
     fn instant(&self, at: Instant) -> String {
@@ -199,7 +203,7 @@ pub fn due_by_row_number(table: &Table, query: &Query) -> String {
         table.facts(&query.window),
         table.sql,
         due_params(query).len() + 1,
-        table.of_statuses(&query.statuses),
+        table.due_rows(&query.statuses),
         table.bounds(query),
     )
 }

@@ -34,7 +34,7 @@ pub struct SqliteLocks {
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
     state: StateDir,
-    /// Reads whether the row with an id is in the queue, and all columns that there are by then.
+    /// Reads the head of the row with an id, and all columns that there are by then.
     by_id: String,
     /// The columns of the rows that were read last.
     names: Arc<[String]>,
@@ -43,7 +43,7 @@ pub struct SqliteLocks {
 impl SqliteLocks {
     pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
         let claims = Arc::new(Mutex::new(Claims::new(state.claims_file(&table.name)?)));
-        let by_id = table.of_id(&format!("{}, *", table.is_in_queue()));
+        let by_id = table.of_id(&format!("{}, *", table.head()));
         let (state, names) = (state.clone(), Arc::from([]));
         Ok(Self { watchdog: None, claims, wal_sync: None, state, by_id, names })
     }
@@ -76,9 +76,11 @@ impl SqliteLocks {
         let mut found = None;
         while let Some(row) = rows.next()? {
             // With columns that were added since the pass began.
-            let columns = self.names(row.as_ref());
+            let head = on.table.head_columns();
+            let columns = self.names(row.as_ref(), head);
             require_memory(row, columns.len())?;
-            let values = (1..=columns.len()).map(|index| row.get_ref(index).map(value));
+            let places = head..head + columns.len();
+            let values = places.map(|index| row.get_ref(index).map(value));
             let values = values.collect::<rusqlite::Result<_>>()?;
             let record = on.table.record(row, 0, record::Row { columns, values });
             if record.is_some_and(|record| found.replace(record).is_some()) {
@@ -88,9 +90,9 @@ impl SqliteLocks {
         Ok(found.map_or(Claim::Gone, |record| Claim::Held(Box::new(record))))
     }
 
-    /// The names of a statement's columns, but for the first; mostly those of the time before.
-    fn names(&mut self, statement: &Statement<'_>) -> Arc<[String]> {
-        let names = || statement.column_names().skip(1);
+    /// The names of a statement's columns behind the first; mostly those of the time before.
+    fn names(&mut self, statement: &Statement<'_>, head: usize) -> Arc<[String]> {
+        let names = || statement.column_names().skip(head);
         if !self.names.iter().map(String::as_str).eq(names()) {
             self.names = names().map(String::from).collect();
         }

@@ -189,8 +189,9 @@ impl Engine for SqliteEngine {
             };
             let Some(charged) = charged else { continue };
             let is_asked = table.statuses.column.is_none() || ask == Ask::Rehearse;
-            let is_pending =
-                is_asked && change.ends() && self.is_pending(table, &change.record.id)?;
+            let is_pending = is_asked
+                && (change.ends() || change.renews())
+                && self.is_pending(table, &change.record.id)?;
             all.push(Seen { number: *number, is_pending, charged });
         }
         Ok(all)

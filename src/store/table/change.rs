@@ -66,6 +66,8 @@ impl<'a> Sets<'a> {
             let (role, value) = match (to, error) {
                 (Assigned::Constant(value), _) => (Role::Set, value.clone()),
                 (Assigned::Now, _) => (Role::Set, column.spelling.write(settlement.at, zone)),
+                // The due column is set with the counters.
+                (Assigned::Next, _) => continue,
                 (Assigned::Error, Some(error)) => (Role::Set, Value::Text(column.cut(error))),
                 // There is none, so the last one stays for people to read.
                 (Assigned::Error, None) => continue,
@@ -114,7 +116,7 @@ impl Table {
     }
 
     fn sets<'a>(&'a self, change: &RowWrite) -> Sets<'a> {
-        let RowWrite { record, settlement, .. } = change;
+        let RowWrite { record, settlement, retry_at, .. } = change;
         let (mut sets, zone) = (Sets(Vec::new()), &self.dates.zone);
         let before = |column: &Column| before(record, column);
         let status = self.statuses.value(settlement.status(record.status));
@@ -125,6 +127,10 @@ impl Table {
             Counter::AsBefore => {
                 for column in self.counter_columns() {
                     sets.set(column, Role::Set, before(column));
+                }
+                if settlement.transition == Transition::Succeeded && self.counts_attempts {
+                    let attempts = Value::Integer(record.next_attempt().into());
+                    sets.optional(&self.failures, |_| attempts);
                 }
                 if settlement.transition == Transition::Renewed && !self.statuses.tell() {
                     // NEW is then what has not failed: at least, there is nothing to wait after.
@@ -143,6 +149,15 @@ impl Table {
                 });
             }
         }
+        if let Some(column) = self.due_column() {
+            let due_at = match settlement.transition {
+                Transition::Begun | Transition::Failed => *retry_at,
+                Transition::Renewed => Some(settlement.at),
+                Transition::Undone | Transition::Succeeded | Transition::Archived => None,
+            };
+            let due_at = due_at.map(|at| column.spelling.write(at, zone));
+            sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
+        }
         match settlement.transition {
             Transition::Succeeded => sets.effects(&self.on_success, settlement, zone),
             Transition::Failed => sets.effects(&self.on_failure, settlement, zone),
@@ -151,6 +166,9 @@ impl Table {
                     sets.effects(&self.on_failure, settlement, zone);
                 }
                 sets.effects(&self.on_archive, settlement, zone);
+            }
+            Transition::Renewed if record.status == Status::Archived => {
+                sets.effects(&self.on_restore, settlement, zone);
             }
             Transition::Begun | Transition::Undone | Transition::Renewed => {}
         }
@@ -168,7 +186,7 @@ impl Table {
     /// the time or by other rows, so it is not asked again: what it reads here must be as it was.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
-        distinct(read.chain([&self.inserted]))
+        distinct(read.chain(Some(&self.inserted).filter(|it| !it.is_expression)))
     }
 
     /// What a charge makes of a row where nothing else changes with it.

@@ -8,7 +8,10 @@ use crate::record::{Status, Value};
 
 #[derive(Clone)]
 pub struct Column {
+    /// An expression has that of itself.
     pub name: String,
+    /// Whether it is an SQL expression over the columns of the row, and none of them.
+    pub is_expression: bool,
     /// Its type, as the table declares it.
     pub declared: String,
     pub holds: Holds,
@@ -58,6 +61,11 @@ impl Holds {
 }
 
 impl Column {
+    /// The column in SQL.
+    pub fn sql(&self) -> String {
+        if self.is_expression { format!("({})", self.name) } else { quote(&self.name) }
+    }
+
     pub fn hold(&self, value: &Value) -> Value {
         let text = || value.to_string();
         let held = match (self.holds, value) {
@@ -128,6 +136,27 @@ pub fn joined(terms: impl Iterator<Item = String>, by: &str) -> String {
     terms.collect::<Vec<_>>().join(by)
 }
 
+/// Membership of a row, by the conditions of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    /// Of a row for which `where` holds.
+    Queue,
+    /// Of one for which it does not, and `where_archived` does.
+    Archived,
+    Other,
+}
+
+impl Membership {
+    /// By its number in [`Table::membership`](super::Table::membership).
+    pub fn of(number: Option<i64>) -> Self {
+        match number {
+            Some(1) => Self::Queue,
+            Some(2) => Self::Archived,
+            _ => Self::Other,
+        }
+    }
+}
+
 pub struct Statuses {
     /// `None` if the queue's condition alone says what is pending.
     pub column: Option<Column>,
@@ -190,11 +219,13 @@ impl Statuses {
     pub fn status(
         &self,
         is: &dyn Fn(&Value) -> bool,
-        in_queue: bool,
+        membership: Membership,
         failed: Option<bool>,
     ) -> Status {
-        if !in_queue {
-            return Status::Foreign;
+        match membership {
+            Membership::Other => return Status::Foreign,
+            Membership::Archived => return Status::Archived,
+            Membership::Queue => {}
         }
         let pending = if failed == Some(false) { Status::New } else { Status::Error };
         if self.column.is_none() {

@@ -7,7 +7,8 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use super::{Column, Effect, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
-    Assigned, Assignment, Mapping, Name, STATUS, StatusColumn, StatusValues, usual_values,
+    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
+    usual_values,
 };
 use crate::nearest::{hint, listed, nearest};
 use crate::record::Value;
@@ -30,6 +31,9 @@ pub trait Catalog {
 
     /// Values of the newest rows of the table, a few.
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>>;
+
+    /// An SQL expression over the columns of a row as a column; none is always NULL.
+    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column>;
 
     /// Checks that it is a condition, about a single row and as a whole. Says which columns it reads.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
@@ -55,9 +59,13 @@ impl Table {
         let table = find(catalog, mapping)?;
         check_roles(&table)?;
         let mut read = HashSet::new();
-        for condition in &mapping.conditions {
+        for condition in mapping.conditions.iter().chain(&mapping.archived) {
             ensure!(!condition.trim().is_empty(), "the condition is empty; leave it out");
             read.extend(catalog.condition_columns(&table, condition)?);
+        }
+        if let DateSource::Expression(sql) = &mapping.inserted {
+            let columns = catalog.condition_columns(&table, &format!("({sql}\n) IS NOT NULL"));
+            read.extend(columns.context("date_inserted.sql")?);
         }
         let condition_columns = table.columns.iter().filter(|it| read.contains(&it.name));
         Ok(Self { condition_columns: condition_columns.cloned().collect(), ..table })
@@ -106,7 +114,8 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     let effects = |key: &'static str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
         let effect = |Assignment { column, to }: &Assignment| {
             let column = lookup.required(column).context(key)?;
-            let column = if *to == Assigned::Now { spelt(column)? } else { column };
+            let is_instant = matches!(to, Assigned::Now | Assigned::Next);
+            let column = if is_instant { spelt(column)? } else { column };
             Ok(Effect { column, to: to.clone() })
         };
         assignments.iter().map(effect).collect()
@@ -121,14 +130,31 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
             complaints.extend(lookup.complaint(is_count, name, column, &other_dates)?);
         }
     }
+    let on_failure = effects("on_failure", &mapping.on_failure)?;
+    let mut due_at = on_failure.iter().filter(|effect| effect.to == Assigned::Next);
+    let (due, twice) = (due_at.next(), due_at.next());
+    ensure!(
+        twice.is_none(),
+        "on_failure sets two columns to {{next}}: only one can say what is due"
+    );
+    let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
+    let mut last_error = lookup.named(&mapping.last_error)?;
+    if let (Some(column), Some(most)) = (&mut last_error, mapping.most_of_error) {
+        column.most_chars = Some(column.most_chars.map_or(most, |own| own.min(most)));
+    }
     // Each on a line of its own, so that a comment in it ends there.
     let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
     Ok(Table {
         complaints,
         failures,
         last_failure: last_failed.map(last_failure).transpose()?,
-        last_error: lookup.named(&mapping.last_error)?,
-        due_at: None,
+        last_error,
+        max_attempts: max_attempts.transpose().context("max_attempts")?,
+        counts_attempts: mapping.counts_attempts,
+        due_at: due.map(|effect| effect.column.clone()),
+        keeps_schedule: false,
+        archived: mapping.archived.clone(),
+        is_undated: mapping.inserted == DateSource::None,
         condition: Some(conditions.join(" AND ")).filter(|all| !all.is_empty()),
         condition_columns: Vec::new(),
         payload: match &mapping.payload {
@@ -137,8 +163,9 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         },
         on_success: effects("on_success", &mapping.on_success)?,
         deletes_finished: mapping.deletes_finished,
-        on_failure: effects("on_failure", &mapping.on_failure)?,
+        on_failure,
         on_archive: effects("on_archive", &mapping.on_archive)?,
+        on_restore: effects("on_restore", &mapping.on_restore)?,
         dates: mapping.dates.clone(),
         id,
         statuses,
@@ -205,7 +232,14 @@ impl Lookup<'_> {
 
     /// The insertion date, in the spelling of the newest rows. One that the user names must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
-        let mut column = self.expected(&mapping.inserted, "date_inserted", "")?;
+        let (mut column, is_given) = match &mapping.inserted {
+            DateSource::Column(name) => (self.expected(name, "date_inserted", "")?, name.is_given),
+            DateSource::Expression(sql) => {
+                let column = self.catalog.expression(&self.table, Some(sql));
+                (column.context("date_inserted.sql")?, true)
+            }
+            DateSource::None => return self.catalog.expression(&self.table, None),
+        };
         let what = format!("column {} of table {}", column.name, self.table.name);
         ensure!(column.holds.dates(), "{what} holds no date: it is {}", column.declared);
         let samples = self.catalog.samples(&self.table, &column)?;
@@ -213,7 +247,7 @@ impl Lookup<'_> {
         let other = samples.iter().find(|value| !is_never(value));
         if let Some(spelling) = spelling {
             column.spelling = spelling;
-        } else if let Some(value) = other.filter(|_| mapping.inserted.is_given) {
+        } else if let Some(value) = other.filter(|_| is_given) {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
             let shown = value.shown();

@@ -6,7 +6,7 @@ mod lookup;
 mod row;
 
 pub use change::{Charged, Role, Term, Verb};
-pub use column::{Column, Holds, Statuses, distinct, joined, names, quote};
+pub use column::{Column, Holds, Membership, Statuses, distinct, joined, names, quote};
 pub use lookup::{Catalog, Listed, Trial, missing};
 pub use row::{Cell, Cells, Places, Selected};
 
@@ -29,6 +29,8 @@ pub struct Table {
     pub id: Vec<Column>,
     pub statuses: Statuses,
     pub inserted: Column,
+    /// Whether that is always NULL.
+    pub is_undated: bool,
     pub dates: Dates,
     /// How the dates other than that of insertion are read.
     pub other_dates: Dates,
@@ -37,11 +39,19 @@ pub struct Table {
     pub last_error: Option<Column>,
     /// What is the matter with the columns of failures and of the last one.
     pub complaints: Vec<String>,
-    /// Where the store keeps the schedule itself: when a pending record is due.
+    /// The most attempts of each record.
+    pub max_attempts: Option<Column>,
+    /// Whether `failures` counts attempts, also the one that succeeds.
+    pub counts_attempts: bool,
+    /// When a pending record is due: written with each failure, or kept by the store.
     pub due_at: Option<Column>,
+    /// Whether the store keeps the schedule itself.
+    pub keeps_schedule: bool,
     /// What holds for the rows of the queue, and for no others.
     pub condition: Option<String>,
-    /// The columns that it reads.
+    /// What holds for archived rows, where no status says so.
+    pub archived: Option<String>,
+    /// The columns that these conditions and the insertion date read.
     pub condition_columns: Vec<Column>,
     /// Where `add` puts what it is given.
     pub payload: Option<Column>,
@@ -50,6 +60,7 @@ pub struct Table {
     pub on_success: Vec<Effect>,
     pub on_failure: Vec<Effect>,
     pub on_archive: Vec<Effect>,
+    pub on_restore: Vec<Effect>,
 }
 
 pub struct Effect {
@@ -60,11 +71,12 @@ pub struct Effect {
 impl Table {
     /// What its store can do. To snooze it needs a date to wait from, unless it keeps the schedule.
     pub fn capabilities(&self) -> Capabilities {
-        let (keeps_schedule, has_counter) = (self.due_at.is_some(), self.failures.is_some());
+        let has_counter = self.failures.is_some();
         Capabilities {
-            keeps_schedule,
+            keeps_schedule: self.keeps_schedule,
+            has_due_column: self.due_column().is_some(),
             has_counter,
-            can_snooze: has_counter && (self.last_failure.is_some() || keeps_schedule),
+            can_snooze: has_counter && (self.last_failure.is_some() || self.due_at.is_some()),
             can_archive: self.can_be(Status::Archived),
             ..Capabilities::default()
         }
@@ -73,7 +85,7 @@ impl Table {
     /// What tells the series of attempts of a record apart; `None` where no error is kept.
     pub fn series_source(&self) -> Option<SeriesSource> {
         // A queue notes an error only where it puts a message away.
-        self.last_error.as_ref().filter(|_| self.due_at.is_none())?;
+        self.last_error.as_ref().filter(|_| !self.keeps_schedule)?;
         // The server cuts what is written to a day, and some floating-point numbers are short.
         let is_exact = |Column { holds, declared, spelling, .. }: &Column| {
             let is_cut =
@@ -84,8 +96,25 @@ impl Table {
         Some(if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError })
     }
 
+    /// The column that says when a record is due, written with each failure.
+    pub fn due_column(&self) -> Option<&Column> {
+        self.due_at.as_ref().filter(|_| !self.keeps_schedule)
+    }
+
+    /// The columns that go back to what they held before an attempt that did not count.
     pub fn counter_columns(&self) -> impl Iterator<Item = &Column> {
-        [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten()
+        let counters = [&self.failures, &self.last_failure, &self.last_error].into_iter().flatten();
+        counters.chain(self.due_column())
+    }
+
+    /// The insertion date, where it is an expression.
+    pub fn date_expression(&self) -> Option<&Column> {
+        Some(&self.inserted).filter(|column| column.is_expression)
+    }
+
+    /// Whether no record has an age.
+    pub fn has_no_dates(&self) -> bool {
+        self.is_undated
     }
 
     /// The columns that are read or written, each with the key that names it and what it is.
@@ -95,16 +124,25 @@ impl Table {
             ("failures", "the count of failures", &self.failures),
             ("last_failure", "the last failure", &self.last_failure),
             ("last_error", "the last error", &self.last_error),
+            ("max_attempts", "the most attempts", &self.max_attempts),
         ];
         let optional =
             optional.into_iter().filter_map(|(key, is, it)| Some((key, is, it.as_ref()?)));
         let ids = self.id.iter().map(|column| ("id", "the record's id", column));
-        ids.chain([("date_inserted", "the insertion date", &self.inserted)]).chain(optional)
+        let inserted = Some(&self.inserted).filter(|_| !self.is_undated);
+        let inserted = inserted.map(|it| ("date_inserted", "the insertion date", it));
+        let due = self.due_column().map(|it| ("on_failure", "the next attempt", it));
+        ids.chain(inserted).chain(optional).chain(due)
     }
 
-    pub fn effects(&self) -> [(&'static str, &Vec<Effect>); 3] {
-        let Self { on_success, on_failure, on_archive, .. } = self;
-        [("on_success", on_success), ("on_failure", on_failure), ("on_archive", on_archive)]
+    pub fn effects(&self) -> [(&'static str, &Vec<Effect>); 4] {
+        let Self { on_success, on_failure, on_archive, on_restore, .. } = self;
+        [
+            ("on_success", on_success),
+            ("on_failure", on_failure),
+            ("on_archive", on_archive),
+            ("on_restore", on_restore),
+        ]
     }
 
     pub fn written_columns(&self) -> Vec<&Column> {
@@ -126,7 +164,8 @@ impl Table {
         let is_read = |Effect { column, .. }: &Effect| {
             self.condition_columns.iter().any(|it| it.name == column.name)
         };
-        let ends = self.effects().into_iter().filter(|(key, _)| *key != "on_failure");
+        let is_end = |key: &str| ["on_success", "on_archive"].contains(&key);
+        let ends = self.effects().into_iter().filter(|(key, _)| is_end(key));
         let ends = ends.filter(|_| self.statuses.column.is_none());
         let in_vain = ends.filter(|(_, it)| !it.is_empty() && !it.iter().any(is_read));
         in_vain.map(|(key, _)| key).collect()
@@ -197,9 +236,9 @@ impl Table {
 
     pub fn require_renewal(&self) -> Result<()> {
         ensure!(
-            self.statuses.tell() || self.last_failure.is_some(),
+            self.statuses.tell() || self.last_failure.is_some() || self.due_at.is_some(),
             "nothing in table {} makes a record due now: no value of a status tells new from \
-             failed, and no column says when the last attempt failed",
+             failed, and no column says when the last attempt failed, or when the next is due",
             self.name
         );
         Ok(())
@@ -207,9 +246,9 @@ impl Table {
 
     pub fn require_told_archived(&self) -> Result<()> {
         ensure!(
-            self.statuses.value(Status::Archived).is_some(),
+            self.statuses.value(Status::Archived).is_some() || self.archived.is_some(),
             "archived records of table {} cannot be told from others: no value of a status column \
-             says so (status.archived)",
+             says so (status.archived), and no condition (where_archived)",
             self.name
         );
         Ok(())
@@ -218,6 +257,9 @@ impl Table {
     /// The column that new records' payloads go to, if records can be added at all.
     pub fn require_payload(&self) -> Result<&Column> {
         let table = &self.name;
+        if self.inserted.is_expression {
+            bail!("the insertion date of table {table} is an expression; insert rows yourself");
+        }
         if let Some(Column { name, .. }) = self.id.iter().find(|it| !it.has_default) {
             ensure!(
                 self.payload.is_none(),

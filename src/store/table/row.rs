@@ -4,7 +4,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::{Column, Table};
+use super::{Column, Membership, Table};
 use crate::date::Dates;
 use crate::query::Window;
 use crate::record::{Facts, Id, Record, Row, Status, Value, last_error};
@@ -24,6 +24,10 @@ pub trait Cells {
 
     /// A number that is not of a column.
     fn number(&self, index: usize) -> Option<i64>;
+
+    fn membership(&self, index: usize) -> Membership {
+        Membership::of(self.number(index))
+    }
 
     /// Whether something holds.
     fn truth(&self, index: usize) -> bool;
@@ -49,6 +53,7 @@ pub struct Places<'a> {
     failures: Option<Place<'a>>,
     last_failure: Option<Place<'a>>,
     due_at: Option<Place<'a>>,
+    max_attempts: Option<Place<'a>>,
     /// Or the beginning of it, which may tell of a snooze.
     last_error: Option<Place<'a>>,
 }
@@ -70,6 +75,7 @@ impl<'a> Places<'a> {
             failures: optional(&table.failures),
             last_failure: optional(&table.last_failure),
             due_at: optional(&table.due_at),
+            max_attempts: optional(&table.max_attempts),
             last_error: optional(&table.last_error),
         }
     }
@@ -97,7 +103,7 @@ impl<'a> Places<'a> {
         row.value(self.inserted.0, self.inserted.1)
     }
 
-    pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, in_queue: bool) -> Facts<'id> {
+    pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, membership: Membership) -> Facts<'id> {
         let table = self.table;
         let cell = |place: Option<Place<'a>>| place.map(|(column, index)| row.cell(column, index));
         let other_date = |place| cell(place).map(|cell| date(cell, &table.other_dates));
@@ -114,22 +120,25 @@ impl<'a> Places<'a> {
         };
         Facts {
             id,
-            status: table.statuses.status(&is, in_queue, failed),
+            status: table.statuses.status(&is, membership, failed),
             inserted_at,
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
             due_at: other_date(self.due_at).flatten(),
+            max_attempts: cell(self.max_attempts)
+                .and_then(|it| it.map_or_else(|it| most_attempts(&it), |_| None)),
             snoozed_until: cell(self.last_error)
                 .and_then(|it| it.ok().and_then(last_error::snoozed_until)),
         }
     }
 
     /// What is shown of a row's status: its name, or what the row holds instead.
-    pub fn status_text(&self, status: Status, row: &impl Cells, in_queue: bool) -> String {
+    pub fn status_text(&self, status: Status, row: &impl Cells, membership: Membership) -> String {
         match (status, self.status) {
             (Status::Foreign, None) => "not pending".into(),
             (Status::Foreign, Some((column, index))) => {
-                let behind = if in_queue { "" } else { ", but not in the queue" };
+                let is_other = membership == Membership::Other;
+                let behind = if is_other { ", but not in the queue" } else { "" };
                 format!("{}{behind}", row.value(column, index))
             }
             (Status::New | Status::Error | Status::Success | Status::Archived, _) => {
@@ -140,25 +149,27 @@ impl<'a> Places<'a> {
 }
 
 impl Table {
-    /// A row as a record, if it can be one. At `first` stands whether it belongs to the queue, and
-    /// behind that what became `row`.
+    /// A row as a record, if it can be one. At `first` stands its [`Table::head`], and behind that
+    /// what became `row`.
     pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {
         let names = row.columns.iter().map(String::as_str);
-        let places = Places::of(self, &iter::repeat_n("", first + 1).chain(names));
+        let date = self.date_expression().map(|column| column.name.as_str());
+        let places = Places::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
         let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
             log::warn!("a record is left out, because its {name} is {}", found.shown());
         });
-        let (id, in_queue) = (id.ok()?, cells.truth(first));
-        let facts = places.facts(&id, cells, in_queue);
+        let (id, membership) = (id.ok()?, cells.membership(first));
+        let facts = places.facts(&id, cells, membership);
         let error = places.last_error.map(|(column, index)| cells.value(column, index));
         Some(Record {
             status: facts.status,
-            status_text: places.status_text(facts.status, cells, in_queue),
+            status_text: places.status_text(facts.status, cells, membership),
             inserted_at: facts.inserted_at,
             inserted: places.inserted(cells),
             failures: facts.failures,
             last_failure_at: facts.last_failure_at,
             due_at: facts.due_at,
+            max_attempts: facts.max_attempts,
             last_error: error.filter(|it| !it.is_null()).map(|it| it.to_string()),
             id,
             row,
@@ -180,7 +191,7 @@ impl Table {
     }
 }
 
-/// The columns of a record that a statement selects, behind whether it belongs to the queue.
+/// The columns of a record that a statement selects, behind its [`Table::head`].
 pub struct Selected<'a> {
     table: &'a Table,
     columns: Vec<&'a Column>,
@@ -205,7 +216,7 @@ impl<'a> Selected<'a> {
     }
 
     pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
-        let places = self.columns.iter().zip(first + 1..);
+        let places = self.columns.iter().zip(first + self.table.head_columns()..);
         let values = places.map(|(column, index)| row.value(column, index)).collect();
         self.table.record(row, first, Row { columns: self.names.clone(), values })
     }
@@ -234,6 +245,11 @@ fn id(value: &Value) -> Result<Id, &'static str> {
         Value::Blob(_) => Err("a Blob; ids are integers or text"),
         Value::Boolean(_) | Value::Json(_) => Err("neither an integer nor text"),
     }
+}
+
+/// The most attempts of a record; what is no number, or none above 0, is no limit.
+fn most_attempts(value: &Value) -> Option<u32> {
+    Some(count(value)).filter(|most| *most > 0)
 }
 
 /// A count of failures, as the column holds it; what is no number counts as none.

@@ -17,7 +17,7 @@ use super::dialect::{Param, Postgres};
 use super::session::Session;
 use super::{PgEngine, Server};
 use crate::date::Spelling;
-use crate::mapping::{Mapping, Name, StatusColumn, usual_values};
+use crate::mapping::{DateSource, Mapping, Name, StatusColumn, usual_values};
 use crate::record::{Counter, Id, Transition, Value};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, missing, quote};
 use crate::store::table_store::SqlDatabase;
@@ -47,6 +47,7 @@ pub fn open(
     let could_not = || format!("could not use {}", server.shown());
     let mut queue = Queue::find(&mut session, name).with_context(could_not)?;
     let mut table = Table::find(&mut queue, &mapping_of(mapping))?;
+    table.keeps_schedule = true;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
     Ok(SqlDatabase::new(PgEngine { session, queue: Some(queue) }, table))
 }
@@ -217,7 +218,7 @@ fn mapping_of(said: &Mapping) -> Mapping {
         table: Name::given("queue"),
         id: vec![Name::given("msg_id")],
         status: StatusColumn::Mapped { column: Name::given("status"), values: usual_values() },
-        inserted: Name::given("enqueued_at"),
+        inserted: DateSource::Column(Name::given("enqueued_at")),
         failures: Name::given("read_ct"),
         last_failure: Name::usual("no such column"),
         last_error: Name::given("last_error"),
@@ -266,6 +267,10 @@ impl Catalog for Queue {
         Ok(Vec::new())
     }
 
+    fn expression(&self, _: &Listed, _: Option<&str>) -> Result<Column> {
+        bail!("a queue has its own insertion date");
+    }
+
     fn condition_columns(&mut self, _: &Table, _: &str) -> Result<HashSet<String>> {
         bail!("a queue hands out its messages in its own order: leave out --where");
     }
@@ -274,6 +279,7 @@ impl Catalog for Queue {
 fn queue_columns() -> Vec<Column> {
     let column = |name: &str, declared: &str, holds: Holds| Column {
         name: name.into(),
+        is_expression: false,
         declared: declared.into(),
         holds,
         legal: None,

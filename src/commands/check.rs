@@ -263,7 +263,7 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
         findings.error("columns", complaint.clone());
     }
     the_statuses(findings, found);
-    the_dates(findings, &table.inserted.name, &found.pending, now);
+    the_dates(findings, table.inserted.label(), &found.pending, now);
     if let Some((records, first)) = &found.pending.without_id {
         let records = counted(*records, "pending record");
         findings.error("ids", format!("{records} never tried, because the id is none: {first}"));

@@ -26,8 +26,12 @@ impl CronLine {
         Self { schedule, capabilities, cursor: Cursor::default() }
     }
 
-    /// Where a pass by slots begins.
+    /// Where a pass by slots begins; nowhere where each record says itself when it is due.
     pub fn reached(&self) -> Option<Slot> {
+        let Capabilities { keeps_schedule, has_due_column, .. } = self.capabilities;
+        if keeps_schedule || has_due_column {
+            return None;
+        }
         self.cursor.reached.as_ref().and_then(Position::slot)
     }
 

@@ -292,8 +292,13 @@ fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> 
         return Vec::new();
     }
     if let Some(at) = facts.due_at {
-        let shows = format!("the queue shows it from {} on", screen.at(at));
-        return vec![format!("{shows}; a failure puts that off by the policy")];
+        let at = screen.at(at);
+        return vec![match rule.capabilities.has_due_column {
+            true => format!("its due column says {at}; a failure writes the next attempt there"),
+            false => {
+                format!("the queue shows it from {at} on; a failure puts that off by the policy")
+            }
+        }];
     }
     let time = rule.time;
     match &rule.schedule.policy {

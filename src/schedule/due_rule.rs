@@ -61,13 +61,7 @@ impl DueRule {
             },
             Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
-            Some(_) => match scheduled() {
-                // It has had all its slots, and no later instant was written.
-                never @ Verdict::Never(_) => never,
-                Verdict::Due(_) | Verdict::Archive(_) | Verdict::Wait { .. } => {
-                    Verdict::Due(Reason::WaitOver)
-                }
-            },
+            Some(_) => Verdict::Due(Reason::WaitOver),
         };
         match (exhausted(facts, self.schedule.limits, self.time.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),

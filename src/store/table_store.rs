@@ -146,7 +146,7 @@ impl<E: Engine> Reader for SqlDatabase<E> {
             .search(query, &mut page)
             .or_else(|error| self.search_around(query, &mut page, error));
         self.reading(searched)?;
-        Ok(page.finish(&self.table.inserted.name, &mut self.said))
+        Ok(page.finish(self.table.inserted.label(), &mut self.said))
     }
 
     /// A second row shows that the id is not unique.

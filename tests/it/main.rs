@@ -13,6 +13,7 @@ mod cron;
 mod cursors;
 mod dependencies;
 mod docs;
+mod due_columns;
 mod edits;
 mod encodings;
 mod escaping;

@@ -131,7 +131,13 @@ impl Catalog for RefCell<Session> {
                 table.sql
             ),
             &[Param::text(sql)],
-        )?;
+        );
+        let found = match found {
+            Err(error) if ![Kind::Lost, Kind::Forbidden].contains(&error.kind) => {
+                bail!("{sql:?} is no expression in SQL: {}", error.words)
+            }
+            found => found?,
+        };
         let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
         Ok(Column { is_expression: true, ..column })
     }

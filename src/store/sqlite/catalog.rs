@@ -50,7 +50,13 @@ impl Catalog for Connection {
 
     fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column> {
         let sql = sql.unwrap_or("NULL");
-        self.prepare(&format!("SELECT ({sql}\n) FROM {}", table.sql))?;
+        let trial = format!("SELECT ({sql}\n) FROM {}", table.sql);
+        match self.prepare(&trial) {
+            Err(error) if !is_busy(&error) => {
+                bail!("{sql:?} is no expression in SQL: {}", words(&error))
+            }
+            prepared => drop(prepared?),
+        }
         Ok(Column {
             name: sql.into(),
             is_expression: true,

@@ -9,6 +9,10 @@ use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
 use crate::store::RowWrite;
 use crate::store::engine::Ask;
 use crate::store::sql::id_param;
+use crate::time::{DAY, Instant, WRITABLE};
+
+/// The next attempt of a record that has had all its retries.
+const NEVER: Instant = Instant(*WRITABLE.end() - 2 * DAY);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verb {
@@ -151,11 +155,11 @@ impl Table {
         }
         if let Some(column) = self.due_column() {
             let due_at = match settlement.transition {
-                Transition::Begun | Transition::Failed => *retry_at,
+                Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
                 Transition::Renewed => Some(settlement.at),
                 Transition::Undone | Transition::Succeeded | Transition::Archived => None,
             };
-            let due_at = due_at.map(|at| column.spelling.write(at, zone));
+            let due_at = due_at.map(|at| column.most(column.spelling.write(at, zone)));
             sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
         }
         match settlement.transition {

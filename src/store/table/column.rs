@@ -99,6 +99,19 @@ impl Column {
         matches!((value, self.most_number), (Value::Integer(number), Some(most)) if *number > most)
     }
 
+    /// What messages call it.
+    pub fn label(&self) -> &str {
+        if self.is_expression { "date_inserted" } else { &self.name }
+    }
+
+    /// A number that the column can hold, if it is one.
+    pub fn most(&self, value: Value) -> Value {
+        match self.most_number.filter(|_| self.is_too_small_for(&value)) {
+            Some(most) => Value::Integer(most),
+            None => value,
+        }
+    }
+
     /// Text, cut to the length that the type declares, as in VARCHAR(255).
     pub fn cut(&self, text: &str) -> String {
         text.chars().take(self.most_chars.unwrap_or(usize::MAX)).collect()

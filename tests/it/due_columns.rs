@@ -1,0 +1,349 @@
+//! What job tables have besides an id, a status and a date: due columns, maxima, counters of attempts,
+//! dates that are no column, and rows that are archived without a status. On both engines.
+
+use test_support::cluster::{Database, cluster};
+
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, skipped};
+
+/// A table on one of the engines.
+struct Subject {
+    env: TestEnv,
+    server: Option<Database>,
+}
+
+impl Subject {
+    fn query(&self, sql: &str) -> String {
+        match &self.server {
+            Some(database) => database.query(sql).trim_end().into(),
+            None => self.env.query(sql),
+        }
+    }
+
+    fn sql(&self, sql: &str) {
+        match &self.server {
+            Some(database) => database.sql(sql),
+            None => self.env.sql(sql),
+        }
+    }
+}
+
+/// Calls `check` with the table on SQLite and on PostgreSQL. Words in the schema that differ are
+/// `{instant}`, a type of dates, and in a condition `{clock}`, the time of the machine.
+#[track_caller]
+fn on_both(schema: &str, config: &str, check: impl Fn(&Subject)) {
+    let write = |env: &TestEnv, now: &str| {
+        let config = format!("[queue.jobs]\ntable = \"jobs\"\n{}", config.replace("{clock}", now));
+        std::fs::write(env.path("backlog.toml"), config).unwrap();
+    };
+    let env = TestEnv::with_schema(&schema.replace("{instant}", "TEXT"));
+    write(&env, "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')");
+    check(&Subject { env, server: None });
+    let Some(cluster) = cluster() else { return skipped("a mapping on PostgreSQL: no server") };
+    let database = cluster.database();
+    database.sql(&schema.replace("{instant}", "timestamptz"));
+    database.sql(&format!(
+        "ALTER DATABASE {} SET timezone TO 'UTC'",
+        database.query("SELECT current_database()").trim()
+    ));
+    let env = TestEnv::on(&database);
+    write(&env, "now()");
+    check(&Subject { env, server: Some(database) });
+}
+
+const RUN_AT: &str = "
+    CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT, attempts INTEGER NOT NULL DEFAULT 0, run_at {instant},
+      created_at {instant} NOT NULL, error TEXT);
+    INSERT INTO jobs VALUES (1, 'new', 0, '2026-11-20T10:00:00Z', '2026-11-20T10:00:00Z', NULL),
+      (2, 'new', 0, NULL, '2026-11-20T10:00:00Z', NULL),
+      (3, 'new', 0, '2999-01-01T00:00:00Z', '2026-11-20T10:00:00Z', NULL),
+      (4, 'new', 0, '2026-11-20T10:00:00Z', '2026-11-20T10:00:00Z', NULL)";
+
+const MAPPING: &str = r#"
+    status = { column = "state", new = "new", error = "failed", success = "done", archived = "dead" }
+    date_inserted = "created_at"
+    failures = "attempts"
+    last_error = "error"
+    on_failure = { run_at = "{next}" }
+    fibonacci = true
+"#;
+
+const SHOWN: &str =
+    "SELECT id, state, attempts, substr(CAST(run_at AS text), 12, 5) FROM jobs ORDER BY id";
+
+#[test]
+fn the_next_attempt_is_written_into_the_due_column_and_waited_for() {
+    on_both(RUN_AT, MAPPING, |it| {
+        let handler = it.env.noting("[ $BACKLOG_ID = 4 ] || exit 1");
+        let process = ["process", "--queue", "jobs", "--", &handler];
+        it.env.run_at(MIDNIGHT, &process).success();
+        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+        // Without a column of the last failure, and what succeeds keeps its instant.
+        assert_eq!(
+            it.query(SHOWN),
+            "1|failed|1|00:01\n2|failed|1|00:01\n3|new|0|00:00\n4|done|0|10:00"
+        );
+        it.env.run_at(MIDNIGHT + 59, &process).success();
+        assert_eq!(it.env.handled(), [""; 0]);
+        it.env.run_at(MIDNIGHT + 60, &process).success();
+        assert_eq!(it.env.handled(), ["2", "1"]);
+        it.env.run_at(MIDNIGHT + 120, &process).success();
+        assert_eq!(it.env.handled(), ["2", "1"]);
+        // Fibonacci(3) is 2.
+        assert_eq!(
+            it.query("SELECT substr(CAST(run_at AS text), 12, 5) FROM jobs WHERE id = 1"),
+            "00:04"
+        );
+        // The column has the last word: an application may write it, and so may a person.
+        it.sql("UPDATE jobs SET run_at = '2026-11-21T00:02:30Z' WHERE id = 1");
+        it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
+        assert_eq!(it.env.handled(), ["1"]);
+        let explained = it.env.run_at(MIDNIGHT + 3 * MINUTE, &["explain", "--queue", "jobs", "2"]);
+        assert!(explained.stdout.contains("00:04"), "{explained:?}");
+        it.env.run_at(MIDNIGHT + 3 * MINUTE, &["retry", "--queue", "jobs", "2"]).success();
+        assert_eq!(it.query(SHOWN).lines().nth(1), Some("2|new|3|00:03"));
+        it.env.run_at(MIDNIGHT + 3 * MINUTE, &process).success();
+        assert_eq!(it.env.handled(), ["2"]);
+    });
+}
+
+#[test]
+fn a_condition_that_hides_what_waits_hides_it_from_no_command() {
+    let config = format!("{MAPPING}\nwhere = \"(run_at IS NULL OR run_at <= {{clock}})\"\n");
+    on_both(RUN_AT, &config, |it| {
+        let handler = it.env.noting("exit 1");
+        let process = ["process", "--queue", "jobs", "--", &handler];
+        // By the machine's own clock, as the condition has it.
+        it.env.run(&process).success();
+        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+        let status = it.env.run(&["status", "--queue", "jobs", "--json"]).success();
+        assert!(status.stdout.contains(r#""ERROR":{"total":3"#), "{status:?}");
+        it.env.run(&process).success();
+        assert_eq!(it.env.handled(), [""; 0]);
+        it.env.run(&["retry", "--queue", "jobs", "2"]).success();
+        it.env.run(&["retry", "--queue", "jobs", "--all"]).success();
+        assert_eq!(it.query("SELECT count(*) FROM jobs WHERE state = 'new'"), "4");
+        let shown = it.env.run(&["explain", "--queue", "jobs", "3"]).success();
+        assert!(shown.stdout.contains("2999"), "{shown:?}");
+        it.env.run(&process).success();
+        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+    });
+}
+
+#[test]
+fn a_record_that_kills_its_pass_waits_as_if_it_had_failed() {
+    on_both(RUN_AT, MAPPING, |it| {
+        let killer = it.env.script("killer", "kill -9 $PPID");
+        let ran = it
+            .env
+            .run_at(MIDNIGHT, &["process", "--queue", "jobs", "--max-records", "1", "--", &killer]);
+        assert_eq!(ran.exit, None, "{ran:?}");
+        assert_eq!(it.query(SHOWN).lines().last(), Some("4|failed|1|00:01"));
+    });
+}
+
+#[test]
+fn by_slots_the_next_one_is_written_until_there_is_none() {
+    let config = MAPPING.replace("fibonacci = true", "progressive = \"1d/1h,2d/6h\"");
+    on_both(RUN_AT, &config, |it| {
+        let handler = it.env.noting("exit 1");
+        let process = ["process", "--queue", "jobs", "--", &handler];
+        it.env.run_at(MIDNIGHT, &process).success();
+        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+        // Inserted at ten o'clock the day before, the records have slots in each hour of the day.
+        it.env.run_at(MIDNIGHT + HOUR, &process).success();
+        assert_eq!(it.env.handled().len(), 3);
+        it.env.run_at(MIDNIGHT + 36 * HOUR, &process).success();
+        assert_eq!(it.env.handled().len(), 3);
+        // After two days they have had all of them.
+        let years = "SELECT DISTINCT substr(CAST(run_at AS text), 1, 4) FROM jobs WHERE id <> 3";
+        assert_eq!(it.query(years), "9999");
+        it.env.run_at(MIDNIGHT + 72 * HOUR, &process).success();
+        assert_eq!(it.env.handled(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_schedule_that_does_not_know_the_next_attempt_is_refused() {
+    let config = MAPPING.replace("fibonacci = true", "ndays = 7");
+    on_both(RUN_AT, &config, |it| {
+        let ran = it.env.run(&["process", "--queue", "jobs", "--", "/bin/true"]);
+        ran.fails(
+            2,
+            &["on_failure sets run_at to {next}", "--policy, --fibonacci or --progressive"],
+        );
+    });
+}
+
+#[test]
+fn archived_rows_without_a_status_are_told_and_brought_back() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, attempts INTEGER NOT NULL, failed_at {instant}, locked_at {instant},
+          last_error TEXT, created_at {instant} NOT NULL);
+        INSERT INTO jobs VALUES (1, 0, NULL, NULL, NULL, '2026-11-20T10:00:00Z'), (2, 2, NULL, NULL, NULL, '2026-11-20T10:00:00Z'),
+          (3, 25, '2026-11-20T10:00:00Z', NULL, 'no', '2026-11-20T10:00:00Z'), (4, 0, NULL, '2026-11-20T10:00:00Z', NULL, '2026-11-20T10:00:00Z')";
+    let config = r#"
+        where = "failed_at IS NULL AND locked_at IS NULL"
+        where_archived = "failed_at IS NOT NULL"
+        date_inserted = "created_at"
+        failures = "attempts"
+        last_failure = ""
+        on_success = "delete"
+        on_archive = { failed_at = "{now}" }
+        on_restore = { failed_at = "{null}" }
+    "#;
+    on_both(schema, config, |it| {
+        let all = "SELECT id, attempts, failed_at IS NULL, locked_at IS NULL, created_at IS NULL FROM jobs ORDER BY id";
+        let before = it.query(all);
+        it.env.run(&["archive", "--queue", "jobs", "1"]).success();
+        assert_ne!(it.query(all), before);
+        let list = it.env.run(&["list", "--queue", "jobs", "--status", "ARCHIVED"]).success();
+        assert!(list.stdout.contains("\n1 ") && list.stdout.contains("\n3 "), "{list:?}");
+        assert!(!list.stdout.contains("\n2 ") && !list.stdout.contains("\n4 "), "{list:?}");
+        let status = it.env.run(&["status", "--queue", "jobs", "--json"]).success();
+        assert!(status.stdout.contains(r#""ARCHIVED":{"total":2"#), "{status:?}");
+        it.env.run(&["restore", "--queue", "jobs", "1"]).success();
+        assert_eq!(it.query(all), before);
+        it.env.run(&["restore", "--queue", "jobs", "--all"]).success();
+        assert_eq!(it.query("SELECT attempts FROM jobs WHERE id = 3 AND failed_at IS NULL"), "0");
+        // What is another's stays so.
+        assert!(
+            it.env
+                .run(&["restore", "--queue", "jobs", "4"])
+                .success()
+                .stdout
+                .contains("not pending")
+        );
+        let config = it.env.path("backlog.toml");
+        let in_vain =
+            std::fs::read_to_string(&config).unwrap().replace("on_restore", "# on_restore");
+        std::fs::write(&config, in_vain).unwrap();
+        it.env.run(&["archive", "--queue", "jobs", "1"]).success();
+        it.env.run(&["restore", "--queue", "jobs", "1"]).fails(1, &[]);
+        assert_eq!(it.query("SELECT count(*) FROM jobs WHERE failed_at IS NULL"), "3");
+    });
+}
+
+#[test]
+fn each_record_may_have_a_maximum_of_its_own() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, failures INTEGER, max_attempts INTEGER, date_inserted {instant});
+        INSERT INTO jobs VALUES (1, 'NEW', 0, 1, '2026-11-20T10:00:00Z'), (2, 'ERROR', 1, 3, '2026-11-20T10:00:00Z'),
+          (3, 'ERROR', 2, 3, '2026-11-20T10:00:00Z'), (4, 'ERROR', 99, NULL, '2026-11-20T10:00:00Z'), (5, 'ERROR', 99, 0, '2026-11-20T10:00:00Z'),
+          (6, 'ERROR', 3, 3, '2026-11-20T10:00:00Z')";
+    let config = "max_attempts = { column = \"max_attempts\" }\nprogressive = true\n";
+    on_both(schema, config, |it| {
+        let handler = it.env.noting("echo $BACKLOG_MAX_ATTEMPTS; exit 1");
+        let process = ["process", "--queue", "jobs", "--drain", "--", &handler];
+        let ran = it.env.run_at(MIDNIGHT + HOUR, &process);
+        ran.fails(
+            1,
+            &["record 1 failed after 1 attempt; archived", "record 3 failed after 3 attempts"],
+        );
+        let status = "SELECT id, status FROM jobs WHERE id IN (1, 3, 4, 5, 6) ORDER BY id";
+        assert_eq!(it.query(status), "1|ARCHIVED\n3|ARCHIVED\n4|ERROR\n5|ERROR\n6|ARCHIVED");
+        let explained = it.env.run(&["explain", "--queue", "jobs", "2"]).success().stdout;
+        assert!(explained.contains("of 3 attempts"), "{explained}");
+        // What is typed counts before the column.
+        let typed = ["process", "--queue", "jobs", "--max-attempts", "9", "--dry-run"];
+        it.env.run_at(MIDNIGHT + HOUR, &typed).success();
+        let none = ["explain", "--queue", "jobs", "--max-attempts", "9", "2"];
+        assert!(it.env.run(&none).success().stdout.contains("of 9 attempts"));
+    });
+}
+
+#[test]
+fn a_counter_of_attempts_counts_the_one_that_succeeds() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, attempts INTEGER, date_inserted {instant});
+        INSERT INTO jobs VALUES (1, 'NEW', 0, '2026-11-20T10:00:00Z'), (2, 'ERROR', 3, '2026-11-20T10:00:00Z'), (3, 'NEW', NULL, '2026-11-20T10:00:00Z')";
+    for (counts, after) in [("attempts", "1|1\n2|4\n3|1"), ("failures", "1|0\n2|3\n3|1")] {
+        let config =
+            format!("failures = {{ column = \"attempts\", counts = \"{counts}\" }}\nndays = 7");
+        on_both(schema, &config, |it| {
+            let handler = it.env.script("handler", "[ $BACKLOG_ID != 3 ]");
+            it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+            assert_eq!(it.query("SELECT id, attempts FROM jobs ORDER BY id"), after);
+        });
+    }
+}
+
+#[test]
+fn null_may_be_a_status() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, date_inserted {instant});
+        INSERT INTO jobs VALUES (1, NULL, '2026-11-20T10:00:00Z'), (2, 'error', '2026-11-20T10:00:00Z'), (3, 'ok', '2026-11-20T10:00:00Z'),
+          (4, NULL, '2026-11-20T10:00:00Z'), (5, 'null', '2026-11-20T10:00:00Z')";
+    let config = "status = { column = \"status\", new = \"{null}\", error = \"error\", success = \"ok\", archived = \"dead\" }\nndays = 7";
+    on_both(schema, config, |it| {
+        let handler = it.env.noting("[ $BACKLOG_ID != 4 ]");
+        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        assert_eq!(it.env.handled(), ["4", "2", "1"]);
+        let all = "SELECT id, coalesce(status, '-') FROM jobs ORDER BY id";
+        assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|error\n5|null");
+        it.env.run(&["archive", "--queue", "jobs", "4"]).success();
+        it.env.run(&["restore", "--queue", "jobs", "4"]).success();
+        assert_eq!(it.query(all), "1|ok\n2|ok\n3|ok\n4|-\n5|null");
+    });
+}
+
+#[test]
+fn an_insertion_date_may_be_an_expression() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, day TEXT, clock TEXT);
+        INSERT INTO jobs VALUES (1, 'NEW', '20.11.2026', '10:00:00'), (2, 'NEW', '21.11.2026', '10:00:00'), (3, 'NEW', '20.10.2026', '10:00:00'),
+          (4, 'NEW', '', '')";
+    let config = "date_inserted = { sql = \"substr(day, 7, 4) || '-' || substr(day, 4, 2) || '-' || substr(day, 1, 2) || ' ' || clock\" }\nndays = 7";
+    on_both(schema, config, |it| {
+        let handler = it.env.noting("cat >> rows; exit 1");
+        let now = MIDNIGHT + 12 * HOUR;
+        let ran =
+            it.env.run_at(now, &["process", "-v", "--queue", "jobs", "--", &handler]).success();
+        assert_eq!(it.env.handled(), ["2", "1"]);
+        assert!(ran.stderr.contains("1 pending record is not tried"), "{ran:?}");
+        // The handler gets the row as it is.
+        let rows = std::fs::read_to_string(it.env.path("rows")).unwrap();
+        assert!(rows.lines().all(|row| row.matches(':').count() == 6), "{rows}");
+        let list = it.env.run_at(now, &["list", "--queue", "jobs"]).success().stdout;
+        assert!(
+            list.contains("2026-11-21T10:00:00Z") && list.contains("2026-10-20T10:00:00Z"),
+            "{list}"
+        );
+        let typed = ["explain", "--queue", "jobs", "2"];
+        assert!(it.env.run_at(now, &typed).success().stdout.contains("inserted 2026-11-21"));
+        it.env.run(&["check", "--queue", "jobs"]);
+        let wrong = ["list", "--queue", "jobs", "--set", "date_inserted.sql=nosuch || clock"];
+        it.env.run(&wrong).fails(1, &["date_inserted.sql", "nosuch"]);
+        it.env.run(&["add", "--queue", "jobs", "{}"]).fails(1, &["expression"]);
+    });
+}
+
+#[test]
+fn records_without_a_date_go_by_count_in_the_order_of_their_ids() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, failures INTEGER, last_failure {instant});
+        INSERT INTO jobs VALUES (1, 'NEW', 0, NULL), (2, 'ERROR', 2, '2026-11-20T23:59:00Z'), (3, 'ERROR', 1, '2026-11-20T23:59:00Z')";
+    on_both(schema, "date_inserted = false\nfibonacci = true\n", |it| {
+        let handler = it.env.noting("exit 1");
+        it.env
+            .run_at(MIDNIGHT, &["process", "--queue", "jobs", "--max-records", "1", "--", &handler])
+            .success();
+        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        assert_eq!(it.env.handled(), ["1", "3", "2"]);
+        it.env.run(&["list", "--queue", "jobs"]).success();
+        it.env.run(&["status", "--queue", "jobs"]).success();
+        let by_age = ["process", "--queue", "jobs", "--ndays", "3", "--", "/bin/true"];
+        it.env.run(&by_age).fails(2, &["no record has an age", "--fibonacci"]);
+    });
+}
+
+#[test]
+fn an_error_is_cut_to_its_limit() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, error TEXT, date_inserted {instant});
+        INSERT INTO jobs VALUES (1, 'NEW', NULL, '2026-11-20T10:00:00Z')";
+    on_both(schema, "last_error = { column = \"error\", max = 11 }\nndays = 7", |it| {
+        let handler = it.env.script("handler", "echo a very long story of a failure >&2; exit 1");
+        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        assert_eq!(it.query("SELECT error FROM jobs"), "a very long");
+    });
+}

@@ -1,0 +1,4 @@
+-- Mattermost 7 on MySQL (db/migrations/mysql): the same names, in SQLite's types.
+CREATE TABLE "Jobs" ("Id" varchar(26) PRIMARY KEY, "Type" varchar(32), "Priority" bigint, "CreateAt" bigint, "StartAt" bigint, "LastActivityAt" bigint, "Status" varchar(32), "Progress" bigint, "Data" varchar(1024));
+INSERT INTO "Jobs" VALUES ('4xp9fdt77pncbef59f4k1qe831', 'migrations', 0, 1795132800123, 0, 1795132800123, 'pending', 0, '{}'), ('4xp9fdt77pncbef59f4k1qe832', 'migrations', 0, 1795132801123, 0, 1795132801123, 'pending', 0, '{}'),
+  ('4xp9fdt77pncbef59f4k1qe833', 'migrations', 0, 1795132802123, 0, 0, 'error', 0, '{}'), ('4xp9fdt77pncbef59f4k1qe834', 'migrations', 0, 1795132803123, 0, 0, 'in_progress', 0, '{}'), ('4xp9fdt77pncbef59f4k1qe835', 'message_export', 0, 1795132804123, 0, 0, 'pending', 0, '{}');

@@ -1,0 +1,3 @@
+-- Moodle 4.5 (lib/db/install.xml). It runs on no SQLite: the same names, in SQLite's types.
+CREATE TABLE mdl_task_adhoc (id INTEGER PRIMARY KEY, component VARCHAR(255) NOT NULL DEFAULT '', classname VARCHAR(255) NOT NULL DEFAULT '', nextruntime INTEGER NOT NULL, faildelay INTEGER, customdata TEXT, userid INTEGER, blocking SMALLINT NOT NULL DEFAULT 0, timecreated INTEGER NOT NULL DEFAULT 0);
+INSERT INTO mdl_task_adhoc (id, nextruntime, faildelay, customdata, timecreated) VALUES (1, 1577836800, NULL, '{}', 1795132800), (2, 1577836800, NULL, '{}', 1795132801), (3, 1577836800, 60, '{}', 1795132802), (4, 32503680000, NULL, '{}', 1795132803);

@@ -1,0 +1,5 @@
+-- SuiteCRM 7.14 (SchedulersJobs/vardefs.php). MySQL only: the same names, in SQLite's types.
+CREATE TABLE job_queue (id CHAR(36) NOT NULL PRIMARY KEY, name VARCHAR(255), deleted BOOL DEFAULT 0, date_entered DATETIME, date_modified DATETIME, status VARCHAR(20), resolution VARCHAR(20), message TEXT, failure_count TINYINT DEFAULT 0);
+INSERT INTO job_queue VALUES ('b6d3c1f0-1111-4a4a-9c9c-5e5d00000001', 'prune', 0, '2026-11-20 10:00:00', '2026-11-20 10:00:00', 'queued', 'queued', NULL, 0), ('b6d3c1f0-1111-4a4a-9c9c-5e5d00000002', 'prune', 0, '2026-11-20 10:00:01', '2026-11-20 10:00:01', 'queued', 'queued', NULL, 2),
+  ('b6d3c1f0-1111-4a4a-9c9c-5e5d00000003', 'prune', 1, '2026-11-20 10:00:02', '2026-11-20 10:00:02', 'queued', 'queued', NULL, 0), ('b6d3c1f0-1111-4a4a-9c9c-5e5d00000004', 'prune', 0, '2026-11-20 10:00:03', '2026-11-20 10:00:03', 'done', 'success', NULL, 0),
+  ('b6d3c1f0-1111-4a4a-9c9c-5e5d00000005', 'prune', 0, '2026-11-20 10:00:04', '2026-11-20 10:00:04', 'queued', 'queued', NULL, NULL);

@@ -1,5 +1,17 @@
--- phpList 3.6 (admin/structure.php). It runs on MySQL only: the same names, in SQLite's types.
+-- phpList 3.6 (admin/structure.php) is for MySQL only: its names, in SQLite's types.
 CREATE TABLE phplist_usermessage (messageid INTEGER NOT NULL, userid INTEGER NOT NULL, entered DATETIME NOT NULL,
   viewed DATETIME, status VARCHAR(255), PRIMARY KEY (userid, messageid));
-INSERT INTO phplist_usermessage VALUES (1, 7, '2026-11-20 10:00:00', NULL, 'todo'), (1, 8, '2026-11-20 10:00:00', NULL, 'todo'),
-  (2, 7, '2026-11-20 10:00:00', NULL, 'not sent'), (2, 8, '2026-11-20 09:00:00', NULL, 'sent'), (3, 7, '2026-11-20 09:00:00', NULL, 'invalid email address');
+CREATE INDEX messageidindex ON phplist_usermessage (messageid);
+CREATE INDEX useridindex ON phplist_usermessage (userid);
+CREATE INDEX enteredindex ON phplist_usermessage (entered);
+CREATE INDEX statusidx ON phplist_usermessage (status);
+CREATE INDEX viewedidx ON phplist_usermessage (viewed);
+INSERT INTO phplist_usermessage (messageid, userid, entered, viewed, status) VALUES
+  (1, 7, '2026-11-20 10:00:00', NULL, 'todo'),
+  (1, 8, '2026-11-20 10:00:00', NULL, 'todo'),
+  (2, 7, '2026-11-20 10:00:00', NULL, 'not sent'),
+  (2, 8, '2026-11-20 09:00:00', '2026-11-20 09:30:00', 'sent'),
+  (3, 7, '2026-11-20 09:00:00', NULL, 'invalid email address'),
+  (3, 8, '2026-11-20 10:00:01', NULL, 'active'),
+  (4, 7, '2026-11-20 09:00:00', NULL, 'excluded'),
+  (4, 8, '2026-11-20 09:00:00', NULL, NULL);

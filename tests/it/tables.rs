@@ -1,9 +1,10 @@
 //! Job tables of widely used software, as they are: docs/tables.md says what they mean, and each
-//! of them is worked off: tests/tables has what makes them.
+//! of them is worked off, on SQLite and on PostgreSQL. tests/tables has what makes them.
 
 use std::fs;
 
 use crate::testenv::{MIDNIGHT, TestEnv};
+use test_support::cluster::{Cluster, cluster};
 
 const PAGE: &str = include_str!("../../docs/tables.md");
 
@@ -19,6 +20,16 @@ struct Case {
     query: &'static str,
     after: &'static str,
     exit: i32,
+    on_postgres: OnPostgres,
+}
+
+/// What is otherwise on PostgreSQL, where the columns are the same to the mapping, but their types
+/// or the names of the table are not.
+#[derive(Default)]
+struct OnPostgres {
+    mapping: Option<&'static str>,
+    query: Option<&'static str>,
+    after: Option<&'static str>,
 }
 
 impl Default for Case {
@@ -32,11 +43,16 @@ impl Default for Case {
             query: "",
             after: "",
             exit: 0,
+            on_postgres: OnPostgres::default(),
         }
     }
 }
 
 const BY_AGE: &[&str] = &["--ndays", "3000"];
+
+/// The clock as the page's conditions have it, in SQLite's dialect, and what that is on PostgreSQL.
+const CLOCKS: [(&str, &str); 2] =
+    [("datetime('now')", "now()"), ("unixepoch()", "extract(epoch FROM now())")];
 
 #[track_caller]
 fn check(case: &Case) {
@@ -44,18 +60,32 @@ fn check(case: &Case) {
     let blocks = of_others.split("```toml\n").skip(1).map(|it| it.split_once("```").unwrap().0);
     let blocks: Vec<&str> = blocks.collect();
 
-    let env = TestEnv::with_schema(&schema(case.queue));
-    work_off(case, &env, &blocks.join("\n"));
-    assert_eq!(env.query(case.query), case.after);
+    let env = TestEnv::with_schema(&schema(case.queue, "sqlite"));
+    work_off(case, "SQLite", &env, &blocks.join("\n"));
+    assert_eq!(env.query(case.query), case.after, "on SQLite");
+
+    let Some(database) = cluster().map(Cluster::database) else { return };
+    database.sql(&schema(case.queue, "postgres"));
+    let there = &case.on_postgres;
+    let mut mappings = match there.mapping {
+        Some(mapping) => format!("{}\n{mapping}", blocks[0]),
+        None => blocks.join("\n"),
+    };
+    for (on_sqlite, on_postgres) in CLOCKS {
+        mappings = mappings.replace(on_sqlite, on_postgres);
+    }
+    work_off(case, "PostgreSQL", &TestEnv::on(&database), &mappings);
+    let (query, after) = (there.query.unwrap_or(case.query), there.after.unwrap_or(case.after));
+    assert_eq!(database.query(query), after, "on PostgreSQL");
 }
 
-fn schema(queue: &str) -> String {
+fn schema(queue: &str, engine: &str) -> String {
     let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables");
-    fs::read_to_string(format!("{tables}/{queue}.sqlite.sql")).unwrap()
+    fs::read_to_string(format!("{tables}/{queue}.{engine}.sql")).unwrap()
 }
 
 #[track_caller]
-fn work_off(case: &Case, env: &TestEnv, mappings: &str) {
+fn work_off(case: &Case, engine: &str, env: &TestEnv, mappings: &str) {
     fs::write(env.path("backlog.toml"), mappings).unwrap();
     let handler = env.noting(&format!(
         "for id in '{}'; do [ \"$id\" != \"$BACKLOG_ID\" ] || {{ {}; }}; done",
@@ -64,8 +94,8 @@ fn work_off(case: &Case, env: &TestEnv, mappings: &str) {
     ));
     let args = [&["process", "--queue", case.queue], case.args, &["--", &handler]].concat();
     let ran = env.run_at(MIDNIGHT, &args);
-    assert_eq!(ran.exit, Some(case.exit), "{ran:?}");
-    assert_eq!(env.handled(), case.handled, "{ran:?}");
+    assert_eq!(ran.exit, Some(case.exit), "on {engine}: {ran:?}");
+    assert_eq!(env.handled(), case.handled, "on {engine}: {ran:?}");
 }
 
 #[test]
@@ -77,6 +107,12 @@ fn django_post_office() {
         query: r#"SELECT id, status, last_updated, number_of_retries FROM post_office_email ORDER BY id"#,
         after: "1|0|2026-11-20 10:00:00.000001|\n2|0|2026-11-20 10:00:01.000001|\n3|1|2026-11-21 00:00:00.000000|1\n4|4|2026-11-21 00:00:00.000000|5\n5|2|2026-11-20 10:00:04.000001|\n6|0|2026-11-20 10:00:05.000001|\n7||2026-11-20 10:00:06.000001|",
         exit: 1,
+        on_postgres: OnPostgres {
+            after: Some(
+                "1|0|2026-11-20 10:00:00.000001+00|\n2|0|2026-11-20 10:00:01.000001+00|\n3|1|2026-11-21 00:00:00+00|1\n4|4|2026-11-21 00:00:00+00|5\n5|2|2026-11-20 10:00:04.000001+00|\n6|0|2026-11-20 10:00:05.000001+00|\n7||2026-11-20 10:00:06.000001+00|",
+            ),
+            ..OnPostgres::default()
+        },
         ..Case::default()
     });
 }
@@ -137,6 +173,12 @@ fn delayed_job() {
         query: r#"SELECT id, attempts, last_error, failed_at, updated_at FROM delayed_jobs ORDER BY id"#,
         after: "2|1|no route to host||2026-11-21 00:00:00.000000\n3|25|no route to host|2026-11-21 00:00:00.000000|2026-11-21 00:00:00.000000\n4|10|||2026-11-20 23:59:50.123456\n5|0|||2026-11-20 10:00:04.123456\n6|25||2026-11-20 11:00:00.000000|2026-11-20 10:00:05.123456\n7|0|||2026-11-20 10:00:06.123456\n8|0|||2026-11-20 10:00:07.123456",
         exit: 1,
+        on_postgres: OnPostgres {
+            after: Some(
+                "2|1|no route to host||2026-11-21 00:00:00\n3|25|no route to host|2026-11-21 00:00:00|2026-11-21 00:00:00\n4|10|||2026-11-20 23:59:50.123456\n5|0|||2026-11-20 10:00:04.123456\n6|25||2026-11-20 11:00:00|2026-11-20 10:00:05.123456\n7|0|||2026-11-20 10:00:06.123456\n8|0|||2026-11-20 10:00:07.123456",
+            ),
+            ..OnPostgres::default()
+        },
         ..Case::default()
     });
 }
@@ -178,6 +220,16 @@ fn dotnet_cap() {
         handled: &["1865043271389614083", "1865043271389614082", "1865043271389614081"],
         query: r#"SELECT "Id", "Retries", "ExpiresAt", "StatusName" FROM "cap.published" ORDER BY 1"#,
         after: "1865043271389614081|0|2026-11-21T00:00:00|Succeeded\n1865043271389614082|1||Failed\n1865043271389614083|3|2026-11-21T00:00:00|Succeeded\n1865043271389614084|0|2026-11-21T10:00:03|Succeeded\n1865043271389614085|0|2999-01-01T00:00:00|Delayed",
+        // There, cap is a schema, and the dot stands between two names.
+        on_postgres: OnPostgres {
+            query: Some(
+                r#"SELECT "Id", "Retries", "ExpiresAt", "StatusName" FROM cap.published ORDER BY 1"#,
+            ),
+            after: Some(
+                "1865043271389614081|0|2026-11-21 00:00:00|Succeeded\n1865043271389614082|1||Failed\n1865043271389614083|3|2026-11-21 00:00:00|Succeeded\n1865043271389614084|0|2026-11-21 10:00:03|Succeeded\n1865043271389614085|0|2999-01-01 00:00:00|Delayed",
+            ),
+            ..OnPostgres::default()
+        },
         ..Case::default()
     });
 }
@@ -254,6 +306,22 @@ fn mediawiki() {
         handled: &["2", "1"],
         query: r#"SELECT job_id, job_attempts, job_token FROM job ORDER BY 1"#,
         after: "2|1|\n3|0|0123456789abcdef\n4|0|\n5|0|\n6|3|fedcba9876543210",
+        // There, the dates are instants, which are not spelt at all.
+        on_postgres: OnPostgres {
+            mapping: Some(
+                r#"
+[queue.mediawiki]
+table = "job"
+id = "job_id"
+where = "job_token = '' AND job_cmd = 'refreshLinks'"
+date_inserted = "job_timestamp"
+payload = "job_params"
+on_success = "delete"
+on_failure = { job_attempts = "{+1}" }
+"#,
+            ),
+            ..OnPostgres::default()
+        },
         ..Case::default()
     });
 }

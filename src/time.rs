@@ -12,6 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
 
+/// The next attempt of a record that has none: in the year 2286, the last that every format of dates
+/// can say.
+pub const NEVER: Instant = Instant(9_999_999_999 - 10 * DAY);
+
 pub const DAY: i64 = 86_400;
 
 impl Instant {

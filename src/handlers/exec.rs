@@ -94,6 +94,9 @@ impl Exec {
             .env("BACKLOG_STATUS", record.status.name())
             .env("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()))
             .env("BACKLOG_ATTEMPT", job.attempt.to_string());
+        if let Some(most) = record.max_attempts {
+            command.env("BACKLOG_MAX_ATTEMPTS", most.to_string());
+        }
         if let Some(error) = &record.last_error {
             let column = self.context.last_error.as_deref();
             command.env("BACKLOG_LAST_ERROR", last_error(record, error, column));

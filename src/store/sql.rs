@@ -169,9 +169,10 @@ impl Table {
 
     /// All rows of the queue; without a status column also those that are not pending.
     pub fn of_the_queue(&self) -> String {
-        match self.statuses.column {
-            Some(_) => self.is_in_queue(),
-            None => EVERY.into(),
+        match (&self.statuses.column, &self.archived) {
+            (None, _) => EVERY.into(),
+            (Some(_), None) => self.is_in_queue(),
+            (Some(_), Some(archived)) => format!("({} OR ({archived}\n))", self.is_in_queue()),
         }
     }
 
@@ -232,12 +233,12 @@ impl Table {
 
     /// Rows of the queue with one of these statuses, or more, also those that wait until they are due.
     pub fn of_statuses(&self, statuses: &[Status]) -> String {
-        let is_archived = || format!("({}\n)", self.archived.as_deref().unwrap_or(NEVER));
-        let is_pending = statuses.iter().any(|status| status.is_pending());
-        match statuses.contains(&Status::Archived) && self.statuses.column.is_none() {
-            false => self.with_statuses(statuses, Some(self.is_in_queue())),
-            true if !is_pending => is_archived(),
-            true => format!("({} OR {})", self.is_in_queue(), is_archived()),
+        let in_queue = self.with_statuses(statuses, Some(self.is_in_queue()));
+        match &self.archived {
+            Some(archived) if statuses.contains(&Status::Archived) => {
+                format!("({in_queue} OR ({archived}\n))")
+            }
+            _ => in_queue,
         }
     }
 

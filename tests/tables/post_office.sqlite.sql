@@ -18,7 +18,7 @@ INSERT INTO "post_office_email" ("id", "from_email", "to", "cc", "bcc", "subject
   "status", "priority", "created", "last_updated", "scheduled_time", "number_of_retries", "headers", "backend_alias") VALUES
   (1, 'a@example.com', 'b@example.com', '', '', 'sent', 'Hi', '', 0, 1, '2026-11-20 10:00:00.000001', '2026-11-20 10:00:00.000001', NULL, NULL, NULL, ''),
   (2, 'a@example.com', 'b@example.com', '', '', 'queued', 'Hi', '', 2, 1, '2026-11-20 10:00:01.000001', '2026-11-20 10:00:01.000001', NULL, NULL, '{"Reply-To": "c@example.com"}', ''),
-  (3, 'a@example.com', 'b@example.com', '', '', 'requeued', 'Hi', '', 3, 1, '2026-11-20 10:00:02.000001', '2026-11-20 10:00:02.000001', NULL, NULL, NULL, ''),
+  (3, 'a@example.com', 'b@example.com', '', '', 'requeued', 'Hi', '', 3, 1, '2026-11-20 10:00:02.000001', '2026-11-20 10:00:02.000001', NULL, 4, NULL, ''),
   (4, 'a@example.com', 'b@example.com', '', '', 'failed', 'Hi', '', 1, 1, '2026-11-20 10:00:03.000001', '2026-11-20 10:00:03.000001', NULL, 4, NULL, ''),
   (5, 'a@example.com', 'b@example.com', '', '', 'later', 'Hi', '', 2, 1, '2026-11-20 10:00:04.000001', '2026-11-20 10:00:04.000001', '2999-01-01 00:00:00', NULL, NULL, ''),
   (6, 'a@example.com', 'b@example.com', '', '', 'was later', 'Hi', '', 2, 2, '2026-11-20 10:00:05.000001', '2026-11-20 10:00:05.000001', '2020-01-01 00:00:00', NULL, NULL, ''),

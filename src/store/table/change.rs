@@ -9,10 +9,7 @@ use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
 use crate::store::RowWrite;
 use crate::store::engine::Ask;
 use crate::store::sql::id_param;
-use crate::time::{DAY, Instant, WRITABLE};
-
-/// The next attempt of a record that has had all its retries.
-const NEVER: Instant = Instant(*WRITABLE.end() - 2 * DAY);
+use crate::time::NEVER;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verb {
@@ -125,7 +122,15 @@ impl Table {
         let before = |column: &Column| before(record, column);
         let status = self.statuses.value(settlement.status(record.status));
         // As it was to the letter, where several values mean the same.
-        let status = status.filter(|_| settlement.transition != Transition::Undone);
+        let is_kept = match settlement.transition {
+            Transition::Undone => true,
+            Transition::Renewed => self.is_new_by_value(record),
+            Transition::Begun
+            | Transition::Succeeded
+            | Transition::Failed
+            | Transition::Archived => false,
+        };
+        let status = status.filter(|_| !is_kept);
         sets.optional(&self.statuses.column, |it| status.cloned().unwrap_or_else(|| before(it)));
         match &settlement.counter {
             Counter::AsBefore => {
@@ -156,6 +161,11 @@ impl Table {
         if let Some(column) = self.due_column() {
             let due_at = match settlement.transition {
                 Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
+                // What was only put off by the application stays so when it is brought back.
+                Transition::Renewed if settlement.counter == Counter::Reset => {
+                    let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
+                    Some(settlement.at).filter(|_| is_later && record.failures > 0)
+                }
                 Transition::Renewed => Some(settlement.at),
                 Transition::Undone | Transition::Succeeded | Transition::Archived => None,
             };
@@ -177,6 +187,12 @@ impl Table {
             Transition::Begun | Transition::Undone | Transition::Renewed => {}
         }
         sets
+    }
+
+    /// Whether the status column says NEW, also of a row that a condition says is archived.
+    fn is_new_by_value(&self, record: &Record) -> bool {
+        let value = self.statuses.column.as_ref().map(|column| before(record, column));
+        value.is_some_and(|value| self.statuses.all_values(&[Status::New]).contains(&&value))
     }
 
     /// No last failure: NULL, or if that cannot be, the insertion date.

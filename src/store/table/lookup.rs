@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-use super::{Column, Effect, Statuses, Table};
+use super::{Column, Effect, Holds, Statuses, Table};
 use crate::date::{Dates, Spelling};
 use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
@@ -100,6 +100,9 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     let id: Vec<_> = id.collect::<Result<_>>()?;
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
+    // The database itself reads what is of a type for dates.
+    let is_typed = matches!(inserted.holds, Holds::Instants | Holds::ClockTimes);
+    let format = mapping.dates.format.filter(|_| !is_typed);
     let other_dates = Dates { format: None, zone: mapping.dates.zone.clone() };
     let spelt = |column: Column| lookup.spelt(column, &inserted.spelling, &other_dates);
     let last_failure = |column: Column| {
@@ -116,6 +119,9 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
             let column = lookup.required(column).context(key)?;
             let is_instant = matches!(to, Assigned::Now | Assigned::Next);
             let column = if is_instant { spelt(column)? } else { column };
+            if *to == Assigned::Next {
+                lookup.require_dates(&column, &other_dates).context(key)?;
+            }
             Ok(Effect { column, to: to.clone() })
         };
         assignments.iter().map(effect).collect()
@@ -166,7 +172,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         on_failure,
         on_archive: effects("on_archive", &mapping.on_archive)?,
         on_restore: effects("on_restore", &mapping.on_restore)?,
-        dates: mapping.dates.clone(),
+        dates: Dates { format, zone: mapping.dates.zone.clone() },
         id,
         statuses,
         inserted,
@@ -261,6 +267,20 @@ impl Lookup<'_> {
             bail!("{what} holds no date{format}, but {shown}; {READABLE}");
         }
         Ok(column)
+    }
+
+    /// Fails if none of the values of a due column can be read.
+    fn require_dates(&self, column: &Column, dates: &Dates) -> Result<()> {
+        let Column { name, declared, holds, .. } = column;
+        let what = format!("column {name} of table {} cannot say what is due", self.table.name);
+        ensure!(holds.dates(), "{what}: it is {declared}");
+        let samples = self.catalog.samples(&self.table, column)?;
+        let mut dated = samples.iter().filter(|value| !is_never(value)).peekable();
+        let first = dated.peek().map(|value| value.shown());
+        match first.filter(|_| dated.all(|value| dates.read(value).is_none())) {
+            Some(value) => bail!("{what}: it holds {value}; {READABLE}"),
+            None => Ok(()),
+        }
     }
 
     /// A column of instants, spelt as in the newest rows, or as the insertion date if its type can.

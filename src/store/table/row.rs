@@ -4,11 +4,12 @@
 use std::iter;
 use std::sync::Arc;
 
+use super::lookup::is_never;
 use super::{Column, Membership, Table};
 use crate::date::Dates;
 use crate::query::Window;
 use crate::record::{Facts, Id, Record, Row, Status, Value, last_error};
-use crate::time::Instant;
+use crate::time::{Instant, NEVER};
 
 /// The text of a cell, or what else is in it.
 pub type Cell<'a> = Result<&'a str, Value>;
@@ -39,6 +40,20 @@ pub trait Cells {
 
 fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
+}
+
+/// What a due column says. A date that lies beyond all that can be read is one to come.
+fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
+    let value = cell.map_or_else(|value| value, |text| Value::Text(text.into()));
+    let is_past = || match &value {
+        Value::Integer(number) => *number < 1,
+        Value::Real(number) => *number < 1.0,
+        Value::Text(text) => text == "-infinity",
+        Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
+            false
+        }
+    };
+    dates.read(&value).or_else(|| (!is_never(&value) && !is_past()).then_some(NEVER))
 }
 
 /// A column, and its place among those that are selected.
@@ -124,7 +139,7 @@ impl<'a> Places<'a> {
             inserted_at,
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
-            due_at: other_date(self.due_at).flatten(),
+            due_at: cell(self.due_at).and_then(|cell| due_date(cell, &table.other_dates)),
             max_attempts: cell(self.max_attempts)
                 .and_then(|it| it.map_or_else(|it| most_attempts(&it), |_| None)),
             snoozed_until: cell(self.last_error)
